@@ -1,0 +1,19 @@
+"""Every error this package raises on purpose, so that a caller can catch them by kind."""
+
+from __future__ import annotations
+
+
+class MultireplayError(Exception):
+    """Base class of all errors raised on purpose by this package."""
+
+
+class InputError(MultireplayError, ValueError):
+    """An argument or the data cannot be used; the message names which one and why. Nothing was changed."""
+
+
+class OperatorError(MultireplayError, RuntimeError):
+    """The user's operator raised, returned the wrong shape, or returned a value that is not finite."""
+
+
+class DivergenceWarning(UserWarning):
+    """A run stopped early because its iterates grew without bound; ``result.status`` says where."""
