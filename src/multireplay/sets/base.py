@@ -1,0 +1,236 @@
+"""What every feasible set can do, and what the built-in ones share."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multireplay.errors import InputError
+from multireplay.sets.projections import FloatArray
+from multireplay.sets.projections import project as project_spec
+
+
+class Set(ABC):
+    """A closed convex set X with an exact Euclidean projection.
+
+    Subclass it and write :meth:`project` to bring a set of your own. Such a set runs in the Python loop; the
+    built-in sets also run in the compiled one, where :meth:`spec` stands for them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Diagonal(Set):
+    ...     def project(self, x):
+    ...         x[:] = x.mean()
+    >>> Diagonal().projected([1.0, 2.0, 6.0])
+    array([3., 3., 3.])
+    >>> Diagonal().contains([1.0, 1.0]), Diagonal().contains([1.0, 1.1])
+    (True, False)
+    >>> Diagonal().spec(3) is None
+    True
+    """
+
+    @abstractmethod
+    def project(self, x: FloatArray) -> None:
+        """Replace x by the point of the set nearest to it.
+
+        Parameters
+        ----------
+        x
+            A contiguous float64 vector, overwritten.
+        """
+
+    def spec(self, dim: int) -> FloatArray | None:
+        """Encode the set in dimension ``dim`` for the compiled loop; None if only Python can project on it.
+
+        Parameters
+        ----------
+        dim
+            The dimension of the points to project.
+
+        Returns
+        -------
+        ndarray or None
+            The array that :func:`multireplay.sets.projections.project` takes.
+
+        Raises
+        ------
+        InputError
+            If the set has no points of this dimension.
+        """
+        return None
+
+    def projected(self, x: ArrayLike) -> FloatArray:
+        """Return the point of the set nearest to x and leave x as it is."""
+        point = vector(x, f"{type(self).__name__}: x", copy=True)
+        self.project(point)
+        return point
+
+    def contains(self, x: ArrayLike, tol: float = 1e-9) -> bool:
+        """Tell whether x lies in the set, up to rounding.
+
+        Parameters
+        ----------
+        x
+            The point.
+        tol
+            How far the projection may move an entry, relative to the largest entry of x or its projection.
+
+        Returns
+        -------
+        bool
+            Always False for a point that is not finite.
+        """
+        before = vector(x, f"{type(self).__name__}: x")
+        after = self.projected(before)
+        if not (np.isfinite(before).all() and np.isfinite(after).all()):
+            return False
+        scale = max(np.abs(before).max(), np.abs(after).max())
+        with np.errstate(over="ignore"):
+            return bool(np.abs(before - after).max() <= tol * scale)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class BuiltInSet(Set):
+    """A set that its constructor arguments describe: immutable, comparable, hashable and picklable.
+
+    A subclass stores its checked arguments, in order and under their names, with ``self._keep(...)``, and
+    writes ``spec``.
+    """
+
+    def _keep(self, **arguments: Any) -> None:
+        vars(self).update(arguments)
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return tuple(vars(self).values())
+
+    def _identity(self) -> tuple[Any, ...]:
+        values = (tuple(a.tolist()) if isinstance(a, np.ndarray) else a for a in self._arguments())
+        return (type(self), *values)
+
+    def project(self, x: FloatArray) -> None:
+        name = type(self).__name__
+        if not (isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 1 and x.flags.c_contiguous) or (
+            not x.flags.writeable
+        ):
+            raise InputError(
+                f"{name}: x must be a writeable, contiguous float64 vector to be projected in place; "
+                f"use projected(x) for a projected copy."
+            )
+        spec = self.spec(x.size)
+        assert spec is not None, "a built-in set that Python alone can project on has its own project"
+        project_spec(x, spec)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable; make a new one to change {name}.")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable; {name} cannot be deleted.")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BuiltInSet):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), self._arguments())
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{name}={np.array2string(value, separator=', ', threshold=8, edgeitems=2)}"
+            if isinstance(value, np.ndarray)
+            else f"{name}={value!r}"
+            for name, value in vars(self).items()
+            if value is not None
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def vector(values: ArrayLike, what: str, *, copy: bool = False) -> FloatArray:
+    """Return a contiguous float64 vector with at least one entry, or say what is wrong with it."""
+    try:
+        array = np.array(values, dtype=np.float64, order="C", copy=True if copy else None)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} must be a vector of numbers, but is {_short(values)}.") from error
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(f"{what} must be a vector with at least one entry, but has shape {array.shape}.")
+    return array
+
+
+def frozen_vector(values: ArrayLike, what: str) -> FloatArray:
+    """Return a read-only copy of a vector without nan, or say what is wrong with it."""
+    array = vector(values, what, copy=True)
+    missing = np.flatnonzero(np.isnan(array))
+    if missing.size:
+        raise InputError(f"{what} must not contain nan, but {what.split()[-1]}[{missing[0]}] is nan.")
+    array.flags.writeable = False
+    return array
+
+
+def frozen_finite_vector(values: ArrayLike, what: str) -> FloatArray:
+    """Return a read-only copy of a vector of finite numbers, or say what is wrong with it."""
+    array = frozen_vector(values, what)
+    infinite = np.flatnonzero(np.isinf(array))
+    if infinite.size:
+        at = infinite[0]
+        raise InputError(f"{what} must be finite, but {what.split()[-1]}[{at}] is {array[at]}.")
+    return array
+
+
+def number(value: object, what: str) -> float:
+    """Return a real number, infinite or not, as a float, or say what is wrong with it."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+        raise InputError(f"{what} must be a number, but is {_short(value)}.")
+    try:
+        real = float(value)
+    except OverflowError:  # an int beyond the floating-point range
+        real = math.inf if value > 0 else -math.inf
+    if math.isnan(real):
+        raise InputError(f"{what} must be a number, but is nan.")
+    return real
+
+
+def finite(value: object, what: str) -> float:
+    """Return a finite number, or say what is wrong with it."""
+    real = number(value, what)
+    if math.isinf(real):
+        raise InputError(f"{what} must be a finite number, but is {_short(value)}.")
+    return real
+
+
+def positive(value: object, what: str) -> float:
+    """Return a positive finite number, or say what is wrong with it."""
+    real = number(value, what)
+    if not 0.0 < real < math.inf:
+        raise InputError(f"{what} must be a positive finite number, but is {_short(value)}.")
+    return real
+
+
+def dimension(dim: int, what: str) -> int:
+    """Return a dimension of at least 1, or say what is wrong with it."""
+    if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 1:
+        raise InputError(f"{what} must be a whole number of at least 1, but is {_short(dim)}.")
+    return int(dim)
+
+
+def same_dimension(dim: int, own: int, what: str) -> None:
+    """Refuse a dimension that is not the set's own."""
+    if dimension(dim, f"{what}: dim") != own:
+        raise InputError(f"{what} lives in dimension {own}, but the points have dimension {dim}.")
+
+
+def _short(value: object) -> str:
+    """Return the repr of a value, cut so that it fits in an error message."""
+    text = str(value) if isinstance(value, np.generic) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,86 @@
+"""Sets that constrain one block of the variables each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from multireplay.errors import InputError
+from multireplay.sets import projections
+from multireplay.sets.base import BuiltInSet, Set, dimension, same_dimension
+from multireplay.sets.projections import FloatArray
+
+
+class Product(BuiltInSet):
+    """The Cartesian product of sets: the first block of entries in the first set, and so on.
+
+    Parameters
+    ----------
+    *factors
+        Pairs ``(set, dim)``: each set with the number of entries it constrains. A product among them is
+        replaced by its own factors. If one of the sets is yours and has no spec, neither has the product.
+
+    Examples
+    --------
+    >>> from multireplay.sets import Ball, NonNegative
+    >>> both = Product((Ball(1.0), 2), (NonNegative(), 1))
+    >>> both.projected([3.0, -4.0, -7.0])
+    array([ 0.6, -0.8,  0. ])
+    >>> both
+    Product((Ball(radius=1.0), 2), (NonNegative(), 1))
+    >>> both.dim
+    3
+    """
+
+    factors: tuple[tuple[Set, int], ...]
+
+    def __init__(self, *factors: tuple[Set, int]) -> None:
+        if not factors:
+            raise InputError("Product: factors must hold at least one pair (set, dim), but there is none.")
+        flat: list[tuple[Set, int]] = []
+        for position, factor in enumerate(factors):
+            flat.extend(_flattened(factor, f"Product: factors[{position}]"))
+        self._keep(factors=tuple(flat))
+
+    @property
+    def dim(self) -> int:
+        """The dimension of the product, the sum of its factors' dimensions."""
+        return sum(dim for _, dim in self.factors)
+
+    def spec(self, dim: int) -> FloatArray | None:
+        same_dimension(dim, self.dim, f"Product of {len(self.factors)} factors")
+        parts: list[FloatArray] = [np.array([projections.PRODUCT, len(self.factors)], dtype=np.float64)]
+        for factor, factor_dim in self.factors:
+            encoded = factor.spec(factor_dim)
+            if encoded is None:
+                return None
+            parts += [np.array([factor_dim, encoded.size], dtype=np.float64), encoded]
+        return np.concatenate(parts)
+
+    def project(self, x: FloatArray) -> None:
+        if self.spec(np.size(x)) is not None:
+            super().project(x)
+            return
+        start = 0
+        for factor, dim in self.factors:
+            factor.project(x[start : start + dim])
+            start += dim
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.factors
+
+    def __repr__(self) -> str:
+        return f"Product({', '.join(map(repr, self.factors))})"
+
+
+def _flattened(factor: tuple[Set, int], what: str) -> tuple[tuple[Set, int], ...]:
+    """Check one factor, and open it if it is a product itself."""
+    if not (isinstance(factor, tuple | list) and len(factor) == 2 and isinstance(factor[0], Set)):
+        raise InputError(f"{what} must be a pair (set, dim), but is {factor!r}.")
+    constraint, dim = factor[0], dimension(factor[1], f"{what}: dim")
+    try:
+        constraint.spec(dim)
+    except InputError as error:
+        raise InputError(f"{what} does not fit: {error}") from error
+    return constraint.factors if isinstance(constraint, Product) else ((constraint, dim),)
