@@ -1,0 +1,190 @@
+"""Policy evaluation: constants from bounds on features and rewards, and Corollaries 3 and 4."""
+
+from __future__ import annotations
+
+import math
+
+from multireplay.errors import InputError
+
+from . import _check
+from .bounds import Bound, theorem_1
+from .constants import Constants
+from .tracking import theorem_2
+
+
+def policy_evaluation_constants(
+    D_psi: float,
+    R_bar: float,
+    gamma: float,
+    lambda_min: float,
+    lambda_max: float,
+    D: float,
+    rho: float,
+    C_TV: float | None = None,
+    C_M: float | None = None,
+    C_P: float | None = None,
+) -> Constants:
+    """Constants of policy evaluation with linear features, from the proof of corollary:RL_1.
+
+    μ = (1−γ)λ_min(Q), L = (1+γ)λ_max(Q), L̃_1 = (1+γ)D_ψ², σ² = 48(1+γ)²D_ψ⁴D² + 48 D_ψ²R̄², ζ² =
+    12(1+γ)²D_ψ⁴.
+
+    Parameters
+    ----------
+    D_psi : float
+        Bound on ‖ψ(s)‖.
+    R_bar : float
+        Bound on |R(s, s')| (the paper prints R ≤ R̄ without the absolute value).
+    gamma : float
+        Discount factor, in [0, 1).
+    lambda_min, lambda_max : float
+        Extreme eigenvalues of Q. Q must be Π-weighted, Q_ij = Σ_s π(s)ψ_i(s)ψ_j(s); the paper prints ⟨ψ_i,
+        ψ_j⟩.
+    D : float
+        Diameter of the ball of assmp:optimal_ball.
+    rho : float
+        Mixing parameter.
+    C_TV : float, optional
+        Total variation constant (assmp:TV_mixing), from which C_M and C_P follow; or give both of those.
+    C_M, C_P : float, optional
+        Constants of assmp:optimal_condition and assmp:mixing_norm_revised.
+
+    Notes
+    -----
+    The paper takes C_M and C_P from two lemmas of another article and does not print them. Here they are
+    derived from total variation: ‖∫g d(π − P)‖ ≤ 2 TV(π, P) sup‖g‖ with g = F̃(θ̄, ·), where ‖F̃(θ̄, ξ)‖ ≤
+    D_ψ((1+γ)D_ψ‖θ̄‖ + R̄) and ‖θ̄‖ ≤ D/2, gives C_M = 2 C_TV D_ψ((1+γ)D_ψ D/2 + R̄); and with g = F̃(x, ·) −
+    F̃(y, ·), C_P = 2 L̃_1 C_TV.
+
+    Examples
+    --------
+    >>> c = policy_evaluation_constants(
+    ...     D_psi=1.0, R_bar=1.0, gamma=0.5, lambda_min=0.5, lambda_max=1.0, D=2.0, rho=0.5, C_TV=1.0
+    ... )
+    >>> c.mu, c.L, c.L1, c.C_M, c.C_P
+    (0.25, 1.5, 1.5, 5.0, 3.0)
+    >>> round(c.sigma**2, 9), round(c.zeta**2, 9)
+    (480.0, 27.0)
+    """
+    psi = _check.number("D_psi", D_psi, low_open=True)
+    reward = _check.number("R_bar", R_bar)
+    g = _check.number("gamma", gamma, 0.0, 1.0)
+    radius = _check.number("D", D) / 2.0
+    L1 = (1.0 + g) * psi**2
+    largest = _check.number("lambda_max", lambda_max, low_open=True)
+    smallest = _check.number("lambda_min", lambda_min, 0.0, largest, low_open=True, high_open=False)
+    if C_TV is not None:
+        if C_M is not None or C_P is not None:
+            raise InputError("give either C_TV, or C_M and C_P; got both")
+        tv = _check.number("C_TV", C_TV)
+        C_M, C_P = 2.0 * tv * (L1 * radius + psi * reward), 2.0 * tv * L1
+    elif C_M is None or C_P is None:
+        raise InputError(f"give either C_TV, or both C_M and C_P; got C_TV=None, C_M={C_M!r}, C_P={C_P!r}")
+    return Constants(
+        mu=(1.0 - g) * smallest,
+        L=(1.0 + g) * largest,
+        L1=L1,
+        sigma=math.sqrt(48.0) * math.hypot(2.0 * L1 * radius, psi * reward),
+        zeta=math.sqrt(12.0) * L1,
+        C_M=C_M,
+        C_P=C_P,
+        rho=rho,
+        D=2.0 * radius,
+    )
+
+
+def corollary_3(c: Constants, k: int, B: float, *, printed: bool = True) -> Bound:
+    """Bound E‖θ_{T_k+1} − θ̄‖² for policy evaluation, corollary:RL_1.
+
+    It is thm:main_error at ``policy_evaluation_constants``, with 16L̄² = 16(1+γ)²(D_ψ² + λ_max(Q))². Its
+    faults are those of ``theorem_1``, and so is ``printed``. The constants are far too pessimistic to run:
+    on the paper's own Markov reward process the step is at most 8.04e-6 and the least buffer about 6e10
+    samples.
+
+    Examples
+    --------
+    >>> c = policy_evaluation_constants(
+    ...     D_psi=1.0, R_bar=1.0, gamma=0.5, lambda_min=0.5, lambda_max=1.0, D=2.0, rho=0.5, C_TV=1.0
+    ... )
+    >>> print(*(f"{part:.4g}" for part in corollary_3(c, k=20, B=2**40)))
+    1.55e-59 0 1.595 1.595
+    """
+    return theorem_1(c, k, B, printed=printed)
+
+
+def D_theta(d: int, theta_0_norm: float, R_bar: float, gamma: float, D_psi: float, *, printed: bool = True) -> float:
+    """Bound ‖θ_T‖ for steps of at most 1/(T(1+γ)D_ψ²), lemma:theta_bound.
+
+    Parameters
+    ----------
+    d : int
+        Number of features.
+    theta_0_norm : float
+        ‖θ_0‖.
+    R_bar, gamma, D_psi : float
+        As in ``policy_evaluation_constants``.
+    printed : bool
+        ``True``: (1+√d)(‖θ_0‖ + R̄/((1+γ)D_ψ)). Its proof writes ψ(s_t)ψ(s_t)ᵀ where ψ(s_t)ψ(s_{t+1})ᵀ is
+        meant, and uses that I − ηψψᵀ(1−γ) does not expand the ℓ∞ norm, which is false (ψ = (1, 2) expands
+        it).
+        ``False``: e‖θ_0‖ + (e−1)R̄/((1+γ)D_ψ), which follows from ‖θ_{t+1}‖ ≤ (1+ηL̃_1)‖θ_t‖ + ηD_ψR̄ without
+        either, and is smaller than the printed value as soon as d ≥ 3.
+
+    Examples
+    --------
+    >>> D_theta(d=4, theta_0_norm=1.0, R_bar=1.5, gamma=0.5, D_psi=1.0)
+    6.0
+    >>> round(D_theta(d=4, theta_0_norm=1.0, R_bar=1.5, gamma=0.5, D_psi=1.0, printed=False), 4)
+    4.4366
+    """
+    features = _check.whole("d", d)
+    start = _check.number("theta_0_norm", theta_0_norm)
+    psi = _check.number("D_psi", D_psi, low_open=True)
+    drive = _check.number("R_bar", R_bar) / ((1.0 + _check.number("gamma", gamma, 0.0, 1.0)) * psi)
+    if printed:
+        return (1.0 + math.sqrt(features)) * (start + drive)
+    return math.e * start + math.expm1(1.0) * drive
+
+
+def corollary_4(
+    c0: float,
+    T: int,
+    *,
+    D_psi: float,
+    D_theta: float,
+    R_bar: float,
+    gamma: float,
+    printed: bool = True,
+) -> float:
+    """Bound |E‖Δ_{T+1}‖ − E‖Δ̃_{T+1}‖| for policy evaluation at β = log T^{3/2}, corollary:RL_2.
+
+    3 c_0 ((2+γ)D_ψD_θ + R̄)/(T(1+γ)D_ψ²) as printed.
+
+    Parameters
+    ----------
+    c0 : float
+        Constant of assmp:wasserstein_mixing; see ``theorem_2``.
+    T : int
+        Number of steps.
+    D_psi, R_bar, gamma : float
+        As in ``policy_evaluation_constants``.
+    D_theta : float
+        Bound on the iterates; see the function of that name.
+    printed : bool
+        ``False`` gives what thm:emulate_iid implies: L̃_2 = √3 max((2+γ)D_ψD_θ + R̄, D_ψ). The printed
+        corollary drops the √3 of lemma:RL_lipschitz2, and that lemma forgets the coefficient D_ψ of the
+        difference of rewards, which is the largest of the three when rewards and iterates are small.
+
+    Examples
+    --------
+    >>> corollary_4(1.0, 100, D_psi=1.0, D_theta=2.0, R_bar=1.0, gamma=0.5)
+    0.12
+    >>> round(corollary_4(1.0, 100, D_psi=1.0, D_theta=2.0, R_bar=1.0, gamma=0.5, printed=False), 5)
+    0.20785
+    """
+    psi = _check.number("D_psi", D_psi, low_open=True)
+    g = _check.number("gamma", gamma, 0.0, 1.0)
+    L2 = (2.0 + g) * psi * _check.number("D_theta", D_theta) + _check.number("R_bar", R_bar)
+    if not printed:
+        L2 = math.sqrt(3.0) * max(L2, psi)
+    return theorem_2(c0, (1.0 + g) * psi**2, L2, T)

@@ -1,0 +1,74 @@
+"""Theorem 2: how closely replay with a large gap follows stochastic approximation on independent samples."""
+
+from __future__ import annotations
+
+import math
+
+from multireplay.errors import InputError
+
+from . import _check
+
+
+def beta_for(T: int) -> float:
+    """β = log T^{3/2}, the gap in effective mixing times that makes thm:emulate_iid's difference O(1/T).
+
+    Examples
+    --------
+    >>> round(beta_for(100), 4)
+    6.9078
+    """
+    return 1.5 * math.log(_check.whole("T", T))
+
+
+def max_step(L1: float, T: int) -> float:
+    """Largest step that thm:emulate_iid allows, 1/(L̃_1 T).
+
+    With it the T steps together move x by at most a constant multiple of ‖F̃‖/L̃_1: such steps follow the
+    independent run closely but do not converge under thm:main_error (whose steps need μηT → ∞).
+
+    Examples
+    --------
+    >>> max_step(L1=2.0, T=100)
+    0.005
+    """
+    return 1.0 / (_check.number("L1", L1, low_open=True) * _check.whole("T", T))
+
+
+def theorem_2(c0: float, L1: float, L2: float, T: int, beta: float | None = None) -> float:
+    """Bound |E‖Δ_{T+1}‖ − E‖Δ̃_{T+1}‖| by 3 c_0 (L̃_2/L̃_1) √T e^{−β}, thm:emulate_iid (eq:lipschitz_bound).
+
+    Parameters
+    ----------
+    c0 : float
+        Constant of the Wasserstein mixing assumption (assmp:wasserstein_mixing).
+    L1, L2 : float
+        Lipschitz constants of F̃ in its first (assmp:lipscitz1) and second argument (assmp:lipscitz2).
+    T : int
+        Number of steps, each at most ``max_step(L1, T)``.
+    beta : float, optional
+        The gap is β τ_M, with β > 1. ``None`` takes ``beta_for(T)``, which gives corollary:emulate_iid,
+        3 c_0 L̃_2/(T L̃_1).
+
+    Notes
+    -----
+    The paper calls c_0 universal, but what its proof uses is W_1(law of ξ_{t+βτ_M} given ξ_t, π) ≤ c_0
+    e^{−β}; so c_0 carries the diameter of the sample space, and assmp:wasserstein_mixing gives it only for a
+    contraction factor of at most 1/e per τ_M steps. A valid c_0 for a given gap is e^β times the largest of
+    those distances. The factor √T is not needed: the same proof in the sum metric gives e·c_0 (L̃_2/L̃_1)
+    e^{−β}.
+
+    Examples
+    --------
+    >>> round(theorem_2(c0=1.0, L1=2.0, L2=3.0, T=100, beta=5.0), 5)
+    0.30321
+    >>> round(theorem_2(c0=1.0, L1=2.0, L2=3.0, T=100), 5)
+    0.045
+    """
+    steps = _check.whole("T", T)
+    scale = 3.0 * _check.number("c0", c0) * _check.number("L2", L2) / _check.number("L1", L1, low_open=True)
+    if beta is None:
+        return scale / steps
+    gap = _check.number("beta", beta)
+    if gap <= 1.0:
+        raise InputError(f"beta must exceed 1 (the gap is beta effective mixing times); got {beta!r}")
+    return scale * math.sqrt(steps) * math.exp(-gap)

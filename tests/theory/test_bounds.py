@@ -1,0 +1,244 @@
+"""Theorem 1: hand-worked values, the statement's faults, and the bound against exact second moments."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multireplay.errors import InputError
+from multireplay.theory import (
+    Constants,
+    complexity_order,
+    exact_constants,
+    iterations_for,
+    step_is_covered,
+    theorem_1,
+)
+
+C = Constants(mu=0.5, L=1.0, L1=1.0, sigma=0.5, zeta=2.0, C_M=2.0, C_P=0.5, rho=0.5, D=3.0, F_star_norm=0.25)
+
+
+def test_printed_statement_by_hand() -> None:
+    # C = 0.55, 18C/μ = 19.8, τ_M = log2(19.8); k = 4, B = 64: T = 16, τ = 4; M = max(6.4, 160); ζ²+16L̄² = 68
+    alpha = math.log2(19.8) / 4
+    p_log_T = math.log(16) + math.log(0.25 * 160 * 9 / (3 * (6 * 0.25 + 4 * 0.0625)))
+    deterministic = 160 * (1 + 3 * 0.25 / (8 * (alpha + 1) * 68)) ** -16 * 10
+    bias = 20 * 2 / 0.5 * (1 / 19.8) * 0.5**3 * (1 + 3 / (128 * (alpha + 1)))
+    stochastic = 3 * (2 + p_log_T) / (0.25 * 16) * (alpha + 1) * (1.5 + 25 * 4 * 0.5**6 + 0.25)
+    bound = theorem_1(C, 4, 64)
+    assert bound == pytest.approx((deterministic, bias, stochastic, deterministic + bias + stochastic))
+
+
+def test_corrected_form_by_hand() -> None:
+    B = 2**40
+    eta = (20 * math.log(2) + math.log(360 / 5.25)) / (0.5 * 2**20)
+    assert eta < 3 * 0.5 / (16 * 68)  # below the cap
+    alpha = math.log2(19.8) / 2**20
+    bound = theorem_1(C, 20, B, printed=False)
+    assert bound.deterministic == pytest.approx(160 * (1 + 0.5 * eta) ** -(2**20) * 10)
+    assert bound.bias == 0  # ρ^{2^20} underflows
+    assert bound.stochastic == pytest.approx(3 * eta / 0.5 * (alpha + 1) * (1.5 + 0.25))
+
+
+@pytest.mark.parametrize("k", [1, 5, 9, 10])
+def test_fault_bias_term_does_not_decay_with_the_mixing_time(k: int) -> None:
+    tau = 2**10 / 2**k
+    factor = 1 + 3 / (128 * (C.alpha(k, 2**10) + 1))
+    assert theorem_1(C, k, 2**10).bias == pytest.approx(10 / 9 * (2 / 0.55) * 0.5 ** (tau - 1) * factor)
+
+
+@given(p=st.floats(0.01, 20), k=st.integers(1, 25))
+def test_fault_power_inequality_goes_the_other_way(p: float, k: int) -> None:
+    T, log_T = 2.0**k, k * math.log(2)
+    assert -T * math.log1p(p * log_T / T) >= -p * log_T * (1 + 1e-12)
+
+
+def test_fault_negative_stochastic_term() -> None:
+    noisy = Constants(mu=0.5, L=1, L1=1, sigma=100, zeta=0, C_M=0, C_P=0.5, rho=0.5, D=1)
+    assert theorem_1(noisy, 1, 2**20).stochastic < 0 < theorem_1(noisy, 1, 2**20, printed=False).stochastic
+
+
+def test_fault_final_error_is_serial() -> None:
+    """(α_k + 1)/T_k = τ_M/B + 1/T_k never falls below τ_M/B."""
+    B = 2**30
+    for k in range(1, 31):
+        assert (C.alpha(k, B) + 1) / 2**k == pytest.approx(C.effective_mixing_time / B + 2.0**-k)
+
+
+def test_fault_deterministic_rate_exceeds_the_step() -> None:
+    """A full counterexample: F(x) = Ax, A = μI + rotation, L = 8μ, noise 1e-200, gap 2^40 and τ_M = 1."""
+    c = Constants(mu=1, L=8, L1=8, sigma=1e-200, zeta=0, C_M=0, C_P=1 / 9, rho=0.5, D=1e20)
+    k, B = 23, 2**64
+    assert c.effective_mixing_time == pytest.approx(1)
+    assert c.buffer_lower_bound(printed=True) < B
+    eta = c.step_size(k, printed=True)
+    assert eta == c.step_cap == 3 / (16 * 16 * 16**2)
+    # ‖x − ηAx‖² = (1 − 2ημ + η²L²)‖x‖² for a rotation, and independent noise can only add to it
+    error = math.exp(2**k * math.log1p(-2 * eta + 64 * eta**2) + 2 * math.log(1e20))
+    assert 1.1 * theorem_1(c, k, B).total < error < theorem_1(c, k, B, printed=False).total
+    assert theorem_1(c, k, B).stochastic < 1e-300 < error  # the noise, of the order of σ², plays no part
+
+
+def test_extreme_constants_do_not_fail() -> None:
+    c = Constants(mu=1e-170, L=1, L1=1e200, sigma=1e-200, zeta=0, C_M=1, C_P=1, rho=1e-300, D=1e200)
+    assert theorem_1(c, 3, 2**10).total == math.inf
+    assert c.buffer_lower_bound() == math.inf
+    assert complexity_order(c, 1e-3, 3, 2**10).total == math.inf
+
+
+def test_without_noise() -> None:
+    silent = Constants(mu=1, L=1, L1=1, sigma=0, zeta=0, C_M=0, C_P=0.5, rho=0.5, D=2)
+    assert theorem_1(silent, 5, 2**20).stochastic == 0
+    biased = Constants(mu=1, L=1, L1=1, sigma=0, zeta=0, C_M=1, C_P=0.5, rho=0.5, D=2)
+    assert theorem_1(biased, 18, 2**20).stochastic == math.inf
+    assert theorem_1(biased, 17, 2**20, printed=False).total < math.inf
+    assert theorem_1(biased, 20, 2**20, printed=False).total == math.inf  # τ_k < τ_M with the step at the cap
+
+
+@given(k=st.integers(1, 40), extra=st.integers(0, 30), sigma=st.floats(0.01, 10))
+def test_larger_buffers_never_hurt(k: int, extra: int, sigma: float) -> None:
+    c = Constants(mu=0.5, L=1, L1=1, sigma=sigma, zeta=1, C_M=1, C_P=1, rho=0.9, D=3)
+    for printed in (True, False):
+        small = theorem_1(c, k, 2.0 ** (k + extra), printed=printed)
+        large = theorem_1(c, k, 2.0 ** (k + extra + 1), printed=printed)
+        assert large.total <= small.total or small.total < 0  # printed p_k may be negative
+        assert small.total == pytest.approx(small.deterministic + small.bias + small.stochastic)
+
+
+def test_every_epoch_is_covered_above_the_lower_bound() -> None:
+    B = 2.0 ** math.ceil(math.log2(C.buffer_lower_bound()))
+    assert all(step_is_covered(C, k, B) for k in range(1, int(math.log2(B)) + 1))
+    assert not step_is_covered(C, 10, 2**10)
+
+
+def test_iterations_for() -> None:
+    B = 2**40
+    found = iterations_for(C, 0.01, B)
+    assert found is not None
+    assert found.steps == 2**found.epoch
+    assert found.bound.total <= 0.01 < theorem_1(C, found.epoch - 1, B, printed=False).total
+    assert iterations_for(C, 1e-12, B) is None
+    assert iterations_for(C, 0.01, 2**10) is None
+    with pytest.raises(InputError, match=r"^eps must"):
+        iterations_for(C, 0, B)
+
+
+def test_complexity_order_by_hand() -> None:
+    order = complexity_order(C, 0.01, 4, 64)
+    alpha_1 = math.log2(19.8) / 4 + 1
+    assert order.deterministic == pytest.approx(alpha_1 * 16 * math.log(10 / 0.01))  # L̄/μ = 4
+    assert order.stochastic == pytest.approx(alpha_1 * (1.75 + 100 / 64) / 0.0025 * math.log(1 / 0.0025))
+    assert order.total == max(order.deterministic, order.stochastic)
+
+
+# ---- the bound against the truth ----
+
+
+def exact_error(P, Psi, R, gamma, theta_bar, x_1, gap, eta, k) -> float:
+    """E‖x_{T_k+1} − θ̄‖² without sampling: (1, e, e⊗e) on each state is linear, so T_k steps are k squarings."""
+    S, d = Psi.shape
+    jump, eye = np.linalg.matrix_power(P, gap - 1), np.eye(d)
+    n = 1 + d + d * d
+    step = np.zeros((S, n, S, n))
+    for s in range(S):
+        for t in range(S):
+            u = Psi[s] - gamma * Psi[t]
+            g = ((u @ theta_bar - R[s, t]) * Psi[s])[:, None]
+            N = eye - eta * np.outer(Psi[s], u)
+            G = np.zeros((n, n))
+            G[0, 0] = 1
+            G[1 : 1 + d, :1], G[1 : 1 + d, 1 : 1 + d] = -eta * g, N
+            G[1 + d :, :1] = eta**2 * np.kron(g, g)
+            G[1 + d :, 1 : 1 + d] = -eta * (np.kron(N, g) + np.kron(g, N))
+            G[1 + d :, 1 + d :] = np.kron(N, N)
+            step[t] += P[s, t] * G[:, None, :] * jump[:, s][None, :, None]
+    matrix = step.reshape(S * n, S * n)
+    for _ in range(k):
+        matrix = matrix @ matrix
+    e = x_1 - theta_bar
+    pi = np.linalg.matrix_power(P, 10**6)[0]
+    start = np.outer(pi, np.concatenate([[1.0], e, np.kron(e, e)])).ravel()
+    moments = (matrix @ start).reshape(S, n).sum(axis=0)
+    return float(np.trace(moments[1 + d :].reshape(d, d)))
+
+
+def sampled_errors(P, Psi, R, gamma, theta_bar, x_1, gap, eta, k, chains, seed) -> np.ndarray:
+    """The same by simulation: literal steps, positions reached by jumps of P^gap."""
+    rng = np.random.default_rng(seed)
+    jump, row = np.linalg.matrix_power(P, gap - 1).cumsum(axis=1), P.cumsum(axis=1)
+    x = np.tile(x_1, (chains, 1))
+    s = (rng.random(chains)[:, None] > np.linalg.matrix_power(P, 10**6)[0].cumsum()[:-1]).sum(axis=1)
+    for _ in range(2**k):
+        s = (rng.random(chains)[:, None] > jump[s, :-1]).sum(axis=1)
+        t = (rng.random(chains)[:, None] > row[s, :-1]).sum(axis=1)
+        temporal_difference = ((Psi[s] - gamma * Psi[t]) * x).sum(axis=1) - R[s, t]
+        x = x - eta * temporal_difference[:, None] * Psi[s]
+        s = t
+    return ((x - theta_bar) ** 2).sum(axis=1)
+
+
+CHAINS = {
+    "one feature, fast": ([[0.6, 0.4], [0.5, 0.5]], [[1.0], [0.9]], [1.0, -1.0], 0.5),
+    "one feature, slow": ([[0.95, 0.05], [0.1, 0.9]], [[1.0], [0.8]], [3.0, -2.0], 0.3),
+    "little noise": ([[0.7, 0.3], [0.3, 0.7]], [[1.0], [1.0]], [1.0, 0.9], 0.2),
+    "two features": (
+        [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]],
+        [[1.0, 0.2], [0.1, 1.0], [-0.7, 0.6]],
+        [[1.0, 0.0, 0.5], [0.2, -1.0, 0.0], [0.0, 0.3, 0.1]],
+        0.4,
+    ),
+}
+
+
+def problem(name: str):
+    P, Psi, rewards, gamma = CHAINS[name]
+    exact = exact_constants(P, Psi, rewards, gamma)
+    R = np.array(rewards, dtype=float)
+    R = R if R.ndim == 2 else np.repeat(R[:, None], len(R), axis=1)
+    # x_1 = −θ̄ is as far from θ̄ as assmp:optimal_ball allows
+    return exact.constants, (np.array(P), np.array(Psi), R, gamma, exact.theta_bar, -exact.theta_bar)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_error_stays_below_the_bound_in_every_epoch(name: str) -> None:
+    c, parts = problem(name)
+    K = math.ceil(math.log2(c.buffer_lower_bound()))
+    B, ratios = 2**K, []
+    for k in range(1, K + 1):
+        assert step_is_covered(c, k, B)
+        error = exact_error(*parts, gap=B >> k, eta=c.step_size(k), k=k)
+        assert 0 <= error <= theorem_1(c, k, B, printed=False).total
+        if c.p(1) >= 1:  # otherwise the printed lower bound is not met by this B
+            assert error <= theorem_1(c, k, B).total
+        ratios.append(theorem_1(c, k, B, printed=False).total / error)
+    assert min(ratios) < 300  # the bound is loose, not vacuous
+
+
+def test_some_chain_has_the_printed_bound_checked() -> None:
+    assert problem("little noise")[0].p(1) >= 1
+
+
+def test_the_comparison_can_fail() -> None:
+    """A step of 200 caps breaks the bound that the theorem's own step keeps."""
+    c, parts = problem("one feature, slow")
+    K = math.ceil(math.log2(c.buffer_lower_bound()))
+    k, bound = K - 5, theorem_1(c, K - 5, 2**K, printed=False).total
+    assert exact_error(*parts, gap=32, eta=c.step_size(k), k=k) < bound
+    assert exact_error(*parts, gap=32, eta=200 * c.step_cap, k=k) > bound
+
+
+@pytest.mark.parametrize(("name", "k"), [("one feature, slow", 9), ("two features", 11)])
+def test_simulated_epochs_agree_and_stay_below(name: str, k: int) -> None:
+    c, parts = problem(name)
+    B = 2 ** math.ceil(math.log2(c.buffer_lower_bound()))
+    eta = c.step_size(k)
+    for gap, step in ((B >> k, eta), (3, 20 * eta)):  # the second sees the correlation
+        errors = sampled_errors(*parts, gap=gap, eta=step, k=k, chains=2000, seed=7)
+        mean, spread = errors.mean(), errors.std() / math.sqrt(len(errors))
+        assert mean == pytest.approx(exact_error(*parts, gap=gap, eta=step, k=k), abs=5 * spread)
+        if step == eta:
+            assert mean < theorem_1(c, k, B).total
