@@ -1,0 +1,108 @@
+"""The entry function: from a buffer to a diagnosis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from multireplay.diagnose.autocorrelation import estimate
+from multireplay.diagnose.checks import HasColumns, as_series, named_columns
+from multireplay.diagnose.report import ColumnDiagnosis, Diagnosis
+from multireplay.errors import InputError
+
+
+def diagnose(
+    buffer: HasColumns | Mapping[str, ArrayLike] | ArrayLike,
+    *,
+    extra: Mapping[str, ArrayLike] | None = None,
+    max_features: int | None = 64,
+) -> Diagnosis:
+    """Measure how strongly the rows of a record depend on their neighbours.
+
+    Parameters
+    ----------
+    buffer : Buffer, mapping of names to arrays, or array
+        The ordered record, time along the first axis of every column. A bare array is named ``series``.
+    extra : mapping of names to arrays, optional
+        Further series of the same length, examined like columns. What drives the error of a stochastic
+        approximation is the autocorrelation of the operator at a point, F̃(x, ξ_t), row by row; pass it here
+        as ``{"operator": values}``.
+    max_features : int or None, default 64
+        A column with more features is represented by this many, evenly spaced; None examines all.
+
+    Returns
+    -------
+    Diagnosis
+        Print it for a table and one sentence; ``tau`` and ``ess`` are those of the slowest column.
+
+    Raises
+    ------
+    multireplay.errors.InputError
+        No columns, columns of different lengths, fewer than four rows, or values that are not finite reals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.signal import lfilter
+    >>> noise = np.random.default_rng(0).standard_normal((50_000, 3))
+    >>> features = np.column_stack([np.ones(50_000), lfilter([1.0], [1.0, -0.9], noise[:, 0]), noise[:, 1]])
+    >>> d = diagnose({"features": features, "rewards": noise[:, 2]})
+    >>> round(d.tau, 1), round(d.ess), d.slowest.label, d.reliable
+    (18.6, 2688, 'features[1]', True)
+    >>> print(d)
+    | column   | features | median tau | worst tau | at |   ESS |  ESS/B | note        |
+    |----------|----------|------------|-----------|----|-------|--------|-------------|
+    | features |        3 |        9.8 |      18.6 |  1 |  2688 | 5.38 % | 1 constant  |
+    | rewards  |        1 |      0.999 |     0.999 |  - | 50041 |  100 % |             |
+    <BLANKLINE>
+    tau: integrated autocorrelation time in steps, 1 if independent. ESS = B/tau, B = 50000.
+    <BLANKLINE>
+    The slowest column (features[1]) has an autocorrelation time of 18.6 steps: ...
+    """
+    if max_features is not None and max_features < 1:
+        raise InputError(f"max_features is {max_features}; it must be at least 1, or None for all.")
+    columns = named_columns(buffer)
+    for name, values in (extra or {}).items():
+        if name in columns:
+            raise InputError(f"The extra series {name!r} has the name of a column; give it another.")
+        columns[name] = values
+    if not columns:
+        raise InputError("There are no columns to diagnose.")
+    series = {name: as_series(name, values) for name, values in columns.items()}
+    first, rows = next((name, len(array)) for name, array in series.items())
+    for name, array in series.items():
+        if len(array) != rows:
+            raise InputError(
+                f"Column {name!r} has {len(array)} rows and {first!r} has {rows}; they must have the same."
+            )
+    entries = (_examine(name, array, max_features, np.ndim(columns[name]) == 1) for name, array in series.items())
+    return Diagnosis(rows, tuple(entries))
+
+
+def _examine(name: str, series: NDArray[Any], max_features: int | None, scalar: bool) -> ColumnDiagnosis:
+    """Summarise one column by its slowest and its median feature, constant ones left out."""
+    rows, width = series.shape
+    count = width if max_features is None else min(width, max_features)
+    # Rounding keeps the features distinct because they are at least one apart before it.
+    features = np.linspace(0, width - 1, count).round().astype(np.intp)
+    tau, reliable = estimate(series, features)
+    varies = np.flatnonzero(~np.isnan(tau))
+    if varies.size == 0:
+        return ColumnDiagnosis(name, width, math.nan, math.nan, None, math.nan, True, count, count, scalar)
+    worst = varies[np.argmax(tau[varies])]
+    return ColumnDiagnosis(
+        name=name,
+        width=width,
+        tau_max=float(tau[worst]),
+        tau_median=float(np.median(tau[varies])),
+        worst_feature=int(features[worst]),
+        ess=float(rows / tau[worst]),
+        reliable=bool(reliable[worst]),
+        examined=count,
+        constant=count - varies.size,
+        scalar=scalar,
+    )

@@ -1,0 +1,127 @@
+"""A diagnosis in words: the table, what its entries mean, and one sentence on what order costs."""
+
+from __future__ import annotations
+
+import io
+import math
+import textwrap
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from multireplay.diagnose.autocorrelation import ENOUGH_TIMES
+
+if TYPE_CHECKING:
+    from multireplay.diagnose.report import ColumnDiagnosis, Diagnosis
+
+WIDTH = 90
+CLOSE_TO_ONE = 1.5  # times the variance of independent rows, or its inverse: too little to act on
+_REPLAY = "replay (Multiscale, Dyadic)"
+
+
+def sentence(diagnosis: Diagnosis) -> str:
+    """What learning from these rows in order would cost."""
+    column, rows = diagnosis.slowest, diagnosis.rows
+    if column is None:
+        return "Everything examined is constant, so there is no dependence between rows to measure."
+    kind = "column" if column.examined == column.width else "feature examined"
+    tau, steps, ess = number(column.tau_max), math.ceil(column.tau_max), number(column.ess)
+    subject = f"the slowest {kind} ({column.label})"
+    opening = f"T{subject[1:]} has an autocorrelation time of"
+    if column.tau_max < CLOSE_TO_ONE and not column.reliable:
+        return (
+            f"{rows} rows are too few, or too regular, to tell the autocorrelation time of {subject} and so "
+            f"whether order matters: {_REPLAY} is the safe choice."
+        )
+    if column.tau_max < 1 / CLOSE_TO_ONE:
+        return (
+            f"{opening} {tau} steps, less than the 1 of independent rows because neighbours offset each "
+            f"other: {rows} rows carry about as much information on its mean as {ess} independent ones, and "
+            "as far as the columns can tell plain SGD in order is fine."
+        )
+    if column.tau_max < CLOSE_TO_ONE:
+        return (
+            f"{opening} {tau} steps, close to the 1 of independent rows: as far as the columns can tell, "
+            "order hardly matters here and plain SGD is fine."
+        )
+    if not column.reliable:
+        return (
+            f"{opening} at least {tau} steps, a lower bound because it takes {ENOUGH_TIMES} times as many "
+            f"rows or more to settle it: {rows} rows carry at most about as much information on its mean as "
+            f"{ess} independent ones, and learning in order with a constant step sees the same neighbourhood "
+            f"for {steps} steps or more at a time; {_REPLAY} sets such neighbours far apart, but only a "
+            "longer record can say which gap would."
+        )
+    return (
+        f"{opening} {tau} steps: {rows} rows carry about as much information on its mean as {ess} "
+        "independent ones, and learning in order with a constant step sees the same neighbourhood for about "
+        f"{steps} steps at a time; {_REPLAY} or a gap of at least {steps} removes most of that."
+    )
+
+
+def page(diagnosis: Diagnosis) -> str:
+    """The table, its legend and the sentence as plain text."""
+    paragraphs = [legend(diagnosis), sentence(diagnosis)]
+    return "\n\n".join([table(diagnosis), *(textwrap.fill(p, WIDTH) for p in paragraphs)])
+
+
+def legend(diagnosis: Diagnosis) -> str:
+    """What the entries of the table mean, as far as they occur in it."""
+    parts = [
+        "tau: integrated autocorrelation time in steps, 1 if independent.",
+        f"ESS = B/tau, B = {diagnosis.rows}.",
+    ]
+    notes = [note(column) for column in diagnosis.columns]
+    if any("lower bound" in entry for entry in notes):
+        parts.append(f"lower bound: B is less than {ENOUGH_TIMES} tau, so tau may be larger and ESS smaller.")
+    if any("rough" in entry for entry in notes):
+        parts.append("rough: too few rows, or too regular ones, to believe a tau below 1.")
+    if any(column.examined < column.width for column in diagnosis.columns):
+        parts.append("Features are examined at even spaces where there are many; max_features=None takes all.")
+    return " ".join(parts)
+
+
+def table(diagnosis: Diagnosis) -> str:
+    """One line per column, in plain characters that any terminal can show."""
+    grid = Table(box=box.MARKDOWN)
+    grid.add_column("column", overflow="fold")
+    for heading in ("features", "median tau", "worst tau", "at", "ESS", "ESS/B"):
+        grid.add_column(heading, justify="right", no_wrap=True)
+    grid.add_column("note", min_width=11)
+    for column in diagnosis.columns:
+        sampled = column.examined < column.width
+        features = f"{column.examined} of {column.width}" if sampled else str(column.width)
+        if column.worst_feature is None:
+            cells = ("-", "constant", "-", "-", "-")
+        else:
+            times = (number(column.tau_median), number(column.tau_max))
+            at = "-" if column.scalar else str(column.worst_feature)
+            cells = (*times, at, number(column.ess), f"{number(100 * column.ess / diagnosis.rows)} %")
+        row = (column.name, features, *cells, note(column))
+        grid.add_row(*(Text(cell) for cell in row))  # Text, because a name like x[red] is no markup
+    out = io.StringIO()
+    console = Console(file=out, width=WIDTH, color_system=None, force_terminal=False, legacy_windows=False)
+    console.print(grid)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines() if line.strip())
+
+
+def note(column: ColumnDiagnosis) -> str:
+    """What else to know about a column, empty if nothing."""
+    notes = [] if column.reliable else ["lower bound" if column.tau_max > 1 else "rough"]
+    if 0 < column.constant < column.examined:
+        notes.append(f"{column.constant} constant")
+    return ", ".join(notes)
+
+
+def number(value: float) -> str:
+    """Three digits for small numbers, whole ones above a thousand, powers of ten beyond a billion.
+
+    Examples
+    --------
+    >>> number(18.61), number(0.0526), number(8064.5), number(2.25e10)
+    ('18.6', '0.0526', '8064', '2.25e+10')
+    """
+    return f"{value:.3g}" if value < 999.5 or value >= 1e9 else f"{value:.0f}"
