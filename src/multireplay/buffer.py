@@ -1,0 +1,135 @@
+"""The buffer: one ordered record, stored as named columns of equal length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.errors import InputError
+
+Array = NDArray[Any]
+
+MAX_ROWS = 2**46
+"""Positions ⌊t·B/2^k⌋ are computed in 64-bit integers block by block; beyond this B they would overflow."""
+
+_CHECK_BYTES = 2**22
+
+
+class Buffer:
+    """One long, ordered record as named columns: row t is the sample ξ_t of the paper.
+
+    Columns are kept as they are (views are not copied) when they hold float64, float32 or booleans;
+    integers become float64. Every value must be finite.
+
+    Parameters
+    ----------
+    **columns
+        Arrays whose first axis is time, all of one length. One-dimensional columns hold a number a
+        sample, two-dimensional ones a row a sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import multireplay as mr
+    >>> F = np.eye(4)
+    >>> buffer = mr.Buffer(features=F[:-1], next_features=F[1:], rewards=[1, 0, 2])
+    >>> len(buffer)
+    3
+    >>> buffer["rewards"]
+    array([1., 0., 2.])
+    >>> buffer
+    Buffer(3 rows: features (3, 4) float64, next_features (3, 4) float64, rewards (3,) float64)
+    """
+
+    def __init__(self, **columns: Any) -> None:
+        if not columns:
+            raise InputError("a buffer needs at least one column, for example Buffer(features=..., targets=...)")
+        arrays = {name: _as_column(name, values) for name, values in columns.items()}
+        _check_lengths({name: len(array) for name, array in arrays.items()})
+        for name, array in arrays.items():
+            _check_finite(name, array)
+        self._columns = MappingProxyType(arrays)
+        self._length = len(next(iter(arrays.values())))
+
+    @property
+    def columns(self) -> Mapping[str, Array]:
+        """The columns by name, in the order they were given."""
+        return self._columns
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._columns:
+            raise InputError(f"no column {name!r} in this buffer; it has {', '.join(self._columns)}")
+        return self._columns[name]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (dict(self._columns),))
+
+    def __repr__(self) -> str:
+        parts = (f"{name} {array.shape} {array.dtype}" for name, array in self._columns.items())
+        return f"Buffer({self._length} rows: {', '.join(parts)})"
+
+
+def _rebuild(columns: dict[str, Array]) -> Buffer:
+    return Buffer(**columns)
+
+
+def _as_column(name: str, values: Any) -> Array:
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"column {name!r} is not a regular array: {error}") from None
+    if array.ndim not in (1, 2):
+        raise InputError(f"column {name!r} has {array.ndim} dimensions; it needs 1 (numbers) or 2 (rows)")
+    if array.dtype.kind in "iu":
+        return array.astype(np.float64)
+    if array.dtype == np.float16:
+        return array.astype(np.float32)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype not in (np.float64, np.float32, np.bool_):
+        raise InputError(f"column {name!r} has dtype {array.dtype}; it needs real numbers or booleans")
+    return array
+
+
+def _check_lengths(lengths: dict[str, int]) -> None:
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise InputError(f"all columns need the same number of rows, but {found}")
+    (name, length), *_ = lengths.items()
+    if length == 0:
+        raise InputError(f"the buffer is empty: column {name!r} has no rows")
+    if length > MAX_ROWS:
+        raise InputError(f"{length} rows are more than the {MAX_ROWS} that positions are computed for")
+
+
+def _check_finite(name: str, array: Array) -> None:
+    """Raise if a value is NaN or infinite, naming the first place; reads the column once, in blocks."""
+    if array.dtype == np.bool_:
+        return
+    row_bytes = array.itemsize * (array.shape[1] if array.ndim == 2 else 1)
+    rows = max(1, _CHECK_BYTES // max(1, row_bytes))
+    for start in range(0, len(array), rows):
+        block = array[start : start + rows]
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = block.sum()
+        if np.isfinite(total):
+            continue
+        bad = np.argwhere(~np.isfinite(block))
+        if len(bad):
+            row = start + int(bad[0, 0])
+            where = f"row {row}" + (f", feature {int(bad[0, 1])}" if array.ndim == 2 else "")
+            value = array[row, bad[0, 1]] if array.ndim == 2 else array[row]
+            raise InputError(f"column {name!r} holds {value} at {where} (counting from 0); all values must be finite")

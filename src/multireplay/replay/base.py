@@ -1,0 +1,81 @@
+"""What a replay scheme is: a rule that turns a buffer length into a plan of epochs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.buffer import MAX_ROWS
+from multireplay.errors import InputError
+
+Positions = NDArray[np.int64]
+
+BLOCK = 2**15
+"""Positions are made this many at a time, so that a plan never needs memory for a whole pass."""
+
+
+@dataclass(frozen=True)
+class PlannedEpoch:
+    """One epoch of a plan: which samples, in which order.
+
+    Attributes
+    ----------
+    k : int
+        The paper's epoch number; 1 for schemes with a single epoch.
+    gap : float or None
+        Distance between consecutive samples (the paper's τ_k), None where there is no fixed distance.
+    length : int
+        Number of steps, T_k.
+    """
+
+    k: int
+    gap: float | None
+    length: int
+    block: Callable[[int, int], Positions]
+    """``block(first, count)``: the 1-based positions of steps first, …, first + count − 1 (from 0), asked in order."""
+
+    def blocks(self, size: int = BLOCK) -> Iterator[Positions]:
+        """Yield the 1-based positions in order, at most `size` at a time."""
+        for first in range(0, self.length, size):
+            yield self.block(first, min(size, self.length - first))
+
+    @property
+    def positions(self) -> Positions:
+        """All 1-based positions of the epoch as one array."""
+        return np.concatenate(list(self.blocks()))
+
+
+class Replay(ABC):
+    """A replay scheme. It knows nothing of problems: ``plan(B)`` is all it does."""
+
+    def plan(self, length: int) -> tuple[PlannedEpoch, ...]:
+        """The epochs for a buffer of `length` samples.
+
+        Examples
+        --------
+        >>> import multireplay as mr
+        >>> for epoch in mr.Multiscale().plan(8):
+        ...     print(epoch.k, epoch.gap, epoch.length, epoch.positions)
+        1 4.0 2 [4 8]
+        2 2.0 4 [2 4 6 8]
+        3 1.0 8 [1 2 3 4 5 6 7 8]
+        """
+        if length < 1:
+            raise InputError(f"cannot plan a replay of {length} samples")
+        if length > MAX_ROWS:
+            raise InputError(f"{length} samples are more than the {MAX_ROWS} that positions are computed for")
+        return self._epochs(length)
+
+    @abstractmethod
+    def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]: ...
+
+
+def whole_number(name: str, value: object, least: int) -> int:
+    """`value` as an int of at least `least`, or an error that names it."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+    return int(value)
