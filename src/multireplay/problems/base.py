@@ -1,0 +1,99 @@
+"""What a problem is: an operator F̃(x, ξ) on the rows of a buffer, a feasible set, and what is known of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.buffer import Buffer
+from multireplay.errors import InputError
+from multireplay.sets import Set, WholeSpace
+
+Vector = NDArray[np.float64]
+Columns = Mapping[str, NDArray[Any]]
+
+
+class Problem(ABC):
+    """A stochastic variational inequality: find x* in X with ⟨F(x*), x − x*⟩ ≥ 0 for all x in X (Eq. GMVI).
+
+    F(x) is the mean of F̃(x, ξ) over the samples. A problem knows nothing of replay: it names the columns it reads,
+    packs them for the loops (`samples`), and evaluates F̃ on one of them (`operator`).
+    """
+
+    required: ClassVar[Mapping[str, int]]
+    """Names of the columns it reads, each with its number of dimensions: 2 for a row a sample, 1 for a number."""
+    optional: ClassVar[Mapping[str, int]] = {}
+    constraint: Set = WholeSpace()
+
+    def check(self, columns: Columns) -> None:
+        """Raise `InputError` if the values or widths of the columns do not suit this problem."""
+        return
+
+    @abstractmethod
+    def dim(self, columns: Columns) -> int:
+        """The dimension of x."""
+
+    @abstractmethod
+    def samples(self, columns: Columns) -> Any:
+        """The columns packed as the named tuple that both loops read."""
+
+    @abstractmethod
+    def operator(self, x: Vector, samples: Any, row: int) -> Vector:
+        """F̃(x, ξ) on one row, in plain NumPy."""
+
+    @abstractmethod
+    def mean_operator(self, x: Vector, columns: Columns) -> Vector:
+        """F̂(x): the mean of F̃(x, ξ_t) over the buffer."""
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the compiled loop can run this problem."""
+        return True
+
+    def lipschitz(self, columns: Columns) -> float | None:
+        """An upper bound on L̃_1 over these samples (Assumption lipscitz1), from which ``step="auto"`` is made."""
+        return None
+
+    def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
+        """The x in X that solves the problem of the buffer's own mean operator F̂, with no stochastic step."""
+        raise InputError(f"{type(self).__name__} has no exact solution in closed form")
+
+    def columns(self, buffer: Buffer) -> Columns:
+        """The columns this problem reads, checked."""
+        missing = [name for name in self.required if name not in buffer]
+        if missing:
+            wants = ", ".join(self.required) + "".join(f"[, {name}]" for name in self.optional)
+            raise InputError(
+                f"{type(self).__name__} needs the column{'s' * (len(missing) > 1)} {', '.join(missing)}; "
+                f"it reads {wants}, and the buffer has {', '.join(buffer)}"
+            )
+        names = (*self.required, *(name for name in self.optional if name in buffer))
+        found = {name: buffer[name] for name in names}
+        for name, array in found.items():
+            _require_shape(name, array, {**self.required, **self.optional}[name])
+        self.check(found)
+        return found
+
+
+def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
+    if array.ndim != ndim:
+        kind = "a row of numbers a sample (2 dimensions)" if ndim == 2 else "one number a sample (1 dimension)"
+        raise InputError(f"column {name!r} needs {kind}, but its shape is {array.shape}")
+    if ndim == 2 and array.shape[1] == 0:
+        raise InputError(f"column {name!r} has no features: its shape is {array.shape}")
+    if ndim == 2 and array.dtype == np.bool_:
+        raise InputError(f"column {name!r} holds booleans; it needs real numbers")
+
+
+def largest_square(features: NDArray[Any]) -> float:
+    """max ‖ψ_t‖² over the rows, in one pass."""
+    return float(max(np.einsum("ij,ij->i", block, block).max() for block in row_blocks(features)))
+
+
+def row_blocks(array: NDArray[Any], rows: int = 2**13) -> list[NDArray[Any]]:
+    """The rows in blocks, as views, so that temporaries stay small."""
+    return [array[start : start + rows] for start in range(0, len(array), rows)]

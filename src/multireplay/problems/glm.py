@@ -1,0 +1,158 @@
+"""Generalized linear models y = f(aᵀx*) + noise, as a monotone variational inequality."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.buffer import Buffer
+from multireplay.errors import InputError
+from multireplay.problems.base import Columns, Problem, Vector, largest_square, row_blocks
+from multireplay.problems.exact import extragradient, newton
+from multireplay.problems.links import as_link
+from multireplay.sets import Set, WholeSpace
+
+
+class RegressionSamples(NamedTuple):
+    """What the loops read: covariates and response a row, and the link as a code or a jitted function."""
+
+    features: NDArray[Any]
+    targets: NDArray[Any]
+    link: Any
+
+
+class GLM(Problem):
+    """Regression with a monotone link f, by the operator of the paper (Eq. glm_definition)::
+
+        F̃(x, ξ_t) = a_t (f(a_tᵀx) − y_t)
+
+    Columns: ``features`` a_t of shape (B, d) and ``targets`` y_t of shape (B,). There is no intercept: give a column
+    of ones.
+
+    Parameters
+    ----------
+    link : str or callable
+        "identity" (least squares), "logistic", "probit", "exp" (Poisson), "softplus", "leaky_relu" (slope 0.01 below
+        0), or your own increasing function of one number. A Numba-jitted one runs in the compiled loop, a plain one
+        in the Python loop.
+    constraint : Set, optional
+        Feasible set of x, the whole space by default.
+    lipschitz : float, optional
+        Largest slope L_f of your own link; needed only for ``step="auto"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import multireplay as mr
+    >>> rng = np.random.default_rng(0)
+    >>> A = rng.standard_normal((2000, 2))
+    >>> y = rng.poisson(np.exp(A @ [0.5, -0.5]))
+    >>> mr.GLM(link="exp").fit_exactly(mr.Buffer(features=A, targets=y)).round(2)
+    array([ 0.49, -0.47])
+    """
+
+    required: ClassVar[Mapping[str, int]] = {"features": 2, "targets": 1}
+
+    def __init__(
+        self,
+        link: str | Callable[[float], float] = "identity",
+        constraint: Set | None = None,
+        lipschitz: float | None = None,
+    ) -> None:
+        self._link_argument = link
+        self.link = as_link(link, lipschitz)
+        self._lipschitz = lipschitz
+        self.constraint = constraint or WholeSpace()
+
+    @property
+    def compiled(self) -> bool:
+        return self.link.compiled is not None
+
+    def check(self, columns: Columns) -> None:
+        targets = columns["targets"]
+        if self.link.name in ("logistic", "probit") and not ((targets >= 0) & (targets <= 1)).all():
+            bad = int(np.flatnonzero((targets < 0) | (targets > 1))[0])
+            raise InputError(
+                f"column 'targets' holds {targets[bad]:g} at row {bad} (counting from 0); "
+                f"the {self.link.name} link needs values in [0, 1]"
+            )
+        if self.link.name == "exp" and not (targets >= 0).all():
+            bad = int(np.flatnonzero(targets < 0)[0])
+            raise InputError(
+                f"column 'targets' holds {targets[bad]:g} at row {bad}; the exp link needs values of at least 0"
+            )
+
+    def dim(self, columns: Columns) -> int:
+        return int(columns["features"].shape[1])
+
+    def samples(self, columns: Columns) -> RegressionSamples:
+        targets = columns["targets"].astype(np.float64, copy=False)
+        return RegressionSamples(columns["features"], targets, self.link.compiled)
+
+    def operator(self, x: Vector, samples: RegressionSamples, row: int) -> Vector:
+        features = samples.features[row]
+        return np.asarray((self.link.function(features @ x) - samples.targets[row]) * features, dtype=np.float64)
+
+    def mean_operator(self, x: Vector, columns: Columns) -> Vector:
+        features = columns["features"]
+        errors = self.link.function(features @ x) - columns["targets"]
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.asarray(features.T @ errors / len(features), dtype=np.float64)
+
+    def lipschitz(self, columns: Columns) -> float | None:
+        """L_f · max ‖a_t‖²; for the exp link, whose slope has no bound, L_f is taken as max(1, max y_t)."""
+        slope = self.link.lipschitz
+        if self.link.name == "exp" and isinstance(self._link_argument, str):
+            slope = max(1.0, float(columns["targets"].max()))
+        return None if math.isinf(slope) else slope * largest_square(columns["features"])
+
+    def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
+        """The x with F̂(x) + ridge·x = 0, or the solution of that VI on the feasible set.
+
+        For the identity, logistic and exp links this is maximum likelihood (least squares, logistic and Poisson
+        regression). For the others it is the root of the same estimating equation Σ a_t (f(a_tᵀx) − y_t) = 0, which
+        is what every stochastic method here converges to, and not the likelihood of, say, a probit model.
+
+        Parameters
+        ----------
+        buffer : Buffer
+            The record.
+        ridge : float
+            L2 penalty: adds (ridge/2)‖x‖² to the mean loss. 0 by default.
+        """
+        columns = self.columns(buffer)
+        features = columns["features"].astype(np.float64, copy=False)
+        zero = np.zeros(features.shape[1])
+
+        def operator(x: Vector) -> Vector:
+            return self.mean_operator(x, columns) + ridge * x
+
+        if not isinstance(self.constraint, WholeSpace):
+            slope = self.lipschitz(columns)
+            if slope is None:
+                raise InputError(
+                    "an exact fit on a constraint set needs the link's largest slope: GLM(link, lipschitz=...)"
+                )
+            top = float(np.linalg.norm(features, 2)) ** 2 / len(features) * slope / largest_square(features)
+            return extragradient(operator, self.constraint, zero, top + ridge)
+
+        def jacobian(x: Vector) -> Vector:
+            slopes = self.link.derivative(features @ x)
+            total = np.zeros((len(zero), len(zero)))
+            for block, slope in zip(row_blocks(features), row_blocks(slopes), strict=True):
+                total += block.T @ (slope[:, None] * block)
+            total /= len(features)
+            total[np.diag_indices_from(total)] += ridge
+            return total
+
+        return newton(operator, jacobian, zero)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (GLM, (self._link_argument, self.constraint, self._lipschitz))
+
+    def __repr__(self) -> str:
+        return f"GLM(link={self.link.name!r})"

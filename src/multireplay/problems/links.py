@@ -1,0 +1,115 @@
+"""Link functions f of generalized linear models: what is needed of one, and the built-in ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+from numpy.typing import NDArray
+from scipy import special
+
+from multireplay._jit import jit_borrowing
+from multireplay.errors import InputError
+
+Vector = NDArray[np.float64]
+
+IDENTITY, LOGISTIC, PROBIT, EXP, SOFTPLUS, LEAKY_RELU = range(6)
+LEAK = 0.01
+
+
+@dataclass(frozen=True)
+class Link:
+    """A monotone link function.
+
+    Attributes
+    ----------
+    name : str
+        What the user called it.
+    function, derivative : callable
+        f and f' on arrays.
+    lipschitz : float
+        L_f, the largest slope; infinite where there is none.
+    compiled : int, jitted function or None
+        What the compiled loop needs: a code for a built-in link, the user's Numba-jitted function, or None for a plain
+        Python function, which runs in the Python loop.
+    """
+
+    name: str
+    function: Callable[[Any], Any]
+    derivative: Callable[[Vector], Vector]
+    lipschitz: float
+    compiled: Any
+
+
+@jit_borrowing
+def apply(code: int, z: float) -> float:
+    """f(z) of the built-in link with that code, in the compiled loop."""
+    if code == LOGISTIC:
+        return 1.0 / (1.0 + math.exp(-z))  # 1/∞ = 0 far out
+    if code == PROBIT:
+        return 0.5 * math.erfc(-z / math.sqrt(2.0))
+    if code == EXP:
+        return np.exp(z)  # type: ignore[no-any-return]  # infinite where math.exp would raise
+    if code == SOFTPLUS:
+        return max(z, 0.0) + math.log1p(math.exp(-abs(z)))
+    if code == LEAKY_RELU:
+        return z if z > 0.0 else LEAK * z
+    return z
+
+
+def _exp(z: Vector) -> Vector:
+    with np.errstate(over="ignore"):
+        return np.exp(z)
+
+
+def _expit_slope(z: Vector) -> Vector:
+    p = special.expit(z)
+    return np.asarray(p * (1.0 - p))
+
+
+BUILT_IN = {
+    link.name: link
+    for link in (
+        Link("identity", lambda z: z, np.ones_like, 1.0, IDENTITY),
+        Link("logistic", special.expit, _expit_slope, 0.25, LOGISTIC),
+        Link(
+            "probit",
+            special.ndtr,
+            lambda z: np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi),
+            1 / math.sqrt(2 * math.pi),
+            PROBIT,
+        ),
+        Link("exp", _exp, _exp, math.inf, EXP),
+        Link("softplus", lambda z: np.logaddexp(0.0, z), special.expit, 1.0, SOFTPLUS),
+        Link(
+            "leaky_relu",
+            lambda z: np.where(z > 0.0, z, LEAK * z),
+            lambda z: np.where(z > 0.0, 1.0, LEAK),
+            1.0,
+            LEAKY_RELU,
+        ),
+    )
+}
+
+
+def as_link(link: str | Callable[[float], float], lipschitz: float | None = None) -> Link:
+    """The built-in link of that name, or the user's own function of one number."""
+    if isinstance(link, str):
+        if link not in BUILT_IN:
+            raise InputError(f"no link {link!r}; the built-in ones are {', '.join(BUILT_IN)}, or give a function")
+        return BUILT_IN[link]
+    if not callable(link):
+        raise InputError(f"link must be a name or a function of one number, not {link!r}")
+    on_arrays = np.vectorize(link, otypes=[np.float64])
+
+    def slope(z: Vector) -> Vector:
+        h = 1e-6 * np.maximum(1.0, np.abs(z))
+        return np.asarray((on_arrays(z + h) - on_arrays(z - h)) / (2 * h))
+
+    name = getattr(link, "__name__", type(link).__name__)
+    compiled = link if isinstance(link, Dispatcher) else None
+    return Link(name, on_arrays, slope, math.inf if lipschitz is None else float(lipschitz), compiled)

@@ -1,0 +1,135 @@
+"""Policy evaluation with linear features: the projected Bellman equation as a variational inequality."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.buffer import Buffer
+from multireplay.errors import InputError
+from multireplay.problems.base import Columns, Problem, Vector, largest_square, row_blocks
+from multireplay.problems.exact import extragradient
+from multireplay.sets import Set, WholeSpace
+
+
+class TransitionSamples(NamedTuple):
+    """What the loops read: one transition a row. The discount is γ, or 0 on a terminal row."""
+
+    features: NDArray[Any]
+    next_features: NDArray[Any]
+    rewards: NDArray[Any]
+    discounts: Vector
+
+
+class PolicyEvaluation(Problem):
+    """Value of a policy from a trajectory, with v(s) = ⟨ψ(s), θ⟩.
+
+    The operator is TD's (paper, Eq. RL_operator)::
+
+        F̃(θ, ξ_t) = (⟨ψ(s_t), θ⟩ − r_t − γ⟨ψ(s_{t+1}), θ⟩) ψ(s_t)
+
+    Columns: ``features`` ψ(s_t) and ``next_features`` ψ(s_{t+1}) of shape (B, d), ``rewards`` of shape (B,), and
+    optionally ``terminated`` of shape (B,): where it is true the episode ended at s_{t+1}, and nothing is
+    bootstrapped from it.
+
+    Parameters
+    ----------
+    gamma : float
+        Discount factor in [0, 1).
+    constraint : Set, optional
+        Feasible set of θ, the whole space by default.
+
+    Examples
+    --------
+    Two states that alternate, reward 1 in the first: v = (1, γ)/(1 − γ²).
+
+    >>> import numpy as np
+    >>> import multireplay as mr
+    >>> F = np.eye(2)[np.arange(101) % 2]
+    >>> buffer = mr.Buffer(features=F[:-1], next_features=F[1:], rewards=F[:-1, 0])
+    >>> mr.PolicyEvaluation(gamma=0.5).fit_exactly(buffer)
+    array([1.33333333, 0.66666667])
+    """
+
+    required: ClassVar[Mapping[str, int]] = {"features": 2, "next_features": 2, "rewards": 1}
+    optional: ClassVar[Mapping[str, int]] = {"terminated": 1}
+
+    def __init__(self, gamma: float, constraint: Set | None = None) -> None:
+        if not isinstance(gamma, int | float | np.floating) or not 0 <= gamma < 1:
+            raise InputError(f"gamma must be a number in [0, 1), not {gamma!r}")
+        self.gamma = float(gamma)
+        self.constraint = constraint or WholeSpace()
+
+    def check(self, columns: Columns) -> None:
+        width, next_width = columns["features"].shape[1], columns["next_features"].shape[1]
+        if width != next_width:
+            raise InputError(f"features has {width} features a row and next_features {next_width}; they need the same")
+        if columns["features"].dtype != columns["next_features"].dtype:
+            raise InputError("features and next_features need the same dtype")
+        if "terminated" in columns and not np.isin(columns["terminated"], (0, 1)).all():
+            raise InputError("column 'terminated' needs booleans, or zeros and ones")
+
+    def dim(self, columns: Columns) -> int:
+        return int(columns["features"].shape[1])
+
+    def samples(self, columns: Columns) -> TransitionSamples:
+        return TransitionSamples(
+            columns["features"], columns["next_features"], columns["rewards"].astype(np.float64, copy=False),
+            self._discounts(columns),
+        )  # fmt: skip
+
+    def _discounts(self, columns: Columns) -> Vector:
+        if "terminated" not in columns:
+            return np.full(len(columns["rewards"]), self.gamma)
+        return np.where(columns["terminated"], 0.0, self.gamma)
+
+    def operator(self, x: Vector, samples: TransitionSamples, row: int) -> Vector:
+        now, then = samples.features[row], samples.next_features[row]
+        error = now @ x - samples.rewards[row] - samples.discounts[row] * (then @ x)
+        return np.asarray(error * now, dtype=np.float64)
+
+    def mean_operator(self, x: Vector, columns: Columns) -> Vector:
+        features = columns["features"]
+        errors = features @ x - columns["rewards"] - self._discounts(columns) * (columns["next_features"] @ x)
+        return np.asarray(features.T @ errors / len(features), dtype=np.float64)
+
+    def lipschitz(self, columns: Columns) -> float:
+        """max ‖ψ(s_t)‖², to which TD's operator is Lipschitz up to the factor 1 + γ of the paper."""
+        return largest_square(columns["features"])
+
+    def moments(self, columns: Columns) -> tuple[Vector, Vector]:
+        """Â and b̂ with F̂(θ) = Âθ − b̂, in one pass over the rows."""
+        dim = self.dim(columns)
+        matrix, vector = np.zeros((dim, dim)), np.zeros(dim)
+        discounts = self._discounts(columns)
+        read = (columns["features"], columns["next_features"], columns["rewards"], discounts)
+        for now, then, rewards, discount in zip(*map(row_blocks, read), strict=True):
+            matrix += now.T @ (now - discount[:, None] * then)
+            vector += now.T @ rewards
+        return matrix / len(discounts), vector / len(discounts)
+
+    def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
+        """LSTD: the θ with F̂(θ) + ridge·θ = 0, or the solution of that VI on the feasible set.
+
+        Costs O(B d²) time and O(d²) memory. A singular system gives its least-norm solution.
+
+        Parameters
+        ----------
+        buffer : Buffer
+            The record.
+        ridge : float
+            Added to the diagonal of Â, 0 by default.
+        """
+        columns = self.columns(buffer)
+        matrix, vector = self.moments(columns)
+        matrix[np.diag_indices_from(matrix)] += ridge
+        if isinstance(self.constraint, WholeSpace):
+            return np.asarray(np.linalg.lstsq(matrix, vector, rcond=None)[0])
+        bound = float(np.linalg.norm(matrix, 2))
+        return extragradient(lambda x: matrix @ x - vector, self.constraint, np.zeros_like(vector), bound)
+
+    def __repr__(self) -> str:
+        return f"PolicyEvaluation(gamma={self.gamma:g})"

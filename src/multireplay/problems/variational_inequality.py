@@ -1,0 +1,132 @@
+"""Any strongly monotone stochastic variational inequality, with the user's own operator."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numba
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+from numpy.typing import NDArray
+
+from multireplay.errors import InputError, OperatorError
+from multireplay.problems.base import Columns, Problem, Vector
+from multireplay.replay.base import whole_number
+from multireplay.sets import Set, WholeSpace
+
+
+class UserSamples(NamedTuple):
+    """What the loops read: the rows, and the operator in its in-place form ``operator(x, sample, out)``."""
+
+    rows: NDArray[Any]
+    operator: Any
+
+
+class VariationalInequality(Problem):
+    """The user's own F̃(x, ξ) on the rows ξ_t of the column ``samples`` of shape (B, p).
+
+    Parameters
+    ----------
+    operator : callable
+        ``operator(x, sample, out)``, which writes F̃ into `out`, or ``operator(x, sample) -> array``. A Numba-jitted
+        one runs in the compiled loop, a plain one in the Python loop. It must not change x or the sample.
+    dim : int
+        Dimension of x.
+    constraint : Set, optional
+        Feasible set of x, the whole space by default.
+    lipschitz : float, optional
+        A bound on L̃_1 (Assumption lipscitz1); needed only for ``step="auto"``.
+
+    Examples
+    --------
+    The point of a simplex closest to the mean of the samples:
+
+    >>> import numpy as np
+    >>> import multireplay as mr
+    >>> problem = mr.VariationalInequality(lambda x, sample: x - sample, dim=2, constraint=mr.sets.Simplex())
+    >>> samples = np.array([[0.9, 0.0], [0.5, 0.2]] * 2000)
+    >>> mr.solve(problem, mr.Buffer(samples=samples), step=0.01).x.round(2)
+    array([0.8, 0.2])
+    """
+
+    required: ClassVar[Mapping[str, int]] = {"samples": 2}
+
+    def __init__(
+        self,
+        operator: Callable[..., Any],
+        dim: int,
+        constraint: Set | None = None,
+        lipschitz: float | None = None,
+    ) -> None:
+        self._operator = operator
+        self._dim = whole_number("dim", dim, least=1)
+        self._lipschitz = lipschitz
+        self.constraint = constraint or WholeSpace()
+        self.in_place = _argument_count(operator) == 3
+
+    @property
+    def compiled(self) -> bool:
+        return isinstance(self._operator, Dispatcher)
+
+    def dim(self, columns: Columns) -> int:
+        return self._dim
+
+    def samples(self, columns: Columns) -> UserSamples:
+        return UserSamples(columns["samples"], self._compiled_operator if self.compiled else None)
+
+    @cached_property
+    def _compiled_operator(self) -> Any:
+        if self.in_place:
+            return self._operator
+        operator = self._operator
+
+        def in_place(x: Any, sample: Any, out: Any) -> None:
+            value = operator(x, sample)
+            if value.shape != out.shape:
+                raise ValueError("the operator returned an array of the wrong shape")
+            out[:] = value
+
+        return numba.njit(in_place)
+
+    def operator(self, x: Vector, samples: UserSamples, row: int) -> Vector:
+        if self.in_place:
+            out = np.full(self._dim, np.nan)
+            self._operator(x, samples.rows[row], out)
+            return out
+        value = np.asarray(self._operator(x, samples.rows[row]), dtype=np.float64)
+        if value.shape != (self._dim,):
+            raise OperatorError(f"the operator returned an array of shape {value.shape} instead of ({self._dim},)")
+        return value
+
+    def mean_operator(self, x: Vector, columns: Columns) -> Vector:
+        samples = self.samples(columns)
+        total = np.zeros(self._dim)
+        for row in range(len(samples.rows)):
+            total += self.operator(x, samples, row)
+        return total / len(samples.rows)
+
+    def lipschitz(self, columns: Columns) -> float | None:
+        return self._lipschitz
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (VariationalInequality, (self._operator, self._dim, self.constraint, self._lipschitz))
+
+    def __repr__(self) -> str:
+        name = getattr(self._operator, "__name__", type(self._operator).__name__)
+        return f"VariationalInequality({name}, dim={self._dim})"
+
+
+def _argument_count(operator: Any) -> int:
+    function = operator.py_func if isinstance(operator, Dispatcher) else operator
+    if not callable(function):
+        raise InputError(f"operator must be a function of (x, sample) or (x, sample, out), not {operator!r}")
+    needed = [
+        p for p in inspect.signature(function).parameters.values()
+        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]  # fmt: skip
+    if len(needed) not in (2, 3):
+        raise InputError(f"operator must take (x, sample) or (x, sample, out); this one takes {len(needed)} arguments")
+    return len(needed)
