@@ -1,0 +1,143 @@
+"""Carrying out a plan: epochs in blocks of positions, with averages, error curves and divergence taken care of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.averaging import Averaging
+from multireplay.engine.steppers import StepFailure, Stepper, explain_failure, is_users
+from multireplay.errors import InputError, OperatorError
+from multireplay.problems import Problem
+from multireplay.replay import PlannedEpoch
+from multireplay.result import Epoch
+from multireplay.steps import Schedule
+from multireplay.tracking import Recorder, Track
+
+Vector = NDArray[np.float64]
+
+
+class EpochRun:
+    """One epoch under way: feed it positions, then ask for the `Epoch`."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        stepper: Stepper,
+        planned: PlannedEpoch,
+        schedule: Schedule,
+        averaging: Averaging,
+        x0: Vector,
+        track: Track | None = None,
+    ) -> None:
+        self.problem = problem
+        self.stepper = stepper
+        self.planned = planned
+        self.schedule = schedule
+        self.averaging = averaging
+        self.skipped = averaging.skipped(planned.length)
+        self.recorder = None if track is None else Recorder(track, planned.length, x0)
+        self.taken = 0
+        self.first_step = float(self._steps(1)[0])
+        self.stepper.x[:] = x0
+        self.stepper.total[:] = 0
+
+    def feed(self, samples: Any, positions: NDArray[np.int64]) -> bool:
+        """Take one step for each position; False if the run diverged."""
+        steps = self._steps(len(positions))
+        start = self.taken
+        for stop in self._stops(start, start + len(positions)):
+            part = slice(self.taken - start, stop - start)
+            if not self._advance(samples, positions[part], steps[part]):
+                return False
+            if self.recorder is not None and stop in self.recorder.at:
+                self.recorder.record(stop, self.stepper.x, self.average)
+        return True
+
+    def _steps(self, count: int) -> Vector:
+        steps = self.schedule.values(self.planned.k, self.taken, count)
+        if not (steps.min() > 0 and steps.max() < np.inf):
+            raise InputError(
+                f"the step schedule gives {steps.min():g} in epoch {self.planned.k}; steps must be positive"
+            )
+        return steps
+
+    def _stops(self, start: int, stop: int) -> NDArray[np.int64]:
+        if self.recorder is None:
+            return np.array([stop])
+        at = self.recorder.at
+        return np.unique(np.append(at[(at > start) & (at < stop)], stop))
+
+    def _advance(self, samples: Any, positions: NDArray[np.int64], steps: Vector) -> bool:
+        try:
+            taken = self.stepper.advance(samples, positions, steps, max(0, self.skipped - self.taken))
+        except StepFailure as failure:
+            where = self._where(failure.taken, positions)
+            raise explain_failure(failure, where) from failure.__cause__
+        self.taken += taken
+        if taken < len(positions):
+            if is_users(samples):
+                self._blame_operator(samples, int(positions[taken]), self._where(0, positions[taken:]))
+            return False
+        return True
+
+    def _blame_operator(self, samples: Any, position: int, where: str) -> None:
+        """Raise if the user's operator is not finite at a point that is; otherwise the run itself diverged."""
+        x = self.stepper.x.copy()
+        with np.errstate(all="ignore"):
+            value = self.problem.operator(x, samples, position - 1)
+        if not np.isfinite(value).all() and np.abs(x).max() < 1e50:
+            raise OperatorError(
+                f"the operator returned {value} at {where}, where x = {x}: every value must be finite and set"
+            )
+
+    def _where(self, taken: int, positions: NDArray[np.int64]) -> str:
+        return f"epoch {self.planned.k}, step {self.taken + taken + 1}, sample {positions[taken]} (counting from 1)"
+
+    @property
+    def average(self) -> Vector:
+        """The average so far, or the iterate while there is nothing to average."""
+        count = self.taken - self.skipped
+        return self.stepper.total / count if count > 0 else self.stepper.x.copy()
+
+    def finish(self) -> Epoch:
+        """What the epoch found."""
+        last, average = self.stepper.x.copy(), self.average
+        return Epoch(
+            k=self.planned.k,
+            gap=self.planned.gap,
+            length=self.planned.length,
+            step=self.first_step,
+            last=last,
+            average=average,
+            answer=average if self.averaging.answers else last,
+            taken=self.taken,
+            curve=None if self.recorder is None else self.recorder.curve(),
+        )
+
+
+def run(
+    problem: Problem,
+    samples: Any,
+    plan: tuple[PlannedEpoch, ...],
+    stepper: Stepper,
+    schedule: Schedule,
+    averaging: Averaging,
+    x0: Vector,
+    track: Track | None = None,
+    advanced: Callable[[int], object] = lambda steps: None,
+) -> tuple[Epoch, ...]:
+    """Run every epoch of the plan from x0. `advanced` is told the number of steps after every block."""
+    found = []
+    for planned in plan:
+        epoch = EpochRun(problem, stepper, planned, schedule, averaging, x0, track)
+        for positions in planned.blocks():
+            going = epoch.feed(samples, positions)
+            advanced(len(positions))
+            if not going:
+                break
+        found.append(epoch.finish())
+    return tuple(found)

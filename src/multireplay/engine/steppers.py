@@ -1,0 +1,122 @@
+"""Two ways to take steps: a plain Python loop for any callable, a compiled one for speed."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol, cast
+
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+from numpy.typing import NDArray
+
+from multireplay.engine import kernels
+from multireplay.errors import InputError, OperatorError
+from multireplay.problems import Problem
+from multireplay.problems.base import Vector
+from multireplay.problems.variational_inequality import UserSamples
+from multireplay.sets import Set
+from multireplay.sets.projections import WHOLE
+
+Backend = Literal["auto", "python", "compiled"]
+Positions = NDArray[np.int64]
+
+
+class StepFailure(Exception):
+    """The user's operator failed after `taken` steps of the block; the cause says how."""
+
+    def __init__(self, taken: int) -> None:
+        super().__init__(taken)
+        self.taken = taken
+
+
+class Stepper(Protocol):
+    """What the driver needs of an engine."""
+
+    x: Vector
+    total: Vector
+
+    def advance(self, samples: Any, positions: Positions, steps: Vector, skip: int) -> int:
+        """Take one step for each 1-based position and add the iterates after the first `skip` steps to `total`.
+
+        Returns the number of steps taken: fewer than asked means that the run diverged there.
+        """
+
+
+class PythonStepper:
+    """Runs any problem on any set, at the speed of Python."""
+
+    def __init__(self, problem: Problem, constraint: Set, dim: int) -> None:
+        self.problem = problem
+        self.constraint = constraint
+        self.x = np.zeros(dim)
+        self.total = np.zeros(dim)
+
+    def advance(self, samples: Any, positions: Positions, steps: Vector, skip: int) -> int:
+        for t, (position, step) in enumerate(zip(positions.tolist(), steps.tolist(), strict=True)):
+            try:
+                with np.errstate(all="ignore"):
+                    value = self.problem.operator(self.x.copy(), samples, position - 1)
+            except Exception as error:
+                raise StepFailure(t) from error
+            if not np.abs(value).max() < kernels.LIMIT:
+                return t
+            self.x -= step * value
+            self.constraint.project(self.x)
+            if t >= skip:
+                self.total += self.x
+        return len(positions)
+
+
+class CompiledStepper:
+    """Runs the compiled loop."""
+
+    def __init__(self, problem: Problem, constraint: Set, dim: int) -> None:
+        self.spec = cast(Vector, constraint.spec(dim))
+        self.x = np.zeros(dim)
+        self.total = np.zeros(dim)
+        self.out = np.zeros(dim)
+        self.taken = np.zeros(1, dtype=np.int64)
+
+    def advance(self, samples: Any, positions: Positions, steps: Vector, skip: int) -> int:
+        state = self.x, self.total
+        try:
+            if not _is_built_in(samples):
+                kernels.advance_users(samples, self.spec, positions, steps, skip, *state, self.out, self.taken)
+            elif self.spec[0] == WHOLE:
+                kernels.advance_freely(samples, positions, steps, skip, *state, self.taken)
+            else:
+                kernels.advance(samples, self.spec, positions, steps, skip, *state, self.out, self.taken)
+        except Exception as error:
+            raise StepFailure(int(self.taken[0])) from error
+        return int(self.taken[0])
+
+
+def make_stepper(problem: Problem, constraint: Set, dim: int, backend: Backend) -> Stepper:
+    """The engine for this problem and set; "auto" is the compiled one wherever it can run."""
+    if backend not in ("auto", "python", "compiled"):
+        raise InputError(f"backend must be 'auto', 'python' or 'compiled', not {backend!r}")
+    spec = constraint.spec(dim)  # also checks that the set fits the dimension
+    reasons = []
+    if not problem.compiled:
+        reasons.append(f"{problem!r} calls a plain Python function (jit it with numba.njit)")
+    if spec is None:
+        reasons.append(f"{constraint!r} is a plain Python set")
+    if backend == "compiled" and reasons:
+        raise InputError(f"backend='compiled' cannot be used: {'; '.join(reasons)}")
+    if backend == "python" or reasons:
+        return PythonStepper(problem, constraint, dim)
+    return CompiledStepper(problem, constraint, dim)
+
+
+def explain_failure(failure: StepFailure, where: str) -> OperatorError:
+    """The error for a user's operator that raised, with its place."""
+    cause = failure.__cause__
+    return OperatorError(f"the operator failed at {where}: {type(cause).__name__}: {cause}")
+
+
+def _is_built_in(samples: Any) -> bool:
+    return not any(isinstance(field, Dispatcher) for field in samples)
+
+
+def is_users(samples: Any) -> bool:
+    """Whether the samples are for a user's own operator, whose infinite values are its own fault."""
+    return isinstance(samples, UserSamples)

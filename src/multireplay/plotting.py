@@ -1,0 +1,55 @@
+"""Pictures of results. Colours are colour-blind safe (Okabe and Ito) and belong to methods, not to positions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from multireplay.result import Result
+
+BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW, BLACK = (
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000",
+)  # fmt: skip
+
+
+def new_axes(ax: Axes | None) -> Axes:
+    """`ax`, or the axes of a new figure."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(6.4, 4.2), layout="constrained")[1]
+
+
+def plot_result(result: Result, ax: Axes | None = None) -> Axes:
+    """See `Result.plot`."""
+    ax = new_axes(ax)
+    if result.epochs[0].curve is not None:
+        return _plot_errors(result, ax)
+    lengths = [epoch.taken for epoch in result.epochs]
+    if len(lengths) > 1:
+        distances = [float(np.linalg.norm(epoch.answer - result.x)) for epoch in result.epochs]
+        ax.plot(lengths[:-1], distances[:-1], "o-", color=BLUE)
+        ax.set(xscale="log", yscale="log", xlabel="steps of the epoch", ylabel="distance to the final answer")
+    else:
+        ax.stem(np.arange(1, len(result.x) + 1), result.x, linefmt=BLUE, markerfmt="o", basefmt="k-")
+        ax.set(xlabel="coordinate", ylabel="answer x")
+    return ax
+
+
+def _plot_errors(result: Result, ax: Axes) -> Axes:
+    curves = [epoch.curve for epoch in result.epochs if epoch.curve is not None and len(epoch.curve.last)]
+    if len(curves) > 1:  # one point an epoch, as in the paper's figures
+        steps = np.array([curve.iterations[-1] for curve in curves])
+        last, average = (np.array([getattr(c, name)[-1] for c in curves]) for name in ("last", "average"))
+    else:
+        steps, last, average = curves[0].iterations, curves[0].last, curves[0].average
+    ax.plot(steps, last / curves[0].initial, "o-", color=ORANGE, label="last iterate")
+    ax.plot(steps, average / curves[0].initial, "s-", color=BLUE, label="average")
+    ax.set(xscale="log", yscale="log", xlabel="iterations", ylabel="normalized squared error")
+    ax.legend(frameon=False)
+    return ax

@@ -1,0 +1,138 @@
+"""What a run gives back: the answer, what every epoch found, and a sentence on how it went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.text import TextTable
+from multireplay.tracking import Curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one epoch found.
+
+    Attributes
+    ----------
+    k, gap, length
+        As in the plan: the paper's k, τ_k (None if there is no fixed gap) and T_k.
+    step : float
+        Step size of the first step.
+    last, average : ndarray
+        The last iterate, and the average that was asked for (of all iterates if none was).
+    answer : ndarray
+        Whichever of the two was asked for.
+    taken : int
+        Steps taken; fewer than `length` if the epoch diverged.
+    curve : Curve or None
+        Error curve, if ``track`` was given.
+    """
+
+    k: int
+    gap: float | None
+    length: int
+    step: float
+    last: Vector
+    average: Vector
+    answer: Vector
+    taken: int
+    curve: Curve | None = None
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the iterates grew beyond all bounds before the epoch's end."""
+        return self.taken < self.length
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a run ended: ``ok``, a code for programs, and a sentence for people.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> status = mr.Status("finished", "1 epoch of 8 steps.")
+    >>> status.ok, str(status)
+    (True, '1 epoch of 8 steps.')
+    """
+
+    code: Literal["finished", "diverged", "filling", "running"]
+    message: str
+
+    @property
+    def ok(self) -> bool:
+        """False if the answer should not be used."""
+        return self.code != "diverged"
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer of `solve`.
+
+    Attributes
+    ----------
+    x : ndarray
+        The answer: that of the last epoch that did not diverge.
+    epochs : tuple of Epoch
+        All epochs, in the order they were run.
+    status : Status
+        How it went; ``print(result.status)``.
+    seconds : float
+        Wall-clock time of the steps.
+    """
+
+    x: Vector
+    epochs: tuple[Epoch, ...]
+    status: Status
+    seconds: float
+
+    def table(self) -> TextTable:
+        """One row an epoch; prints as text, shows as a table in a notebook, ``.rows`` has the values."""
+        return epoch_table(self.epochs)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Error by iterations if the run was tracked, otherwise the distance of every epoch's answer to the final one.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        """
+        from multireplay.plotting import plot_result
+
+        return plot_result(self, ax)
+
+    def __str__(self) -> str:
+        return f"{self.table()}\n{self.status}"
+
+
+def epoch_table(epochs: tuple[Epoch, ...]) -> TextTable:
+    """The table of the epochs of a run."""
+    rows = []
+    for epoch in epochs:
+        row: dict[str, Any] = {
+            "epoch": epoch.k,
+            "gap": "-" if epoch.gap is None else f"{epoch.gap:.6g}",
+            "steps": epoch.taken,
+            "step size": f"{epoch.step:.4g}",
+            "‖last‖": f"{np.linalg.norm(epoch.last):.4g}",
+            "‖average‖": f"{np.linalg.norm(epoch.average):.4g}",
+        }
+        if epoch.curve is not None and len(epoch.curve.last):
+            row["‖last − x*‖²"] = f"{epoch.curve.last[-1]:.3e}"
+            row["‖average − x*‖²"] = f"{epoch.curve.average[-1]:.3e}"
+        row["note"] = f"diverged at step {epoch.taken + 1}" if epoch.diverged else ""
+        rows.append(row)
+    return TextTable(rows)

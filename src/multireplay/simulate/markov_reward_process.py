@@ -1,0 +1,146 @@
+"""Finite Markov reward processes: trajectories, independent draws, and the exact answer."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay._jit import jit
+from multireplay.buffer import Buffer
+from multireplay.problems import PolicyEvaluation
+from multireplay.theory import ExactConstants, exact_constants, stationary_law
+
+Vector = NDArray[np.float64]
+
+
+class MarkovRewardProcess:
+    """A finite chain with transition matrix P, features Ψ (a row a state), rewards r(s) and discount γ.
+
+    Parameters
+    ----------
+    transitions : array of shape (S, S)
+        P, whose rows sum to 1.
+    features : array of shape (S, d)
+        ψ(s).
+    rewards : array of shape (S,)
+        r(s).
+    gamma : float
+        Discount factor in [0, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multireplay import simulate
+    >>> P = np.array([[0.9, 0.1], [0.3, 0.7]])
+    >>> process = simulate.MarkovRewardProcess(P, np.eye(2), [1.0, 0.0], gamma=0.5)
+    >>> process.solution.round(4)
+    array([1.8571, 0.4286])
+    >>> process.buffer(length=1000, seed=0)
+    Buffer(1000 rows: features (1000, 2) float64, next_features (1000, 2) float64, rewards (1000,) float64)
+    """
+
+    def __init__(self, transitions: Any, features: Any, rewards: Any, gamma: float) -> None:
+        self.transitions = np.asarray(transitions, dtype=np.float64)
+        self.features = np.asarray(features, dtype=np.float64)
+        self.rewards = np.asarray(rewards, dtype=np.float64)
+        self.problem = PolicyEvaluation(gamma)
+        self.gamma = self.problem.gamma
+        self._cumulative = np.cumsum(self.transitions, axis=1)
+        self._cumulative[:, -1] = 1.0
+
+    @cached_property
+    def stationary(self) -> Vector:
+        """The stationary law π."""
+        return stationary_law(self.transitions)
+
+    @cached_property
+    def weight(self) -> Vector:
+        """Q = Ψᵀ Π Ψ, the matrix of the norm ‖Ψθ‖_Π."""
+        return np.asarray((self.features * self.stationary[:, None]).T @ self.features)
+
+    @cached_property
+    def solution(self) -> Vector:
+        """θ̄, the solution of the projected Bellman equation (Eq. projected_bellman_matrix)."""
+        weighted = self.features.T * self.stationary
+        expected_next = self.transitions @ self.features
+        matrix = weighted @ (self.features - self.gamma * expected_next)
+        return np.asarray(np.linalg.solve(matrix, weighted @ self.rewards), dtype=np.float64)
+
+    @cached_property
+    def exact(self) -> ExactConstants:
+        """The constants of Theorem 1, computed from the chain itself."""
+        return exact_constants(self.transitions, self.features, self.rewards, self.gamma)
+
+    def states(self, length: int, seed: Any) -> NDArray[np.int64]:
+        """A trajectory s_1, …, s_length started from the stationary law."""
+        rng = np.random.default_rng(seed)
+        first = rng.choice(len(self.stationary), p=self.stationary)
+        return _walk(self._cumulative, first, rng.random(length - 1))
+
+    def buffer(self, length: int, seed: Any) -> Buffer:
+        """`length` consecutive transitions of one trajectory."""
+        states = self.states(length + 1, seed)
+        return self._buffer(states[:-1], states[1:])
+
+    def independent_buffer(self, length: int, seed: Any) -> Buffer:
+        """`length` independent transitions with s from the stationary law: what no one has, for comparison."""
+        rng = np.random.default_rng(seed)
+        states = rng.choice(len(self.stationary), size=length, p=self.stationary)
+        return self._buffer(states, _jump(self._cumulative, states, rng.random(length)))
+
+    def _buffer(self, states: NDArray[np.int64], successors: NDArray[np.int64]) -> Buffer:
+        return Buffer(
+            features=self.features[states],
+            next_features=self.features[successors],
+            rewards=self.rewards[states],
+        )
+
+
+@jit
+def _walk(cumulative: Vector, first: int, uniforms: Vector) -> NDArray[np.int64]:
+    states = np.empty(len(uniforms) + 1, dtype=np.int64)
+    states[0] = first
+    for t in range(len(uniforms)):
+        states[t + 1] = np.searchsorted(cumulative[states[t]], uniforms[t], side="right")
+    return states
+
+
+@jit
+def _jump(cumulative: Vector, states: NDArray[np.int64], uniforms: Vector) -> NDArray[np.int64]:
+    successors = np.empty_like(states)
+    for t in range(len(states)):
+        successors[t] = np.searchsorted(cumulative[states[t]], uniforms[t], side="right")
+    return successors
+
+
+def paper_mrp(m: float, states: int = 30, dim: int = 16, gamma: float = 0.8) -> MarkovRewardProcess:
+    """The Markov reward process of the paper's numerical section.
+
+    The chain stays with probability (2m − 1)/m and otherwise goes to any other state alike, so that the stationary
+    law is uniform and the mixing time of order m/(1 − m). Features are ψ(s) = e_{min(s, d)}, rewards r(s) = 1 for s ≥
+    d, with states counted from 1.
+
+    Parameters
+    ----------
+    m : float
+        In [1/2, 1): larger is slower.
+    states, dim, gamma
+        |S|, d and γ; the paper's values by default.
+
+    Examples
+    --------
+    >>> from multireplay import simulate
+    >>> process = simulate.paper_mrp(m=0.9)
+    >>> process.solution[[0, -1]].round(3)
+    array([0.787, 4.213])
+    """
+    stay, leave = (2 * m - 1) / m, (1 - m) / ((states - 1) * m)
+    transitions = np.full((states, states), leave)
+    np.fill_diagonal(transitions, stay)
+    features = np.zeros((states, dim))
+    features[np.arange(states), np.minimum(np.arange(states), dim - 1)] = 1.0
+    rewards = (np.arange(1, states + 1) >= dim).astype(np.float64)
+    return MarkovRewardProcess(transitions, features, rewards, gamma)

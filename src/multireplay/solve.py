@@ -1,0 +1,185 @@
+"""The one entry function: solve a problem from a buffer."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from contextlib import nullcontext
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.averaging import Averaging, as_averaging
+from multireplay.buffer import Buffer
+from multireplay.engine import Backend, make_stepper, run
+from multireplay.errors import DivergenceWarning, InputError
+from multireplay.problems import Problem
+from multireplay.problems.base import Columns
+from multireplay.replay import Dyadic, PlannedEpoch, Replay
+from multireplay.result import Epoch, Result, Status
+from multireplay.sets import Set
+from multireplay.steps import Constant, Schedule
+from multireplay.tracking import Track, as_track
+
+Vector = NDArray[np.float64]
+AUTO_SHARE = 0.5
+DEFAULT_TAIL = 7 / 8
+
+
+def solve(
+    problem: Problem,
+    buffer: Buffer,
+    *,
+    replay: Replay | None = None,
+    step: float | Schedule | Literal["auto"] = "auto",
+    average: float | Literal["none", "full"] = DEFAULT_TAIL,
+    x0: Any = None,
+    constraint: Set | None = None,
+    backend: Backend = "auto",
+    track: Track | Any | None = None,
+    progress: bool = False,
+) -> Result:
+    """Solve a problem from a stored record, one sample at a time: x ← Proj_X(x − η F̃(x, ξ)) (Eq. MER_update).
+
+    Parameters
+    ----------
+    problem : Problem
+        `GLM`, `PolicyEvaluation` or `VariationalInequality`.
+    buffer : Buffer
+        The record, with the columns the problem reads.
+    replay : Replay
+        Which samples, in which order: `Dyadic` (every sample once, coarse to fine) by default. `Multiscale` is the
+        paper's algorithm; each of its epochs restarts from x0, and the answer is that of the last one.
+    step : float, multireplay.steps schedule or "auto"
+        Step size. "auto" is 0.5/L with L the largest Lipschitz constant of F̃(·, ξ) in the data: max ‖ψ‖² for policy
+        evaluation, L_f · max ‖a‖² for a GLM. It needs one more pass over the features.
+    average : "none", "full" or a fraction in (0, 1]
+        Answer with the last iterate, the average of all iterates of the epoch, or of that last fraction of them.
+    x0 : array, optional
+        Start of every epoch; by default the point of the feasible set closest to 0.
+    constraint : Set, optional
+        Feasible set, if not the problem's own.
+    backend : "auto", "python" or "compiled"
+        "auto" is the compiled loop wherever the problem and the set allow it.
+    track : array or Track, optional
+        A known solution x*: every epoch then records its squared error, see `Track`.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    Result
+        ``result.x`` is the answer. A run that diverges stops, warns (`DivergenceWarning`) and says so in
+        ``result.status``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import multireplay as mr
+    >>> rng = np.random.default_rng(0)
+    >>> A = rng.standard_normal((4096, 2))
+    >>> buffer = mr.Buffer(features=A, targets=A @ [1.0, -2.0] + 0.1 * rng.standard_normal(4096))
+    >>> mr.solve(mr.GLM(), buffer).x.round(2)
+    array([ 1., -2.])
+    >>> result = mr.solve(mr.GLM(), buffer, replay=mr.Multiscale(), step=0.05)
+    >>> len(result.epochs), result.epochs[-1].gap
+    (12, 1.0)
+    """
+    if not isinstance(problem, Problem):
+        raise InputError(f"problem must be a multireplay problem such as mr.GLM(), not {problem!r}")
+    if not isinstance(buffer, Buffer):
+        raise InputError(
+            f"buffer must be a multireplay Buffer, not {type(buffer).__name__}: mr.Buffer(features=..., ...)"
+        )
+    replay = Dyadic() if replay is None else replay
+    if not isinstance(replay, Replay):
+        raise InputError(f"replay must be a replay scheme such as mr.Multiscale(), not {replay!r}")
+    columns = problem.columns(buffer)
+    dim = problem.dim(columns)
+    feasible = problem.constraint if constraint is None else constraint
+    stepper = make_stepper(problem, feasible, dim, backend)
+    averaging = as_averaging(average)
+    start = starting_point(x0, feasible, dim)
+    tracked = as_track(track, dim)
+    schedule = as_schedule(step, problem, columns)
+    plan = replay.plan(len(buffer))
+    samples = problem.samples(columns)
+
+    with _progress_bar(plan) if progress else nullcontext(lambda steps: None) as advanced:
+        began = time.perf_counter()
+        epochs = run(problem, samples, plan, stepper, schedule, averaging, start, tracked, advanced)
+        seconds = time.perf_counter() - began
+    status = _status(epochs, replay, step, averaging)
+    if not status.ok:
+        warnings.warn(str(status), DivergenceWarning, stacklevel=2)
+    good = [epoch for epoch in epochs if not epoch.diverged]
+    chosen = good[-1] if good else epochs[-1]
+    return Result(x=chosen.answer, epochs=epochs, status=status, seconds=seconds)
+
+
+def starting_point(x0: Any, feasible: Set, dim: int) -> Vector:
+    """x0 checked against the dimension and the set; by default the point of the set closest to 0."""
+    if x0 is None:
+        return feasible.projected(np.zeros(dim))
+    start = np.array(x0, dtype=np.float64)
+    if start.shape != (dim,):
+        raise InputError(f"x0 has shape {start.shape}, but x has {dim} coordinates")
+    if not np.isfinite(start).all():
+        raise InputError("x0 must be finite")
+    if not feasible.contains(start):
+        raise InputError(f"x0 is not in {feasible!r}; the closest point of it is {feasible.projected(start)}")
+    return start
+
+
+def as_schedule(step: float | Schedule | str, problem: Problem, columns: Columns) -> Schedule:
+    """A schedule from a number, a schedule, or "auto"."""
+    if isinstance(step, Schedule):
+        return step
+    if not isinstance(step, str):
+        return Constant(step)
+    if step != "auto":
+        raise InputError(f"step must be a positive number, a schedule from mr.steps or 'auto', not {step!r}")
+    bound = problem.lipschitz(columns)
+    if bound is None:
+        raise InputError(f"step='auto' needs a Lipschitz constant: give step=..., or lipschitz=... to {problem!r}")
+    if bound == 0:
+        raise InputError("step='auto' has nothing to go by: every feature in the buffer is 0")
+    return Constant(AUTO_SHARE / bound)
+
+
+def _status(epochs: tuple[Epoch, ...], replay: Replay, step: Any, averaging: Averaging) -> Status:
+    lost = [epoch for epoch in epochs if epoch.diverged]
+    last = epochs[-1]
+    if lost:
+        first = lost[0]
+        kept = next((epoch for epoch in reversed(epochs) if not epoch.diverged), None)
+        answer = (
+            f"the answer is that of epoch {kept.k}" if kept else "the answer is the last finite iterate and of no use"
+        )
+        return Status(
+            "diverged",
+            f"Diverged in {len(lost)} of {len(epochs)} epochs, first at step {first.taken + 1} of epoch {first.k} "
+            f"with step size {first.step:.3g}; {answer}. "
+            f"Try a smaller step (step={first.step / 4:.2g}), features of smaller norm, or a bounded constraint.",
+        )
+    steps = sum(epoch.length for epoch in epochs)
+    count = f"{len(epochs)} epochs" if len(epochs) > 1 else "1 epoch"
+    how = "automatic " if step == "auto" else ""
+    if not averaging.answers:
+        what = "the last iterate"
+    elif averaging.fraction == 1:
+        what = "the average of all iterates"
+    else:
+        what = f"the average of the last {averaging.fraction:.4g} of the iterates"
+    return Status(
+        "finished",
+        f"Finished: {count} and {steps} steps of {replay!r}, {how}step size {last.step:.4g}; "
+        f"the answer is {what} of epoch {last.k}.",
+    )
+
+
+def _progress_bar(plan: tuple[PlannedEpoch, ...]) -> Any:
+    from multireplay.progress import step_bar
+
+    return step_bar(sum(epoch.length for epoch in plan))

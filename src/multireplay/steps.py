@@ -1,0 +1,137 @@
+"""Step sizes: a constant, Theorem 1's schedule, the decaying schedule of TD and CTD, and a cap on any of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.errors import InputError
+
+if TYPE_CHECKING:
+    from multireplay.theory import Constants
+
+Vector = NDArray[np.float64]
+
+
+class Schedule(ABC):
+    """A rule for the step sizes of an epoch."""
+
+    @abstractmethod
+    def values(self, k: int, first: int, count: int) -> Vector:
+        """Step sizes of steps first + 1, …, first + count of epoch k."""
+
+
+@dataclass(frozen=True)
+class Constant(Schedule):
+    """The same step size throughout.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> mr.steps.Constant(0.5).values(k=3, first=0, count=2)
+    array([0.5, 0.5])
+    """
+
+    value: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", positive("step", self.value))
+
+    def values(self, k: int, first: int, count: int) -> Vector:
+        return np.full(count, self.value)
+
+
+@dataclass(frozen=True)
+class Theorem1(Schedule):
+    """The paper's η_k = min{3μ/(16(ζ² + 16L̄²)), p_k log T_k/(μT_k)} (Eq. step_size), constant within epoch k.
+
+    Parameters
+    ----------
+    constants : multireplay.theory.Constants
+        The constants of the problem.
+    printed : bool
+        Exactly as printed, which can be zero or negative (an error then), instead of the safe form that the
+        `theory` module documents.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> c = mr.theory.Constants(mu=1, L=1, L1=1, sigma=1, zeta=1, C_M=1, C_P=1, rho=0.5, D=1)
+    >>> mr.steps.Theorem1(c).values(k=12, first=0, count=1)
+    array([0.00222565])
+    """
+
+    constants: Constants
+    printed: bool = False
+
+    def values(self, k: int, first: int, count: int) -> Vector:
+        value = self.constants.step_size(k, printed=self.printed)
+        if not value > 0:
+            raise InputError(
+                f"Theorem 1's printed step size in epoch {k} is {value:g}, because p_k is not positive there; "
+                "Theorem1(constants) without printed=True uses the safe form"
+            )
+        return np.full(count, value)
+
+
+@dataclass(frozen=True)
+class Decaying(Schedule):
+    """η_t = 2/(μ(t + t0 − 1)): the decaying schedule of TD and CTD (Kotsalis, Lan and Li 2022).
+
+    Parameters
+    ----------
+    mu : float
+        Modulus of strong monotonicity.
+    t0 : float
+        Offset, at least 1; their theory takes it of order (L/μ)².
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> mr.steps.Decaying(mu=0.5, t0=10).values(k=1, first=0, count=3)
+    array([0.4       , 0.36363636, 0.33333333])
+    """
+
+    mu: float
+    t0: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", positive("mu", self.mu))
+        if not self.t0 >= 1:
+            raise InputError(f"t0 must be at least 1, not {self.t0!r}")
+
+    def values(self, k: int, first: int, count: int) -> Vector:
+        t = np.arange(first + 1, first + count + 1)
+        return np.asarray(2 / (self.mu * (t + self.t0 - 1)))
+
+
+@dataclass(frozen=True)
+class Capped(Schedule):
+    """min{cap, η_t} of another schedule.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> mr.steps.Capped(mr.steps.Decaying(mu=1), cap=0.8).values(k=1, first=0, count=3)
+    array([0.8       , 0.8       , 0.66666667])
+    """
+
+    schedule: Schedule
+    cap: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cap", positive("cap", self.cap))
+
+    def values(self, k: int, first: int, count: int) -> Vector:
+        return np.minimum(self.cap, self.schedule.values(k, first, count))
+
+
+def positive(name: str, value: object) -> float:
+    """`value` as a finite positive number, or an error that names it."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
+        raise InputError(f"{name} must be a positive number, not {value!r}")
+    return float(value)

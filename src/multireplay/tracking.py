@@ -1,0 +1,136 @@
+"""Error curves against a known solution, recorded while a run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.errors import InputError
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Squared errors of one epoch, by iteration.
+
+    Attributes
+    ----------
+    iterations : ndarray of int
+        Steps taken.
+    last, average : ndarray
+        ‖x − x*‖² of the iterate and of the running average. Where a tail is averaged, the iterate itself stands in
+        until the tail begins.
+    last_weighted, average_weighted : ndarray or None
+        The same in the norm of the weight matrix W, (x − x*)ᵀW(x − x*), if one was given.
+    initial, initial_weighted : float
+        The same at x0, by which the paper divides.
+    """
+
+    iterations: NDArray[np.int64]
+    last: Vector
+    average: Vector
+    initial: float
+    last_weighted: Vector | None = None
+    average_weighted: Vector | None = None
+    initial_weighted: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """What to record: the squared distance to `solution` after the given numbers of steps of every epoch.
+
+    Parameters
+    ----------
+    solution : array of shape (d,)
+        The known solution x*.
+    at : iterable of int, optional
+        Numbers of steps. By default the powers of two up to the length of the epoch, and that length.
+    weight : array of shape (d, d), optional
+        Also record the error in the norm of this matrix; the paper's Π-weighted one is Ψᵀ Π Ψ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import multireplay as mr
+    >>> A = np.tile(np.eye(2), (8, 1))
+    >>> buffer = mr.Buffer(features=A, targets=A @ [1.0, 2.0])
+    >>> result = mr.solve(mr.GLM(), buffer, replay=mr.Serial(), step=0.5, track=mr.Track([1, 2], at=[2, 16]))
+    >>> curve = result.epochs[0].curve
+    >>> curve.initial, curve.iterations, curve.last
+    (5.0, array([ 2, 16]), array([1.25000000e+00, 7.62939453e-05]))
+    """
+
+    solution: Any
+    at: Iterable[int] | None = None
+    weight: Any = None
+
+    def __post_init__(self) -> None:
+        solution = np.asarray(self.solution, dtype=np.float64)
+        if solution.ndim != 1 or not np.isfinite(solution).all():
+            raise InputError("track needs one vector of finite numbers, the solution x*")
+        object.__setattr__(self, "solution", solution)
+        if self.at is not None:
+            at = np.unique(np.asarray(list(self.at)))
+            if at.size == 0 or at.dtype.kind not in "iu" or at[0] < 1:
+                raise InputError("track at needs whole numbers of steps, at least 1")
+            object.__setattr__(self, "at", at)
+        if self.weight is not None:
+            weight = np.asarray(self.weight, dtype=np.float64)
+            if weight.shape != (len(solution), len(solution)):
+                raise InputError(f"track weight needs shape {(len(solution),) * 2}, not {weight.shape}")
+            object.__setattr__(self, "weight", weight)
+
+    def iterations(self, length: int) -> NDArray[np.int64]:
+        """The steps of an epoch of that length at which to record."""
+        if self.at is None:
+            powers = 2 ** np.arange(length.bit_length(), dtype=np.int64)
+            return np.unique(np.append(powers, length))
+        at = np.asarray(self.at, dtype=np.int64)
+        return at[at <= length]
+
+    def errors(self, x: Vector) -> tuple[float, float | None]:
+        """Squared Euclidean and, if there is a weight, squared weighted distance of x to the solution."""
+        gap = x - self.solution
+        return float(gap @ gap), None if self.weight is None else float(gap @ self.weight @ gap)
+
+
+class Recorder:
+    """Collects one curve."""
+
+    def __init__(self, track: Track, length: int, x0: Vector) -> None:
+        self.track = track
+        self.at = track.iterations(length)
+        self.initial, self.initial_weighted = track.errors(x0)
+        self.rows: list[tuple[int, float, float, float | None, float | None]] = []
+
+    def record(self, taken: int, last: Vector, average: Vector) -> None:
+        (near, near_weighted), (mean, mean_weighted) = self.track.errors(last), self.track.errors(average)
+        self.rows.append((taken, near, mean, near_weighted, mean_weighted))
+
+    def curve(self) -> Curve:
+        columns = list(zip(*self.rows, strict=True)) or [()] * 5
+        weighted = self.track.weight is not None
+        return Curve(
+            iterations=np.array(columns[0], dtype=np.int64),
+            last=np.array(columns[1]),
+            average=np.array(columns[2]),
+            initial=self.initial,
+            last_weighted=np.array(columns[3]) if weighted else None,
+            average_weighted=np.array(columns[4]) if weighted else None,
+            initial_weighted=self.initial_weighted,
+        )
+
+
+def as_track(track: Track | Any | None, dim: int) -> Track | None:
+    """A `Track`, or one made from the solution alone; its size is checked."""
+    if track is None:
+        return None
+    found = track if isinstance(track, Track) else Track(track)
+    if len(found.solution) != dim:
+        raise InputError(f"track has {len(found.solution)} numbers, but x has {dim}")
+    return found

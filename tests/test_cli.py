@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import matplotlib.image
+from typer.testing import CliRunner
+
+from multireplay.cli import app
+
+
+def test_demo_writes_a_picture_and_prints_every_method(tmp_path, monkeypatch):
+    monkeypatch.setattr("multireplay.demo.LENGTH", 4096)
+    result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "new"), "--instances", "3"])
+    assert result.exit_code == 0, result.output
+    for method in ("MER", "serial TD", "skip 5", "uniform replay", "shuffle", "i.i.d.", "LSTD", "dyadic"):
+        assert method in result.output
+    picture = matplotlib.image.imread(tmp_path / "new" / "demo.png")
+    assert picture.shape[0] > 500
+    assert picture[..., :3].std() > 0.05  # something is drawn
+
+
+def test_help_lists_the_commands_and_bad_options_fail():
+    assert "demo" in CliRunner().invoke(app, ["--help"]).output
+    assert CliRunner().invoke(app, ["demo", "--m", "1.5"]).exit_code == 2

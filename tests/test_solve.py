@@ -1,0 +1,231 @@
+"""What `solve` does with its arguments, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+
+import multireplay as mr
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((500, 3))
+    return mr.Buffer(features=A, targets=A @ [1.0, -1.0, 0.5] + 0.1 * rng.standard_normal(500))
+
+
+def vi(operator, rows=20, **options):
+    rng = np.random.default_rng(0)
+    return mr.VariationalInequality(operator, dim=2, **options), mr.Buffer(samples=rng.standard_normal((rows, 2)))
+
+
+def test_default_is_close_to_the_exact_fit(data):
+    result = mr.solve(mr.GLM(), data)
+    exact = mr.GLM().fit_exactly(data)
+    assert np.linalg.norm(result.x - exact) < 0.02
+    assert result.status.ok
+    assert "automatic step size" in str(result.status)
+
+
+def test_the_arguments_are_not_changed(data):
+    x0 = np.array([0.1, 0.2, 0.3])
+    before = data["features"].copy()
+    mr.solve(mr.GLM(), data, x0=x0)
+    assert x0.tolist() == [0.1, 0.2, 0.3]
+    assert np.array_equal(before, data["features"])
+
+
+def test_every_epoch_restarts(data):
+    result = mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=0.01, x0=[5.0, 5.0, 5.0], track=[5.0, 5.0, 5.0])
+    first_moves = [epoch.curve.last[0] for epoch in result.epochs]
+    assert max(first_moves) < 1.0  # after one step all are still near x0
+    assert [epoch.curve.initial for epoch in result.epochs] == [0.0] * len(result.epochs)
+
+
+@pytest.mark.parametrize("average", [0.1, 0.5, 7 / 8, 1.0])
+def test_tail_average_is_the_mean_of_the_last_iterates(data, average):
+    iterates = [
+        mr.solve(mr.GLM(), mr.Buffer(features=data["features"][:n], targets=data["targets"][:n]),
+                 replay=mr.Serial(), step=0.05, average="none").x
+        for n in range(1, 41)
+    ]  # fmt: skip
+    part = mr.Buffer(features=data["features"][:40], targets=data["targets"][:40])
+    found = mr.solve(mr.GLM(), part, replay=mr.Serial(), step=0.05, average=average).x
+    assert np.allclose(found, np.mean(iterates[-int(np.ceil(average * 40)) :], axis=0), rtol=1e-12)
+
+
+def test_track_records_both_norms_where_asked(data):
+    weight = np.diag([1.0, 2.0, 3.0])
+    star = np.array([1.0, -1.0, 0.5])
+    track = mr.Track(star, at=[10, 1, 10, 900], weight=weight)
+    curve = mr.solve(mr.GLM(), data, replay=mr.Serial(), step=0.05, track=track, average="none").epochs[0].curve
+    assert curve.iterations.tolist() == [1, 10]
+    at_ten = mr.solve(
+        mr.GLM(), mr.Buffer(features=data["features"][:10], targets=data["targets"][:10]), replay=mr.Serial(),
+        step=0.05, average="none",
+    )  # fmt: skip
+    gap, mean_gap = at_ten.x - star, at_ten.epochs[0].average - star
+    assert np.isclose(curve.last[1], gap @ gap)
+    assert np.isclose(curve.last_weighted[1], gap @ weight @ gap)
+    assert np.isclose(curve.average[1], mean_gap @ mean_gap)
+    assert np.isclose(curve.average_weighted[1], mean_gap @ weight @ mean_gap)
+    assert curve.initial == star @ star
+
+
+def test_a_plain_set_of_the_users_own(data):
+    class Diagonal(mr.sets.Set):
+        def project(self, x):
+            x[:] = x.mean()
+
+    x = mr.solve(mr.GLM(), data, constraint=Diagonal()).x
+    assert np.ptp(x) < 1e-12
+    with pytest.raises(mr.InputError, match=r"backend='compiled' cannot be used: Diagonal\(\) is a plain Python set"):
+        mr.solve(mr.GLM(), data, constraint=Diagonal(), backend="compiled")
+
+
+def test_one_sample_is_enough():
+    buffer = mr.Buffer(features=[[2.0]], targets=[4.0])
+    assert mr.solve(mr.GLM(), buffer).x.tolist() == [1.0]  # step 0.5/4: half of the way to 2
+
+
+@pytest.mark.parametrize("backend", ["python", "compiled"])
+def test_divergence_stops_and_says_so(data, backend):
+    with pytest.warns(mr.DivergenceWarning, match="Diverged in 1 of 1 epochs, first at step"):
+        result = mr.solve(mr.GLM(), data, step=100.0, backend=backend)
+    assert not result.status.ok
+    assert result.status.code == "diverged"
+    assert "Try a smaller step (step=25)" in str(result.status)
+    assert np.isfinite(result.x).all()
+    assert result.epochs[0].diverged
+    assert "diverged at step" in str(result.table())
+
+
+def test_the_answer_comes_from_an_epoch_that_did_not_diverge():
+    buffer = mr.Buffer(features=[[1e60], [1.0], [1e60], [1.0]], targets=np.ones(4))  # epoch 1 reads samples 2 and 4
+    with pytest.warns(mr.DivergenceWarning, match="Diverged in 1 of 2 epochs.*the answer is that of epoch 1"):
+        result = mr.solve(mr.GLM(), buffer, replay=mr.Multiscale(), step=0.1, average="none")
+    assert [epoch.diverged for epoch in result.epochs] == [False, True]
+    assert np.allclose(result.x, 0.19)
+
+
+def test_overflow_of_the_exp_link_is_divergence_and_not_nan():
+    buffer = mr.Buffer(features=np.full((20, 1), 50.0), targets=np.full(20, 5.0))
+    with pytest.warns(mr.DivergenceWarning):
+        result = mr.solve(mr.GLM("exp"), buffer, step=1.0)
+    assert np.isfinite(result.x).all()
+
+
+@pytest.mark.parametrize("jit", [lambda f: f, numba.njit], ids=["plain", "jitted"])
+class TestUserOperators:
+    def test_raises(self, jit):
+        def operator(x, sample):
+            if sample[0] > 0.6:
+                raise ValueError("too hot")
+            return x - sample
+
+        problem, buffer = vi(jit(operator))
+        first = int(np.flatnonzero(buffer["samples"][:, 0] > 0.6)[0]) + 1
+        message = f"failed at epoch 1, step {first}, sample {first} .*: ValueError: too hot"
+        with pytest.raises(mr.OperatorError, match=message):
+            mr.solve(problem, buffer, replay=mr.Serial(), step=0.1)
+
+    def test_wrong_shape(self, jit):
+        def operator(x, sample):
+            return np.zeros(3)
+
+        problem, buffer = vi(jit(operator))
+        with pytest.raises(mr.OperatorError, match=r"failed at epoch 1, step 1, sample 20 .*shape"):
+            mr.solve(problem, buffer, step=0.1)
+
+    def test_not_a_number(self, jit):
+        def operator(x, sample):
+            return np.sqrt(sample + 0.9)
+
+        problem, buffer = vi(jit(operator))
+        with pytest.raises(mr.OperatorError, match=r"returned \[.*nan.*\] at epoch 1, step \d+, sample \d+"):
+            mr.solve(problem, buffer, replay=mr.Serial(), step=0.1)
+
+    def test_forgets_to_write(self, jit):
+        def operator(x, sample, out):
+            out[0] = x[0] - sample[0]
+
+        problem, buffer = vi(jit(operator))
+        with pytest.raises(mr.OperatorError, match="must be finite and set"):
+            mr.solve(problem, buffer, step=0.1)
+
+    def test_diverges(self, jit):
+        def operator(x, sample):
+            return 100.0 * x - sample
+
+        problem, buffer = vi(jit(operator), rows=200)
+        with pytest.warns(mr.DivergenceWarning):
+            assert mr.solve(problem, buffer, step=1.0).status.code == "diverged"
+
+
+def test_a_plain_operator_cannot_be_compiled():
+    problem, buffer = vi(lambda x, sample: x - sample)
+    with pytest.raises(mr.InputError, match="calls a plain Python function"):
+        mr.solve(problem, buffer, step=0.1, backend="compiled")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"step": 0}, "step must be a positive number, not 0"),
+        ({"step": -0.1}, "step must be a positive number, not -0.1"),
+        ({"step": float("nan")}, "step must be a positive number"),
+        ({"step": "fast"}, "a schedule from mr.steps or 'auto', not 'fast'"),
+        ({"average": 0.0}, r"average must be 'none', 'full' or a fraction in \(0, 1\], not 0.0"),
+        ({"average": "tail"}, "average must be"),
+        ({"x0": [1.0]}, r"x0 has shape \(1,\), but x has 3 coordinates"),
+        ({"x0": [1.0, np.nan, 0]}, "x0 must be finite"),
+        ({"x0": [3.0, 4.0, 0.0], "constraint": mr.sets.Ball(1.0)}, r"x0 is not in Ball\(.*the closest point"),
+        ({"backend": "gpu"}, "backend must be 'auto', 'python' or 'compiled'"),
+        ({"replay": mr.Skip(501)}, "gap 501 is larger than the buffer of 500"),
+        ({"replay": "serial"}, "replay must be a replay scheme"),
+        ({"track": [1.0]}, "track has 1 numbers, but x has 3"),
+        ({"constraint": mr.sets.Box([0, 0], [1, 1])}, "Box"),
+    ],
+)
+def test_bad_arguments(data, options, message):
+    with pytest.raises(mr.InputError, match=message):
+        mr.solve(mr.GLM(), data, **options)
+
+
+def test_bad_problem_and_buffer(data):
+    with pytest.raises(mr.InputError, match="problem must be a multireplay problem"):
+        mr.solve("glm", data)
+    with pytest.raises(mr.InputError, match="buffer must be a multireplay Buffer, not dict"):
+        mr.solve(mr.GLM(), {"features": 1})
+
+
+def test_auto_step_needs_something_to_go_by():
+    problem, buffer = vi(lambda x, sample: x - sample)
+    with pytest.raises(mr.InputError, match="step='auto' needs a Lipschitz constant"):
+        mr.solve(problem, buffer)
+    assert mr.solve(vi(lambda x, sample: x - sample, lipschitz=2.0)[0], buffer).epochs[0].step == 0.25
+    with pytest.raises(mr.InputError, match="every feature in the buffer is 0"):
+        mr.solve(mr.GLM(), mr.Buffer(features=np.zeros((3, 1)), targets=np.zeros(3)))
+
+
+@pytest.mark.parametrize(
+    ("track", "message"),
+    [
+        ({"solution": [[1.0]]}, "one vector"),
+        ({"solution": [1.0], "at": [0]}, "whole numbers of steps"),
+        ({"solution": [1.0], "at": []}, "whole numbers"),
+        ({"solution": [1.0], "weight": [1.0]}, r"weight needs shape \(1, 1\)"),
+    ],
+)
+def test_bad_track(track, message):
+    with pytest.raises(mr.InputError, match=message):
+        mr.Track(**track)
+
+
+def test_progress_bar_goes_to_standard_error(data, capsys):
+    mr.solve(mr.GLM(), data, progress=True)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "500/500" in captured.err
