@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,27 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW, BLACK = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000",
 )  # fmt: skip
+
+
+_METHODS: dict[str, tuple[str, str]] = {
+    "MER": (BLUE, "-"),
+    "serial": (VERMILLION, "-"),
+    "skip": (ORANGE, "-"),
+    "skip too much": (ORANGE, "--"),
+    "skip too little": (ORANGE, ":"),
+    "i.i.d.": (BLACK, "-"),
+    "uniform": (PURPLE, "-"),
+    "shuffle": (GREEN, "-"),
+    "dyadic": (SKY, "--"),
+}
+
+
+def method_style(name: str) -> dict[str, Any]:
+    """Colour, line and marker of a method, by the longest known beginning of its name."""
+    known = max((start for start in _METHODS if name.startswith(start)), key=len)
+    color, line = _METHODS[known]
+    dots = {"marker": "o", "markersize": 4.5, "zorder": 5} if known == "MER" else {}
+    return {"color": color, "linestyle": line, "linewidth": 1.6, **dots}
 
 
 def new_axes(ax: Axes | None) -> Axes:

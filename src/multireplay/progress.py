@@ -10,18 +10,19 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
 
-def bar() -> Progress:
-    """A bar with counts, time gone and time left."""
+def bar(counts: bool = True) -> Progress:
+    """A bar with counts or a percentage, time gone and time left."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        MofNCompleteColumn() if counts else TaskProgressColumn(),
         TextColumn("gone"),
         TimeElapsedColumn(),
         TextColumn("left"),

@@ -24,8 +24,9 @@ class TextTable:
      serial     1.5
     """
 
-    def __init__(self, rows: Sequence[dict[str, Any]], title: str | None = None) -> None:
+    def __init__(self, rows: Sequence[dict[str, Any]], title: str | None = None, wrap: str | None = None) -> None:
         self.rows = list(rows)
+        self.wrap = wrap
         self.title = title
         names = list(dict.fromkeys(name for row in self.rows for name in row))
         self.names = [name for name in names if any(row.get(name, "") != "" for row in self.rows)]
@@ -35,7 +36,7 @@ class TextTable:
             box=SIMPLE_HEAD, title=self.title, title_justify="left", title_style="bold", padding=(0, 1), pad_edge=False
         )
         for name in self.names:
-            table.add_column(name, justify="right" if self._is_numeric(name) else "left", no_wrap=True)
+            table.add_column(name, justify="right" if self._is_numeric(name) else "left", no_wrap=name != self.wrap)
         for row in self.rows:
             table.add_row(*(str(row.get(name, "")) for name in self.names))
         return table

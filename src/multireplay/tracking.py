@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +48,9 @@ class Track:
     ----------
     solution : array of shape (d,)
         The known solution x*.
-    at : iterable of int, optional
-        Numbers of steps. By default the powers of two up to the length of the epoch, and that length.
+    at : iterable of int or "end", optional
+        Numbers of steps; "end" is the end of every epoch. By default the powers of two up to the length of the epoch,
+        and that length.
     weight : array of shape (d, d), optional
         Also record the error in the norm of this matrix; the paper's Π-weighted one is Ψᵀ Π Ψ.
 
@@ -66,7 +67,7 @@ class Track:
     """
 
     solution: Any
-    at: Iterable[int] | None = None
+    at: Iterable[int] | Literal["end"] | None = None
     weight: Any = None
 
     def __post_init__(self) -> None:
@@ -74,11 +75,13 @@ class Track:
         if solution.ndim != 1 or not np.isfinite(solution).all():
             raise InputError("track needs one vector of finite numbers, the solution x*")
         object.__setattr__(self, "solution", solution)
-        if self.at is not None:
+        if self.at is not None and not isinstance(self.at, str):
             at = np.unique(np.asarray(list(self.at)))
             if at.size == 0 or at.dtype.kind not in "iu" or at[0] < 1:
                 raise InputError("track at needs whole numbers of steps, at least 1")
             object.__setattr__(self, "at", at)
+        elif self.at not in (None, "end"):
+            raise InputError(f"track at needs numbers of steps or 'end', not {self.at!r}")
         if self.weight is not None:
             weight = np.asarray(self.weight, dtype=np.float64)
             if weight.shape != (len(solution), len(solution)):
@@ -90,39 +93,52 @@ class Track:
         if self.at is None:
             powers = 2 ** np.arange(length.bit_length(), dtype=np.int64)
             return np.unique(np.append(powers, length))
+        if isinstance(self.at, str):
+            return np.array([length], dtype=np.int64)
         at = np.asarray(self.at, dtype=np.int64)
         return at[at <= length]
 
-    def errors(self, x: Vector) -> tuple[float, float | None]:
-        """Squared Euclidean and, if there is a weight, squared weighted distance of x to the solution."""
-        gap = x - self.solution
-        return float(gap @ gap), None if self.weight is None else float(gap @ self.weight @ gap)
+    def errors(self, points: Vector) -> Vector:
+        """Squared Euclidean distance of each row to the solution."""
+        return np.asarray(((points - self.solution) ** 2).sum(axis=1))
+
+    def weighted_errors(self, points: Vector) -> Vector | None:
+        """Squared distance of each row to the solution in the norm of the weight, if there is one."""
+        if self.weight is None:
+            return None
+        gaps = points - self.solution
+        return np.asarray(((gaps @ self.weight) * gaps).sum(axis=1))
 
 
 class Recorder:
-    """Collects one curve."""
+    """Keeps the iterates of one epoch at the chosen steps; their errors are worked out together at the end."""
 
     def __init__(self, track: Track, length: int, x0: Vector) -> None:
         self.track = track
         self.at = track.iterations(length)
-        self.initial, self.initial_weighted = track.errors(x0)
-        self.rows: list[tuple[int, float, float, float | None, float | None]] = []
+        self.taken: list[int] = []
+        self.start = x0.copy()
+        self.last: list[Vector] = []
+        self.average: list[Vector] = []
 
     def record(self, taken: int, last: Vector, average: Vector) -> None:
-        (near, near_weighted), (mean, mean_weighted) = self.track.errors(last), self.track.errors(average)
-        self.rows.append((taken, near, mean, near_weighted, mean_weighted))
+        self.taken.append(taken)
+        self.last.append(last.copy())
+        self.average.append(average.copy())
 
     def curve(self) -> Curve:
-        columns = list(zip(*self.rows, strict=True)) or [()] * 5
-        weighted = self.track.weight is not None
+        start, last, average = (
+            np.array(points).reshape(-1, len(self.start)) for points in ([self.start], self.last, self.average)
+        )
+        initial_weighted = self.track.weighted_errors(start)
         return Curve(
-            iterations=np.array(columns[0], dtype=np.int64),
-            last=np.array(columns[1]),
-            average=np.array(columns[2]),
-            initial=self.initial,
-            last_weighted=np.array(columns[3]) if weighted else None,
-            average_weighted=np.array(columns[4]) if weighted else None,
-            initial_weighted=self.initial_weighted,
+            iterations=np.array(self.taken, dtype=np.int64),
+            last=self.track.errors(last),
+            average=self.track.errors(average),
+            initial=float(self.track.errors(start)[0]),
+            last_weighted=self.track.weighted_errors(last),
+            average_weighted=self.track.weighted_errors(average),
+            initial_weighted=None if initial_weighted is None else float(initial_weighted[0]),
         )
 
 

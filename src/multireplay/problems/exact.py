@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from multireplay.errors import InputError
@@ -32,7 +33,7 @@ def newton(operator: Operator, jacobian: Callable[[Vector], Vector], x0: Vector,
         steepest = max(steepest, steepness)
         if size <= tolerance * max(1.0, start):
             break
-        direction = np.linalg.lstsq(slopes, value, rcond=None)[0]
+        direction = _solve(slopes, value)
         length = 1.0
         while length > 1e-10:
             trial = x - length * direction
@@ -51,6 +52,14 @@ def newton(operator: Operator, jacobian: Callable[[Vector], Vector], x0: Vector,
         f"no exact fit was found: the mean operator is still {size:.1e} at ‖x‖ = {np.linalg.norm(x):.1e}. "
         "The data may be separable, so that maximum likelihood does not exist; a small ridge=... makes it exist"
     )
+
+
+def _solve(matrix: Vector, vector: Vector) -> Vector:
+    """By Cholesky where the matrix allows it, otherwise the least-norm solution."""
+    try:
+        return np.asarray(scipy.linalg.solve(matrix, vector, assume_a="pos"))
+    except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
+        return np.asarray(np.linalg.lstsq(matrix, vector, rcond=None)[0])
 
 
 def extragradient(operator: Operator, feasible: Set, x0: Vector, lipschitz: float, tolerance: float = 1e-10) -> Vector:
