@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup demo test lint format bench clean
+.PHONY: setup demo test lint format bench reproduction clean
 
 setup: $(INSTALLED)
 
@@ -30,6 +30,10 @@ format: setup
 
 bench: setup
 	$(BIN)/python benchmarks/sgd.py
+
+reproduction: setup
+	$(BIN)/multireplay reproduce all --instances 50 --out out/paper
+	$(BIN)/python docs/build_reproduction.py out/paper
 
 clean:
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .numba_cache .hypothesis

@@ -18,7 +18,8 @@ def test_views_are_not_copied():
 @pytest.mark.parametrize(
     ("given", "kept"),
     [(np.float64, np.float64), (np.float32, np.float32), (np.float16, np.float32), (np.int32, np.float64),
-     (np.uint8, np.float64), (np.bool_, np.bool_), (">f8", np.float64)],
+     (np.uint8, np.float64), (np.bool_, np.bool_), (">f8", np.float64),
+     (np.longdouble, np.float64), (object, np.float64)],
 )  # fmt: skip
 def test_dtypes(given, kept):
     assert mr.Buffer(column=np.array([0, 1], dtype=given))["column"].dtype == kept
@@ -46,6 +47,11 @@ def test_mapping_and_pickle():
         ({"a": 3.0}, "column 'a' has 0 dimensions"),
         ({"a": np.zeros((2, 2, 2))}, "column 'a' has 3 dimensions"),
         ({"a": [[1], [1, 2]]}, "column 'a' is not a regular array"),
+        ({"a": np.array([1.0, "x"], dtype=object)}, r"column 'a' holds 'x' at row 1 \(counting from 0\), .* not a num"),
+        ({"a": np.array([[1, 2], [True, 1j]], dtype=object)}, r"column 'a' holds 1j at row 1, feature 1"),
+        ({"a": np.array([1.0, None], dtype=object)}, "column 'a' holds nan at row 1"),
+        ({"a": np.array([10**400, 1], dtype=object)}, "column 'a' holds 1000.* at row 0"),
+        ({"a": np.ma.masked_greater([1.0, 5.0, 6.0], 4.0)}, "'a' has masked entries, the first at row 1"),
         ({"a": [1.0, np.nan]}, "column 'a' holds nan at row 1"),
         ({"a": [[1.0, 2.0], [3.0, -np.inf]]}, "column 'a' holds -inf at row 1, feature 1"),
     ],
@@ -66,3 +72,35 @@ def test_nan_deep_inside_is_found_and_large_finite_values_are_not():
 def test_unknown_column():
     with pytest.raises(mr.InputError, match="no column 'c' in this buffer; it has a, b"):
         mr.Buffer(a=[1], b=[2])["c"]
+    with pytest.raises(mr.InputError, match=r"buffer\[3\] is neither a column nor a slice"):
+        mr.Buffer(a=[1], b=[2])[3]
+
+
+def test_objects_that_are_numbers():
+    mixed = np.array([[1.5, True], [np.float32(2), 0]], dtype=object)  # as from a data frame with a column of booleans
+    assert np.array_equal(mr.Buffer(features=mixed)["features"], [[1.5, 1.0], [2.0, 0.0]])
+    assert np.array_equal(mr.Buffer(a=np.ma.array([1.0, 2.0]))["a"], [1.0, 2.0])
+
+
+def test_columns_need_names():
+    with pytest.raises(mr.InputError, match=r"columns need names: Buffer\(features=A, targets=y\)"):
+        mr.Buffer(np.ones((3, 2)), np.ones(3))
+
+
+@pytest.mark.parametrize("rows", [slice(10, 20), slice(None, None, 3), slice(-5, None), slice(None, None, -1)])
+def test_slices_are_buffers_of_views(rows):
+    F = np.random.default_rng(0).standard_normal((40, 3))
+    y = np.arange(40.0)
+    part = mr.Buffer(features=F, targets=y)[rows]
+    assert isinstance(part, mr.Buffer)
+    assert len(part) == len(y[rows])
+    assert np.array_equal(part["targets"], y[rows])
+    assert np.shares_memory(part["features"], F)
+    copied = mr.Buffer(features=F[rows].copy(), targets=y[rows].copy())
+    assert np.allclose(mr.solve(mr.GLM(), part).x, mr.solve(mr.GLM(), copied).x)
+    assert len(pickle.loads(pickle.dumps(part))) == len(part)
+
+
+def test_a_slice_without_rows():
+    with pytest.raises(mr.InputError, match=r"no rows in slice\(40, 50, None\) of this buffer, which has 2"):
+        mr.Buffer(a=[1, 2])[40:50]

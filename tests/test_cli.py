@@ -10,7 +10,7 @@ def test_demo_writes_a_picture_and_prints_every_method(tmp_path, monkeypatch):
     monkeypatch.setattr("multireplay.demo.LENGTH", 4096)
     result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "new"), "--instances", "3"])
     assert result.exit_code == 0, result.output
-    for method in ("MER", "serial TD", "skip 5", "uniform replay", "shuffle", "i.i.d.", "LSTD", "dyadic"):
+    for method in ("MER", "serial", "skip 5", "uniform", "shuffle", "i.i.d.", "LSTD", "dyadic"):
         assert method in result.output
     picture = matplotlib.image.imread(tmp_path / "new" / "demo.png")
     assert picture.shape[0] > 500

@@ -106,7 +106,7 @@ def test_repeating_a_coarse_scale_keeps_the_memory_bounded():
     run = mr.Online(mr.GLM(), 32, step=0.05, epochs=2, repeat_last=True)
     A, y = stream(3000)
     run.observe(features=A, targets=y)
-    assert len(run.epochs) == 1 + (3000 - 32 - 2) // 4
+    assert len(run.epochs) == 2 + 100  # the newest repeats
     assert run._store.samples.features.shape == (64, 2)
 
 
@@ -222,16 +222,23 @@ def test_an_operator_that_raises_loses_nothing():
     poisoned = A[:46].copy()
     poisoned[20] = 1000.0  # appended in epoch 2, read later
     run.observe(samples=A[:20])
-    with pytest.raises(mr.OperatorError, match=r"failed at epoch \d, step \d+, .*too large.*samples were taken in"):
+    message = r"failed at epoch \d, step \d+, sample 21 of the stream .*too large.*the first \d+ samples were taken in"
+    with pytest.raises(mr.OperatorError, match=message) as caught:
         run.observe(samples=poisoned[20:])
-    assert np.isfinite(run.iterate).all()
+    used = 20 + int(str(caught.value).split("the first ")[1].split()[0])
+    for _ in range(2):  # nothing is lost, and nothing gets worse by trying again
+        before = pickle.dumps(run)
+        with pytest.raises(mr.OperatorError, match="sample 21 of the stream"):
+            run.observe(samples=poisoned[used:])
+        assert pickle.dumps(run) == before
 
 
 def test_divergence_is_said_and_the_next_epoch_restarts():
     A, y = stream(400)
     run = mr.Online(mr.GLM(), 64, step=500.0)
-    with pytest.warns(mr.DivergenceWarning, match="Diverged in epoch"):
+    with pytest.warns(mr.DivergenceWarning, match=r"Diverged in 1 epochs, first at step \d of epoch 2") as caught:
         run.observe(features=A[:190], targets=y[:190])
+    assert all(str(warning.message).startswith("Diverged in") for warning in caught)
     assert run.status.code == "diverged"
     assert len(run.epochs) == 6
     assert np.isfinite(run.x).all()
@@ -244,11 +251,92 @@ def test_divergence_is_said_and_the_next_epoch_restarts():
         ({"capacity": 8, "epochs": 4}, "at most 3 epochs"),
         ({"capacity": 8, "step": -1}, "step must be a positive number"),
         ({"capacity": 8, "average": 2}, "average must be"),
+        ({"capacity": 8, "step": [0.1, 0.2]}, "step must be a positive number"),
+        ({"capacity": 8, "backend": "gpu"}, "backend must be"),
+        ({"capacity": 8, "constraint": "ball"}, "constraint must be a set"),
+        ({"capacity": 2**62}, "too large"),
     ],
 )
 def test_bad_arguments(options, message):
     with pytest.raises(mr.InputError, match=message):
         mr.Online(mr.GLM(), **options)
+
+
+class Fussy(mr.sets.Set):
+    """A set whose projection fails when it is told to."""
+
+    broken = False
+
+    def project(self, x):
+        if self.broken:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_changes_nothing():
+    A, y = stream(78)
+    straight = mr.Online(mr.GLM(), 16, step=0.1, backend="python")
+    straight.observe(features=A[:46], targets=y[:46])
+    fussy = Fussy()
+    run = mr.Online(mr.GLM(), 16, step=0.1, constraint=fussy)
+    run.observe(features=A[:25], targets=y[:25])
+    fussy.broken = True
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            run.observe(features=A[25], targets=y[25])
+    fussy.broken = False
+    run.observe(features=A[25:46], targets=y[25:46])
+    assert [epoch.last.tolist() for epoch in run.epochs] == [epoch.last.tolist() for epoch in straight.epochs]
+
+
+class Odd(mr.steps.Schedule):
+    """Good in epoch 1, of the wrong length after it."""
+
+    def values(self, k, first, count):
+        return np.full(count if k == 1 else 1 + count, 0.1)
+
+
+def test_a_schedule_that_goes_wrong_later_is_said_every_time_and_changes_nothing():
+    A, y = stream(40)
+    run = mr.Online(mr.GLM(), 16, step=Odd())
+    run.observe(features=A[:18], targets=y[:18])
+    before = pickle.dumps(run)
+    for _ in range(2):
+        with pytest.raises(mr.InputError, match=r"the step schedule gave an array of shape \(2,\) instead of \(1,\)"):
+            run.observe(features=A[18], targets=y[18])
+        assert pickle.dumps(run) == before
+
+
+def test_an_automatic_step_that_cannot_be_is_said_at_once():
+    with pytest.raises(mr.InputError, match="needs a Lipschitz constant"):
+        mr.Online(mr.VariationalInequality(pull, dim=2), 16)
+
+
+def test_answers_are_copies():
+    A, y = stream(78)
+    x0 = np.zeros(2)
+    run = mr.Online(mr.GLM(), 16, step=0.1, x0=x0)
+    x0[:] = 50.0
+    run.observe(features=A[:30], targets=y[:30])
+    before = run.x.copy()
+    run.x[:] = 99.0
+    assert np.array_equal(run.x, before)
+    assert np.abs(before).max() < 5
+
+
+def test_many_short_epochs_keep_the_newest_and_stay_short():
+    A, y = stream(5000)
+    run = mr.Online(mr.GLM(), 64, step=0.05, epochs=1, repeat_last=True)
+    run.observe(features=A, targets=y)
+    assert len(run.epochs) == 101
+    assert len(run._store.deleted) <= (16 * 64 * 2) ** 0.5 + 2
+    memory, feed = list(zip(A, y, strict=True))[:64], iter(zip(A[64:], y[64:], strict=True))
+    for _ in range((5000 - 64) // 2):
+        x = np.zeros(2)
+        for t in (1, 2):
+            a, target = memory.pop(t * 32 - 1)
+            x = x - 0.05 * a * (a @ x - target)
+            memory.append(next(feed))
+    assert np.allclose(run.epochs[-1].last, x, rtol=1e-12)
 
 
 class StoreMachine(RuleBasedStateMachine):

@@ -96,7 +96,7 @@ def test_divergence_stops_and_says_so(data, backend):
         result = mr.solve(mr.GLM(), data, step=100.0, backend=backend)
     assert not result.status.ok
     assert result.status.code == "diverged"
-    assert "Try a smaller step (step=25)" in str(result.status)
+    assert "Try step='auto' (here 0.0" in str(result.status)
     assert np.isfinite(result.x).all()
     assert result.epochs[0].diverged
     assert "diverged at step" in str(result.table())
@@ -104,7 +104,9 @@ def test_divergence_stops_and_says_so(data, backend):
 
 def test_the_answer_comes_from_an_epoch_that_did_not_diverge():
     buffer = mr.Buffer(features=[[1e60], [1.0], [1e60], [1.0]], targets=np.ones(4))  # epoch 1 reads samples 2 and 4
-    with pytest.warns(mr.DivergenceWarning, match="Diverged in 1 of 2 epochs.*the answer is that of epoch 1"):
+    with pytest.warns(
+        mr.DivergenceWarning, match=r"Diverged in 1 of 2 epochs.*the answer is that of epoch 1, which may only"
+    ):
         result = mr.solve(mr.GLM(), buffer, replay=mr.Multiscale(), step=0.1, average="none")
     assert [epoch.diverged for epoch in result.epochs] == [False, True]
     assert np.allclose(result.x, 0.19)
@@ -136,7 +138,7 @@ class TestUserOperators:
             return np.zeros(3)
 
         problem, buffer = vi(jit(operator))
-        with pytest.raises(mr.OperatorError, match=r"failed at epoch 1, step 1, sample 20 .*shape"):
+        with pytest.raises(mr.OperatorError, match=r"returned an array of shape \(3,\) instead of \(2,\)"):
             mr.solve(problem, buffer, step=0.1)
 
     def test_not_a_number(self, jit):
@@ -173,8 +175,8 @@ def test_a_plain_operator_cannot_be_compiled():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"step": 0}, "step must be a positive number, not 0"),
-        ({"step": -0.1}, "step must be a positive number, not -0.1"),
+        ({"step": 0}, "step must be a positive number.*not 0"),
+        ({"step": -0.1}, "step must be a positive number.*not -0.1"),
         ({"step": float("nan")}, "step must be a positive number"),
         ({"step": "fast"}, "a schedule from mr.steps or 'auto', not 'fast'"),
         ({"average": 0.0}, r"average must be 'none', 'full' or a fraction in \(0, 1\], not 0.0"),
@@ -229,3 +231,123 @@ def test_progress_bar_goes_to_standard_error(data, capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "500/500" in captured.err
+
+
+def test_growth_far_below_overflow_is_divergence(data):
+    short = mr.Buffer(features=data["features"][:60], targets=data["targets"][:60])
+    for backend in ("python", "compiled"):
+        with pytest.warns(mr.DivergenceWarning):
+            assert not mr.solve(mr.GLM(), short, step=3.0, backend=backend).status.ok
+
+
+@pytest.mark.parametrize("backend", ["python", "compiled"])
+def test_an_overflow_in_the_last_step_is_not_returned(backend):
+    buffer = mr.Buffer(features=[[1e10]], targets=[1e10])
+    with pytest.warns(mr.DivergenceWarning):
+        result = mr.solve(mr.GLM(), buffer, step=1e300, backend=backend)
+    assert result.x.tolist() == [0.0]
+
+
+def test_float32_rows_give_the_same_numbers_on_both_engines():
+    rng = np.random.default_rng(0)
+    F = rng.standard_normal((501, 5)).astype(np.float32)
+    buffer = mr.Buffer(features=F[:-1], next_features=F[1:], rewards=F[:-1, 0], targets=F[:-1, 1])
+    for problem in (mr.GLM(), mr.PolicyEvaluation(0.5)):
+        slow, fast = (mr.solve(problem, buffer, step=0.05, backend=b).epochs[0].last for b in ("python", "compiled"))
+        assert np.allclose(slow, fast, rtol=1e-10, atol=1e-10)
+    huge = mr.Buffer(features=np.full((20, 2), 1e20, dtype=np.float32), targets=np.ones(20))
+    assert mr.solve(mr.GLM(), huge, step=1e-42).status.ok
+    assert mr.solve(mr.GLM(), huge).status.ok
+
+
+@pytest.mark.parametrize("values", [np.full(1, 0.1), np.zeros((2, 2))])
+def test_a_schedule_of_the_wrong_shape(data, values):
+    class Wrong(mr.steps.Schedule):
+        def values(self, k, first, count):
+            return values if count > 1 else np.full(1, 0.1)
+
+    with pytest.raises(mr.InputError, match="the step schedule gave an array of shape"):
+        mr.solve(mr.GLM(), data, step=Wrong())
+
+
+def test_a_link_that_is_not_a_number_is_named_and_not_called_divergence(data):
+    with pytest.raises(mr.OperatorError, match=r"returned \[nan nan nan\] at epoch 1, step 1, sample 500"):
+        mr.solve(mr.GLM(lambda z: np.nan), data, step=0.1)
+
+
+def test_the_table_shows_the_error_at_the_end_whatever_was_tracked(data):
+    star = [1.0, -1.0, 0.5]
+    result = mr.solve(mr.GLM(), data, step=0.05, track=mr.Track(star, at=[1, 4]))
+    expected = np.sum((result.epochs[0].last - star) ** 2)
+    assert result.table().rows[0]["‖last − x*‖²"] == f"{expected:.3e}"
+    none = mr.solve(mr.GLM(), data, step=0.05, track=mr.Track(star, at=[10_000]))
+    assert none.plot().lines[0].get_xdata().tolist() == [500]
+
+
+def test_tracking_every_step_is_exact(data):
+    curve = mr.solve(mr.GLM(), data, step=0.05, track=mr.Track([0.0] * 3, at=range(1, 501))).epochs[0].curve
+    assert curve.iterations.tolist() == list(range(1, 501))
+
+
+def test_features_of_very_different_size_are_warned_of(data):
+    uneven = mr.Buffer(features=data["features"] * [1.0, 1.0, 1000.0], targets=data["targets"])
+    with pytest.warns(UserWarning, match=r"differ in size by a factor of \d+.*Standardize"):
+        mr.solve(mr.GLM(), uneven)
+
+
+def test_results_are_copies_and_have_a_short_repr(data):
+    result = mr.solve(mr.GLM(), data)
+    result.x[:] = 7.0
+    assert not np.allclose(result.epochs[0].average, 7.0)
+    assert len(repr(result)) < 400
+    assert len(repr(result.epochs)) < 200
+    assert result != mr.solve(mr.GLM(), data)  # and no comparison of arrays is tried
+
+
+@pytest.mark.parametrize("constraint", ["ball", mr.sets.Simplex, lambda x: x])
+def test_bad_constraints(data, constraint):
+    with pytest.raises(mr.InputError, match="constraint must be a set"):
+        mr.solve(mr.GLM(), data, constraint=constraint)
+
+
+def test_a_set_that_returns_its_point_or_does_not_project(data):
+    class Returning(mr.sets.Set):
+        def project(self, x):
+            return np.maximum(x, 0)
+
+    class Halving(mr.sets.Set):
+        def project(self, x):
+            x *= 0.5
+
+    class Raising(mr.sets.Set):
+        def project(self, x):
+            if x[0] == 0.5:
+                raise ValueError("bad point")
+
+    for bad in (Returning(), Halving()):
+        with pytest.raises(mr.InputError, match=type(bad).__name__):
+            mr.solve(mr.GLM(), data, constraint=bad)
+    point = mr.Buffer(samples=[[0.5]])
+    problem = mr.VariationalInequality(lambda x, sample: x - sample, dim=1)
+    with pytest.raises(
+        mr.OperatorError, match=r"projection failed at epoch 1, step 1, sample 1 .*ValueError: bad point"
+    ):
+        mr.solve(problem, point, step=1.0, constraint=Raising())
+
+
+def test_an_operator_cannot_write_into_the_record():
+    rows = np.ones((4, 2))
+
+    def operator(x, sample):
+        sample *= 0.5
+        return x - sample
+
+    with pytest.raises(mr.OperatorError, match="read-only"):
+        mr.solve(mr.VariationalInequality(operator, dim=2), mr.Buffer(samples=rows), step=0.1)
+    assert (rows == 1).all()
+
+
+@pytest.mark.parametrize("options", [{"x0": ["a"] * 3}, {"x0": [1j] * 3}, {"track": "x"}, {"track": {}}])
+def test_arrays_that_are_none(data, options):
+    with pytest.raises(mr.InputError, match="must be an array of real numbers"):
+        mr.solve(mr.GLM(), data, **options)

@@ -1,4 +1,16 @@
-"""Learn from one long, dependent record almost as well as from independent samples, without knowing the mixing time."""
+"""Learn from one long, dependent record almost as well as from independent samples, without knowing the mixing time.
+
+>>> import numpy as np, multireplay as mr
+>>> A = np.random.default_rng(0).standard_normal((1000, 2))
+>>> buffer = mr.Buffer(features=A, targets=A @ [1.0, 2.0])    # the ordered record, by column
+>>> mr.solve(mr.GLM(), buffer).x.round(2)                      # what to solve, where the samples are
+array([1., 2.])
+
+Problems: `GLM`, `PolicyEvaluation`, `VariationalInequality`. Orders: `Dyadic` (the default), `Multiscale` (the
+paper's), `Serial`, `Skip`, `Uniform`, `Shuffle`, `Reverse`. Feasible sets are in `sets`, step sizes in `steps`, the
+paper's theory in `theory`, worlds with known answers in `simulate`. `Online` learns from a stream, `diagnose` says
+how dependent a record is.
+"""
 
 from multireplay import problems, replay, sets, simulate, steps, theory
 from multireplay.buffer import Buffer

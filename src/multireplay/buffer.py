@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,8 @@ class Buffer:
     """One long, ordered record as named columns: row t is the sample ξ_t of the paper.
 
     Columns are kept as they are (views are not copied) when they hold float64, float32 or booleans;
-    integers become float64. Every value must be finite.
+    other real numbers become float64. Every value must be finite. ``buffer[name]`` is a column, ``buffer[10:20]`` a
+    buffer of those rows, as views.
 
     Parameters
     ----------
@@ -43,15 +44,24 @@ class Buffer:
     array([1., 0., 2.])
     >>> buffer
     Buffer(3 rows: features (3, 4) float64, next_features (3, 4) float64, rewards (3,) float64)
+    >>> buffer[1:]["rewards"]
+    array([0., 2.])
     """
 
-    def __init__(self, **columns: Any) -> None:
+    def __init__(self, *unnamed: Any, **columns: Any) -> None:
+        if unnamed:
+            raise InputError(
+                "a buffer's columns need names: Buffer(features=A, targets=y), or Buffer(**columns) for a dictionary"
+            )
         if not columns:
             raise InputError("a buffer needs at least one column, for example Buffer(features=..., targets=...)")
         arrays = {name: _as_column(name, values) for name, values in columns.items()}
         _check_lengths({name: len(array) for name, array in arrays.items()})
         for name, array in arrays.items():
             _check_finite(name, array)
+        self._keep(arrays)
+
+    def _keep(self, arrays: dict[str, Array]) -> None:
         self._columns = MappingProxyType(arrays)
         self._length = len(next(iter(arrays.values())))
 
@@ -69,10 +79,28 @@ class Buffer:
     def __contains__(self, name: object) -> bool:
         return name in self._columns
 
-    def __getitem__(self, name: str) -> Array:
-        if name not in self._columns:
-            raise InputError(f"no column {name!r} in this buffer; it has {', '.join(self._columns)}")
-        return self._columns[name]
+    @overload
+    def __getitem__(self, key: str) -> Array: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Buffer: ...
+
+    def __getitem__(self, key: str | slice) -> Array | Buffer:
+        if isinstance(key, slice):
+            return self._rows(key)
+        if not isinstance(key, str):
+            raise InputError(f"buffer[{key!r}] is neither a column nor a slice of rows such as buffer[10:20]")
+        if key not in self._columns:
+            raise InputError(f"no column {key!r} in this buffer; it has {', '.join(self._columns)}")
+        return self._columns[key]
+
+    def _rows(self, rows: slice) -> Buffer:
+        arrays = {name: array[rows] for name, array in self._columns.items()}
+        if not len(next(iter(arrays.values()))):
+            raise InputError(f"no rows in {rows} of this buffer, which has {self._length}")
+        part = Buffer.__new__(Buffer)  # its values have been checked
+        part._keep(arrays)
+        return part
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (dict(self._columns),))
@@ -87,13 +115,18 @@ def _rebuild(columns: dict[str, Array]) -> Buffer:
 
 
 def _as_column(name: str, values: Any) -> Array:
+    if np.ma.is_masked(values):
+        row = int(np.argwhere(np.ma.getmaskarray(values))[0, 0])
+        raise InputError(f"column {name!r} has masked entries, the first at row {row} (counting from 0); fill them")
     try:
         array = np.asarray(values)
     except ValueError as error:
         raise InputError(f"column {name!r} is not a regular array: {error}") from None
     if array.ndim not in (1, 2):
         raise InputError(f"column {name!r} has {array.ndim} dimensions; it needs 1 (numbers) or 2 (rows)")
-    if array.dtype.kind in "iu":
+    if array.dtype == np.object_:
+        return _from_objects(name, array)
+    if array.dtype.kind in "iu" or array.dtype.char == "g":
         return array.astype(np.float64)
     if array.dtype == np.float16:
         return array.astype(np.float32)
@@ -102,6 +135,25 @@ def _as_column(name: str, values: Any) -> Array:
     if array.dtype not in (np.float64, np.float32, np.bool_):
         raise InputError(f"column {name!r} has dtype {array.dtype}; it needs real numbers or booleans")
     return array
+
+
+def _from_objects(name: str, array: Array) -> Array:
+    """Python objects as numbers, such as a data frame with columns of several types gives."""
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        for place, value in np.ndenumerate(array):
+            try:
+                float(value)
+            except (TypeError, ValueError, OverflowError):
+                raise InputError(
+                    f"column {name!r} holds {value!r} at {_where(place)} (counting from 0), which is not a number"
+                ) from None
+        raise InputError(f"column {name!r} has dtype object; it needs real numbers or booleans") from None
+
+
+def _where(place: tuple[int, ...]) -> str:
+    return f"row {place[0]}" + (f", feature {place[1]}" if len(place) == 2 else "")
 
 
 def _check_lengths(lengths: dict[str, int]) -> None:
@@ -129,7 +181,7 @@ def _check_finite(name: str, array: Array) -> None:
             continue
         bad = np.argwhere(~np.isfinite(block))
         if len(bad):
-            row = start + int(bad[0, 0])
-            where = f"row {row}" + (f", feature {int(bad[0, 1])}" if array.ndim == 2 else "")
-            value = array[row, bad[0, 1]] if array.ndim == 2 else array[row]
-            raise InputError(f"column {name!r} holds {value} at {where} (counting from 0); all values must be finite")
+            place = (start + int(bad[0, 0]), *map(int, bad[0, 1:]))
+            raise InputError(
+                f"column {name!r} holds {array[place]} at {_where(place)} (counting from 0); all values must be finite"
+            )

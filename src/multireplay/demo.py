@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from multireplay import plotting
 from multireplay.progress import step_bar
-from multireplay.replay import Dyadic, Multiscale, Replay, Serial, Shuffle, Skip, Uniform
+from multireplay.reproduce.methods import MER, all_methods, skip
 from multireplay.simulate import paper_mrp
 from multireplay.solve import solve
 from multireplay.text import TextTable
@@ -21,25 +21,7 @@ STEP = 0.5
 AT = 1024
 
 
-@dataclass(frozen=True)
-class Method:
-    """One line of the picture: a name, its colour, its order, and whether it is given independent samples."""
-
-    name: str
-    color: str
-    replay: Replay
-    independent: bool = False
-
-
-METHODS = (
-    Method("MER (paper)", plotting.BLUE, Multiscale()),
-    Method("dyadic", plotting.SKY, Dyadic()),
-    Method("serial TD", plotting.VERMILLION, Serial()),
-    Method("skip 5 (CTD)", plotting.ORANGE, Skip(5)),
-    Method("uniform replay", plotting.PURPLE, Uniform(seed=1)),
-    Method("shuffle", plotting.GREEN, Shuffle(seed=1)),
-    Method("i.i.d. samples", plotting.BLACK, Serial(), independent=True),
-)
+METHODS = all_methods(skip(5))
 
 
 @dataclass(frozen=True)
@@ -68,9 +50,11 @@ def run_demo(m: float = 0.9, instances: int = 20, seed: int = 0) -> tuple[dict[s
             advance(1)
             for method in METHODS:
                 data = fresh if method.independent else record
-                multiscale = isinstance(method.replay, Multiscale)
-                wanted = Track(process.solution) if multiscale else track
-                result = solve(process.problem, data, replay=method.replay, step=STEP, average="full", track=wanted)
+                multiscale = method is MER
+                wanted = Track(process.solution, at="end") if multiscale else track
+                result = solve(
+                    process.problem, data, replay=method.replay(instance), step=STEP, average="full", track=wanted
+                )
                 found = [epoch.curve for epoch in result.epochs if epoch.curve is not None]
                 if multiscale:  # one point an epoch: its averaged output
                     iterations[method.name] = np.array([curve.iterations[-1] for curve in found])
@@ -98,7 +82,7 @@ def demo_table(summaries: dict[str, Summary], lstd: float) -> TextTable:
                 "method": name,
                 f"after {AT} steps": f"{summary.mean[early]:.1e} ± {summary.error[early]:.0e}",
                 "at its end": f"{summary.mean[-1]:.1e} ± {summary.error[-1]:.0e}",
-                "at its best": f"{summary.mean[best]:.1e}",
+                "best on the way": f"{summary.mean[best]:.1e}",
                 "(step)": int(summary.iterations[best]),
                 "end/LSTD": f"{summary.mean[-1] / lstd:.1f}",
             }
@@ -114,13 +98,13 @@ def draw_demo(summaries: dict[str, Summary], lstd: float, m: float, instances: i
     figure, ax = plt.subplots(figsize=(8, 5), layout="constrained")
     for method in METHODS:
         summary = summaries[method.name]
-        style = "o-" if isinstance(method.replay, Multiscale) else "-"
-        ax.plot(summary.iterations, summary.mean, style, color=method.color, label=method.name, markersize=4)
+        style = plotting.method_style(method.name)
+        ax.plot(summary.iterations, summary.mean, label=method.name, **style)
         ax.fill_between(
             summary.iterations,
             np.maximum(summary.mean - 2 * summary.error, 1e-12),
             summary.mean + 2 * summary.error,
-            color=method.color,
+            color=style["color"],
             alpha=0.15,
             linewidth=0,
         )

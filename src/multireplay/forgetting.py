@@ -32,6 +32,8 @@ class ForgettingStore:
     def __init__(self, rows: Any, capacity: int) -> None:
         self.capacity = capacity
         self.samples = type(rows)(*(_room_for(field, 2 * capacity) for field in rows))
+        self.numbers: Indices = np.zeros(2 * capacity, dtype=np.int64)
+        self.seen = 0
         self.written = 0
         self.deleted: Indices = np.zeros(0, dtype=np.int64)
         self.targets: Indices = np.zeros(0, dtype=np.int64)
@@ -46,6 +48,12 @@ class ForgettingStore:
         """Whether the first B samples are still coming in."""
         return self.written < self.capacity
 
+    @property
+    def first(self) -> Any:
+        """The packed samples of the first B rows."""
+        fields = (field[: self.capacity] if isinstance(field, np.ndarray) else field for field in self.samples)
+        return type(self.samples)(*fields)
+
     def check(self, rows: Any) -> None:
         """Raise unless the rows have the widths and types of the first ones."""
         for name, new, old in zip(rows._fields, rows, self.samples, strict=True):
@@ -57,20 +65,30 @@ class ForgettingStore:
 
     def append(self, rows: Any, first: int, count: int) -> None:
         """Write rows first, …, first + count − 1 at the end."""
+        end = self.written + count
         for new, old in zip(rows, self.samples, strict=True):
             if isinstance(old, np.ndarray):
-                old[self.written : self.written + count] = new[first : first + count]
-        self.written += count
+                old[self.written : end] = new[first : first + count]
+        self.numbers[self.written : end] = np.arange(self.seen + 1, self.seen + count + 1)
+        self.written = end
+        self.seen += count
 
     def take_back(self, count: int) -> None:
         """Undo the last `append`."""
         self.written -= count
+        self.seen -= count
+
+    def name_of(self, row: int) -> str:
+        """What to call the sample in a row (counting from 1) when something is wrong with it."""
+        return f"sample {self.numbers[row - 1]} of the stream (counting from 1)"
 
     def begin_epoch(self, positions: Indices) -> None:
         """Work out which row each step of an epoch reads, from its increasing 1-based positions."""
-        if self.written + len(positions) > 2 * self.capacity:
+        steps = len(positions)
+        crowded = self.written + steps > 2 * self.capacity
+        if crowded or len(self.deleted) ** 2 > 16 * self.capacity * steps:  # short epochs: keep the merges short too
             self._compact()
-        indices = positions + np.arange(len(positions)) - 1
+        indices = positions + np.arange(steps) - 1
         self.targets = _rows_of(indices, self.deleted)
 
     def end_epoch(self) -> None:
@@ -79,7 +97,7 @@ class ForgettingStore:
 
     def _compact(self) -> None:
         kept = np.delete(np.arange(self.written), self.deleted)
-        for field in self.samples:
+        for field in (*self.samples, self.numbers):
             if isinstance(field, np.ndarray):
                 field[: len(kept)] = field[kept]
         self.written = len(kept)

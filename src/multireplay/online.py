@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from multireplay.averaging import as_averaging
 from multireplay.buffer import Buffer
-from multireplay.engine import Backend, EpochRun, make_stepper
-from multireplay.errors import DivergenceWarning, InputError, OperatorError
+from multireplay.engine import Backend, EpochRun, as_backend, make_stepper
+from multireplay.errors import DivergenceWarning, InputError, MultireplayError
 from multireplay.forgetting import ForgettingStore
-from multireplay.problems import Problem
+from multireplay.problems import Problem, VariationalInequality
+from multireplay.problems.base import as_constraint
 from multireplay.replay import Multiscale
 from multireplay.replay.base import whole_number
 from multireplay.replay.multiscale import scale
@@ -25,9 +26,12 @@ from multireplay.sets import Set
 from multireplay.solve import DEFAULT_TAIL, as_schedule, starting_point
 from multireplay.steps import Schedule
 from multireplay.text import TextTable
+from multireplay.tracking import as_vector
 
 Vector = NDArray[np.float64]
 _MAGIC = b"multireplay online run, format 1\n"
+LARGEST = 2**40
+KEPT = 100
 
 
 class Online:
@@ -52,11 +56,6 @@ class Online:
         … unless this is true: then it goes on with fresh epochs of the last scale.
     average, x0, constraint, backend
         As in `solve`.
-
-    Attributes
-    ----------
-    epochs : tuple of Epoch
-        The finished epochs.
 
     Examples
     --------
@@ -92,17 +91,21 @@ class Online:
             raise InputError(f"problem must be a multireplay problem such as mr.GLM(), not {problem!r}")
         self.problem = problem
         self.capacity = whole_number("capacity", capacity, least=2)
+        if self.capacity > LARGEST:
+            raise InputError(f"capacity {capacity} is too large: twice as many samples must fit in memory")
         self.last_scale = Multiscale(epochs).epoch_count(self.capacity)
         self.repeat_last = repeat_last
-        self.epochs: tuple[Epoch, ...] = ()
+        self._epochs: list[Epoch] = []
         self._averaging = as_averaging(average)
+        self._automatic = isinstance(step, str)
+        if (self._automatic and isinstance(problem, VariationalInequality)) or not self._automatic:
+            as_schedule(step, problem, None)  # what can be wrong without the data is said at once
         self._step = step
-        self._schedule = step if isinstance(step, Schedule) or step == "auto" else as_schedule(step, problem, {})
-        self._x0 = x0
-        self._constraint = problem.constraint if constraint is None else constraint
-        self._backend: Backend = backend
+        self._schedule: Schedule | None = None
+        self._x0 = None if x0 is None else as_vector("x0", x0)
+        self._constraint = problem.constraint if constraint is None else as_constraint(constraint)
+        self._backend = as_backend(backend)
         self._store: ForgettingStore | None = None
-        self._first_columns: dict[str, NDArray[Any]] = {}
         self._run: EpochRun | None = None
         self._step_in_epoch = 0
 
@@ -112,7 +115,8 @@ class Online:
         Parameters
         ----------
         **sample
-            One sample (``features=a, targets=y`` with a of shape (d,)) or a block (shapes (n, d) and (n,)).
+            One sample (``features=a, targets=y`` with a of shape (d,)) or a block (shapes (n, d) and (n,)). Blocks are
+            much faster than single samples and give the same run.
 
         Returns
         -------
@@ -126,14 +130,14 @@ class Online:
             self._prepare(self.problem.dim(columns), rows)
         store = cast(ForgettingStore, self._store)
         store.check(rows)
-        if self._schedule == "auto" and self._run is None:
-            self._remember_for_step(columns)
         used = 0
         while used < len(block) and not self.done:
             try:
                 used += self._take(store, rows, used, len(block) - used)
-            except OperatorError as error:
-                raise OperatorError(
+            except MultireplayError as error:
+                if len(block) == 1:
+                    raise
+                raise type(error)(
                     f"{error}. Of this block of {len(block)}, the first {used} samples were taken in"
                 ) from error
         if used < len(block):
@@ -158,70 +162,68 @@ class Online:
         raise InputError(f"observe takes one sample or a block of them, but the shapes are {shapes}")
 
     def _prepare(self, dim: int, rows: Any) -> None:
-        self._start = starting_point(self._x0, self._constraint, dim)
-        self._stepper = make_stepper(self.problem, self._constraint, dim, self._backend)
+        start = starting_point(self._x0, self._constraint, dim)
+        stepper = make_stepper(self.problem, self._constraint, dim, self._backend)
+        self.problem.probe(start, rows)
+        self._start, self._stepper = start, stepper
         self._store = ForgettingStore(rows, self.capacity)
 
-    def _remember_for_step(self, columns: Any) -> None:
-        """Keep the first B samples' columns until the automatic step is known from them."""
-        for name, values in columns.items():
-            kept = [self._first_columns[name], values] if name in self._first_columns else [values]
-            self._first_columns[name] = np.concatenate(kept)[: self.capacity]
-
     def _take(self, store: ForgettingStore, rows: Any, first: int, left: int) -> int:
-        """Fill the buffer, or take steps to the end of the epoch; the number of rows used."""
+        """Fill the buffer, or take steps to the end of the epoch; the number of rows used.
+
+        Whatever goes wrong on the way, the run is then as it was before this call.
+        """
         if store.filling:
             count = min(left, self.capacity - store.length)
             store.append(rows, first, count)
-            if not store.filling:
-                self._begin(1)
             return count
+        if self._run is None or self._step_in_epoch == self._run.planned.length:
+            self._begin(store)
         run = cast(EpochRun, self._run)
-        count = min(left, run.planned.length - self._step_in_epoch)
         at = self._step_in_epoch
+        count = min(left, run.planned.length - at)
+        before = self._stepper.x.copy(), self._stepper.total.copy(), run.taken
         store.append(rows, first, count)
         going = True
-        if run.taken == at:  # otherwise the epoch has diverged: its samples come and go, its iterate rests
-            going = self._walk(run, store, slice(at, at + count))
+        try:
+            if not run.stopped:  # after divergence samples come and go, but the iterate rests
+                going = run.feed(store.samples, store.targets[at : at + count] + 1)
+        except BaseException:
+            self._stepper.x[:], self._stepper.total[:], run.taken = before
+            store.take_back(count)
+            raise
         self._step_in_epoch += count
-        if not going:
-            warnings.warn(str(self.status), DivergenceWarning, stacklevel=3)
         if self._step_in_epoch == run.planned.length:
             self._end(run, store)
+        if not going:
+            warnings.warn(str(self.status), DivergenceWarning, stacklevel=3)
         return count
 
-    def _walk(self, run: EpochRun, store: ForgettingStore, part: slice) -> bool:
-        """Take steps; if the user's operator fails, be as before and let the error go on."""
-        before = self._stepper.x.copy(), self._stepper.total.copy(), run.taken
-        try:
-            return run.feed(store.samples, store.targets[part] + 1)
-        except OperatorError:
-            self._stepper.x[:], self._stepper.total[:], run.taken = before
-            store.take_back(part.stop - part.start)
-            raise
-
-    def _begin(self, k: int) -> None:
-        store = cast(ForgettingStore, self._store)
-        if self._schedule == "auto":
-            self._schedule = as_schedule("auto", self.problem, self._first_columns)
-            self._first_columns = {}
-        planned = scale(k, self.capacity)
+    def _begin(self, store: ForgettingStore) -> None:
+        if self._schedule is None:
+            self._schedule = as_schedule(self._step, self.problem, store.first)
+            self._limit = self.problem.limit(store.first, self._start)
+        planned = scale(min(len(self._epochs) + 1, self.last_scale), self.capacity)
+        how = self._schedule, self._averaging, self._start, self._limit
+        run = EpochRun(self.problem, self._stepper, planned, *how, name=store.name_of)
         store.begin_epoch(planned.positions)
-        self._run = EpochRun(self.problem, self._stepper, planned, self._schedule, self._averaging, self._start)
-        self._step_in_epoch = 0
+        self._run, self._step_in_epoch = run, 0
 
     def _end(self, run: EpochRun, store: ForgettingStore) -> None:
         store.end_epoch()
-        self.epochs = (*self.epochs, run.finish())
-        if run.planned.k < self.last_scale:
-            self._begin(run.planned.k + 1)
-        elif self.repeat_last:
-            self._begin(run.planned.k)
+        self._epochs.append(run.finish())
+        if len(self._epochs) > self.last_scale + KEPT:
+            del self._epochs[self.last_scale]
+
+    @property
+    def epochs(self) -> tuple[Epoch, ...]:
+        """The finished epochs; of those that repeat the last scale, the 100 newest."""
+        return tuple(self._epochs)
 
     @property
     def done(self) -> bool:
         """Whether epoch K is finished and no more samples are used."""
-        return not self.repeat_last and len(self.epochs) == self.last_scale
+        return not self.repeat_last and len(self._epochs) == self.last_scale
 
     @property
     def iterate(self) -> Vector | None:
@@ -234,9 +236,9 @@ class Online:
 
         None while the buffer is still filling and there is no answer.
         """
-        for epoch in reversed(self.epochs):
+        for epoch in reversed(self._epochs):
             if not epoch.diverged:
-                return epoch.answer
+                return epoch.answer.copy()
         return None if self._run is None else self._run.finish().answer
 
     @property
@@ -244,27 +246,24 @@ class Online:
         """Where the run stands, as a sentence."""
         stored = 0 if self._store is None else self._store.length
         if self._run is None:
-            return Status("filling", f"Filling the buffer: {stored} of {self.capacity} samples.")
-        lost = [epoch.k for epoch in self.epochs if epoch.diverged]
-        if self._run.taken < self._step_in_epoch:
-            lost.append(self._run.planned.k)
+            return Status("filling", f"Filling the buffer: {min(stored, self.capacity)} of {self.capacity} samples.")
+        lost = [epoch for epoch in self._epochs if epoch.diverged]
+        if self._run.stopped and self._step_in_epoch < self._run.planned.length:
+            lost.append(self._run.finish())
         if lost:
-            where = ", ".join(str(k) for k in dict.fromkeys(lost))
+            first = lost[0]
             return Status(
                 "diverged",
-                f"Diverged in epoch {where} with step size {self._run.first_step:.3g}. "
-                f"Try a smaller step (step={self._run.first_step / 4:.2g}).",
+                f"Diverged in {len(lost)} epochs, first at step {first.taken + 1} of epoch {first.k} with step size "
+                f"{first.step:.3g}. Try a smaller step (step={first.step / 4:.2g}).",
             )
         if self.done:
             last = self.last_scale
-            return Status(
-                "finished",
-                f"Complete: {last} epochs; the answer is that of epoch {last}. repeat_last=True would go on.",
-            )
+            message = f"Complete: {last} epochs; the answer is that of epoch {last}. repeat_last=True would go on."
+            return Status("finished", message)
         planned = self._run.planned
         return Status(
-            "running",
-            f"Epoch {planned.k} of {self.last_scale}: step {self._step_in_epoch} of {planned.length}.",
+            "running", f"Epoch {planned.k} of {self.last_scale}: step {self._step_in_epoch} of {planned.length}."
         )
 
     def table(self) -> TextTable:
@@ -277,6 +276,8 @@ class Online:
         An older file of that name is replaced only when the new one is complete.
         """
         target = Path(path)
+        if not target.parent.is_dir():
+            raise InputError(f"there is no folder {target.parent} to save {target.name} in")
         try:
             data = pickle.dumps(self)
         except Exception as error:
@@ -289,12 +290,17 @@ class Online:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Online:
-        """A run saved by `save`. The file is a pickle: load only files you trust."""
+        """A run saved by `save`. The file is a pickle: load only files you trust.
+
+        A function of your own must be importable under the same module and name as when it was saved.
+        """
         data = Path(path).read_bytes()
         if not data.startswith(_MAGIC):
             raise InputError(f"{path} is not a saved online run of this version")
         try:
             run = pickle.loads(data[len(_MAGIC) :])
+        except (AttributeError, ModuleNotFoundError) as error:
+            raise InputError(f"{path} needs a function that is not here: {error}. Import or define it first") from error
         except Exception as error:
             raise InputError(f"{path} is damaged and cannot be loaded: {type(error).__name__}: {error}") from error
         return cast(Online, run)

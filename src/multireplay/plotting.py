@@ -63,10 +63,10 @@ def plot_result(result: Result, ax: Axes | None = None) -> Axes:
 
 
 def _plot_errors(result: Result, ax: Axes) -> Axes:
-    curves = [epoch.curve for epoch in result.epochs if epoch.curve is not None and len(epoch.curve.last)]
-    if len(curves) > 1:  # one point an epoch, as in the paper's figures
-        steps = np.array([curve.iterations[-1] for curve in curves])
-        last, average = (np.array([getattr(c, name)[-1] for c in curves]) for name in ("last", "average"))
+    curves = [epoch.curve for epoch in result.epochs if epoch.curve is not None]
+    if len(curves) > 1 or not len(curves[0].last):  # one point an epoch, as in the paper's figures
+        steps = np.array([epoch.length for epoch in result.epochs])
+        last, average = (np.array([getattr(curve, f"end_{name}") for curve in curves]) for name in ("last", "average"))
     else:
         steps, last, average = curves[0].iterations, curves[0].last, curves[0].average
     ax.plot(steps, last / curves[0].initial, "o-", color=ORANGE, label="last iterate")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Vector = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Epoch:
     """What one epoch found.
 
@@ -32,7 +32,9 @@ class Epoch:
     answer : ndarray
         Whichever of the two was asked for.
     taken : int
-        Steps taken; fewer than `length` if the epoch diverged.
+        Steps taken; fewer than `length` if the epoch diverged on the way.
+    diverged : bool
+        Whether the iterates grew beyond all bounds. `last` and `average` are then the last finite ones, of no use.
     curve : Curve or None
         Error curve, if ``track`` was given.
     """
@@ -45,12 +47,12 @@ class Epoch:
     average: Vector
     answer: Vector
     taken: int
+    diverged: bool
     curve: Curve | None = None
 
-    @property
-    def diverged(self) -> bool:
-        """Whether the iterates grew beyond all bounds before the epoch's end."""
-        return self.taken < self.length
+    def __repr__(self) -> str:
+        gap = "none" if self.gap is None else f"{self.gap:g}"
+        return f"Epoch(k={self.k}, gap={gap}, length={self.length}, step={self.step:g}, diverged={self.diverged})"
 
 
 @dataclass(frozen=True)
@@ -77,20 +79,20 @@ class Status:
         return self.message
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """The answer of `solve`.
 
     Attributes
     ----------
     x : ndarray
-        The answer: that of the last epoch that did not diverge.
+        The answer: that of the last epoch, or of the last one that did not diverge.
     epochs : tuple of Epoch
         All epochs, in the order they were run.
     status : Status
         How it went; ``print(result.status)``.
     seconds : float
-        Wall-clock time of the steps.
+        Wall-clock time of the steps, without the time to compile the loop.
     """
 
     x: Vector
@@ -117,6 +119,9 @@ class Result:
     def __str__(self) -> str:
         return f"{self.table()}\n{self.status}"
 
+    def __repr__(self) -> str:
+        return f"Result(x of {len(self.x)} coordinates, {len(self.epochs)} epochs, {self.status.code}: {self.status})"
+
 
 def epoch_table(epochs: tuple[Epoch, ...]) -> TextTable:
     """The table of the epochs of a run."""
@@ -130,9 +135,9 @@ def epoch_table(epochs: tuple[Epoch, ...]) -> TextTable:
             "‖last‖": f"{np.linalg.norm(epoch.last):.4g}",
             "‖average‖": f"{np.linalg.norm(epoch.average):.4g}",
         }
-        if epoch.curve is not None and len(epoch.curve.last):
-            row["‖last − x*‖²"] = f"{epoch.curve.last[-1]:.3e}"
-            row["‖average − x*‖²"] = f"{epoch.curve.average[-1]:.3e}"
+        if epoch.curve is not None:
+            row["‖last − x*‖²"] = f"{epoch.curve.end_last:.3e}"
+            row["‖average − x*‖²"] = f"{epoch.curve.end_average:.3e}"
         row["note"] = f"diverged at step {epoch.taken + 1}" if epoch.diverged else ""
         rows.append(row)
     return TextTable(rows)

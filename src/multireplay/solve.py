@@ -12,19 +12,21 @@ from numpy.typing import NDArray
 
 from multireplay.averaging import Averaging, as_averaging
 from multireplay.buffer import Buffer
-from multireplay.engine import Backend, make_stepper, run
+from multireplay.engine import Backend, as_backend, make_stepper, run
 from multireplay.errors import DivergenceWarning, InputError
 from multireplay.problems import Problem
-from multireplay.problems.base import Columns
+from multireplay.problems.base import as_constraint
 from multireplay.replay import Dyadic, PlannedEpoch, Replay
 from multireplay.result import Epoch, Result, Status
 from multireplay.sets import Set
 from multireplay.steps import Constant, Schedule
-from multireplay.tracking import Track, as_track
+from multireplay.tracking import Track, as_track, as_vector
 
 Vector = NDArray[np.float64]
 AUTO_SHARE = 0.5
 DEFAULT_TAIL = 7 / 8
+UNEVEN = 30.0
+"""Features whose sizes differ by more than this factor are warned of."""
 
 
 def solve(
@@ -97,32 +99,40 @@ def solve(
         raise InputError(f"replay must be a replay scheme such as mr.Multiscale(), not {replay!r}")
     columns = problem.columns(buffer)
     dim = problem.dim(columns)
-    feasible = problem.constraint if constraint is None else constraint
-    stepper = make_stepper(problem, feasible, dim, backend)
+    feasible = problem.constraint if constraint is None else as_constraint(constraint)
+    stepper = make_stepper(problem, feasible, dim, as_backend(backend))
     averaging = as_averaging(average)
     start = starting_point(x0, feasible, dim)
     tracked = as_track(track, dim)
-    schedule = as_schedule(step, problem, columns)
     plan = replay.plan(len(buffer))
     samples = problem.samples(columns)
+    schedule = as_schedule(step, problem, samples)
+    problem.probe(start, samples)
+    limit = problem.limit(samples, start)
+    stepper.advance(samples, np.zeros(0, dtype=np.int64), np.zeros(0), 0, limit)  # compiles, before the clock starts
 
     with _progress_bar(plan) if progress else nullcontext(lambda steps: None) as advanced:
         began = time.perf_counter()
-        epochs = run(problem, samples, plan, stepper, schedule, averaging, start, tracked, advanced)
+        epochs = run(problem, samples, plan, stepper, schedule, averaging, start, limit, tracked, advanced)
         seconds = time.perf_counter() - began
-    status = _status(epochs, replay, step, averaging)
-    if not status.ok:
-        warnings.warn(str(status), DivergenceWarning, stacklevel=2)
     good = [epoch for epoch in epochs if not epoch.diverged]
     chosen = good[-1] if good else epochs[-1]
-    return Result(x=chosen.answer, epochs=epochs, status=status, seconds=seconds)
+    if len(good) < len(epochs):
+        status = _diverged(epochs, problem, samples)
+        warnings.warn(str(status), DivergenceWarning, stacklevel=2)
+    else:
+        status = _finished(epochs, replay, step, averaging)
+        if step == "auto":
+            warn_of_scales(samples)
+    return Result(x=chosen.answer.copy(), epochs=epochs, status=status, seconds=seconds)
 
 
 def starting_point(x0: Any, feasible: Set, dim: int) -> Vector:
     """x0 checked against the dimension and the set; by default the point of the set closest to 0."""
+    feasible.check(dim)
     if x0 is None:
         return feasible.projected(np.zeros(dim))
-    start = np.array(x0, dtype=np.float64)
+    start = as_vector("x0", x0)
     if start.shape != (dim,):
         raise InputError(f"x0 has shape {start.shape}, but x has {dim} coordinates")
     if not np.isfinite(start).all():
@@ -132,7 +142,7 @@ def starting_point(x0: Any, feasible: Set, dim: int) -> Vector:
     return start
 
 
-def as_schedule(step: float | Schedule | str, problem: Problem, columns: Columns) -> Schedule:
+def as_schedule(step: Any, problem: Problem, samples: Any) -> Schedule:
     """A schedule from a number, a schedule, or "auto"."""
     if isinstance(step, Schedule):
         return step
@@ -140,7 +150,7 @@ def as_schedule(step: float | Schedule | str, problem: Problem, columns: Columns
         return Constant(step)
     if step != "auto":
         raise InputError(f"step must be a positive number, a schedule from mr.steps or 'auto', not {step!r}")
-    bound = problem.lipschitz(columns)
+    bound = problem.lipschitz(samples)
     if bound is None:
         raise InputError(f"step='auto' needs a Lipschitz constant: give step=..., or lipschitz=... to {problem!r}")
     if bound == 0:
@@ -148,24 +158,45 @@ def as_schedule(step: float | Schedule | str, problem: Problem, columns: Columns
     return Constant(AUTO_SHARE / bound)
 
 
-def _status(epochs: tuple[Epoch, ...], replay: Replay, step: Any, averaging: Averaging) -> Status:
+def warn_of_scales(samples: Any) -> None:
+    """Warn where features differ so much in size that one step cannot suit them all; looks at about 1000 rows."""
+    features = getattr(samples, "features", None)
+    if features is None:
+        return
+    sizes = np.sqrt(np.mean(np.square(features[:: max(1, len(features) // 1000)], dtype=np.float64), axis=0))
+    sizes = sizes[sizes > 0]
+    if len(sizes) and sizes.max() > UNEVEN * sizes.min():
+        ratio = sizes.max() / sizes.min()
+        warnings.warn(
+            f"features differ in size by a factor of {ratio:.0f}: one step size cannot suit them all, and the "
+            f"answer is likely to be "
+            "far from converged. Standardize the columns (divide each by its standard deviation)",
+            stacklevel=3,
+        )
+
+
+def _diverged(epochs: tuple[Epoch, ...], problem: Problem, samples: Any) -> Status:
     lost = [epoch for epoch in epochs if epoch.diverged]
+    first = lost[0]
+    kept = next((epoch for epoch in reversed(epochs) if not epoch.diverged), None)
+    if kept is None:
+        answer = "the answer is the last finite iterate and of no use"
+    else:
+        answer = f"the answer is that of epoch {kept.k}, which may only have been too short to diverge"
+    bound = problem.lipschitz(samples)
+    remedy = f"step='auto' (here {AUTO_SHARE / bound:.3g})" if bound else f"a smaller step (step={first.step / 4:.2g})"
+    return Status(
+        "diverged",
+        f"Diverged in {len(lost)} of {len(epochs)} epochs, first at step {first.taken + 1} of epoch {first.k} "
+        f"with step size {first.step:.3g}; {answer}. Try {remedy}, features of smaller norm, or a bounded constraint.",
+    )
+
+
+def _finished(epochs: tuple[Epoch, ...], replay: Replay, step: Any, averaging: Averaging) -> Status:
     last = epochs[-1]
-    if lost:
-        first = lost[0]
-        kept = next((epoch for epoch in reversed(epochs) if not epoch.diverged), None)
-        answer = (
-            f"the answer is that of epoch {kept.k}" if kept else "the answer is the last finite iterate and of no use"
-        )
-        return Status(
-            "diverged",
-            f"Diverged in {len(lost)} of {len(epochs)} epochs, first at step {first.taken + 1} of epoch {first.k} "
-            f"with step size {first.step:.3g}; {answer}. "
-            f"Try a smaller step (step={first.step / 4:.2g}), features of smaller norm, or a bounded constraint.",
-        )
     steps = sum(epoch.length for epoch in epochs)
     count = f"{len(epochs)} epochs" if len(epochs) > 1 else "1 epoch"
-    how = "automatic " if step == "auto" else ""
+    how = "automatic " if isinstance(step, str) else ""
     if not averaging.answers:
         what = "the last iterate"
     elif averaging.fraction == 1:

@@ -68,6 +68,13 @@ class Theorem1(Schedule):
     constants: Constants
     printed: bool = False
 
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.constants, "step_size", None)):
+            kind = type(self.constants).__name__
+            raise InputError(
+                f"constants must be multireplay.theory.Constants, not {kind}; for a process: process.exact.constants"
+            )
+
     def values(self, k: int, first: int, count: int) -> Vector:
         value = self.constants.step_size(k, printed=self.printed)
         if not value > 0:
@@ -133,5 +140,6 @@ class Capped(Schedule):
 def positive(name: str, value: object) -> float:
     """`value` as a finite positive number, or an error that names it."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
-        raise InputError(f"{name} must be a positive number, not {value!r}")
+        also = ", a schedule from mr.steps such as mr.steps.Decaying(mu=0.1), or 'auto'" if name == "step" else ""
+        raise InputError(f"{name} must be a positive number{also}, not {value!r}")
     return float(value)

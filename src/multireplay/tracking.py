@@ -29,12 +29,16 @@ class Curve:
         The same in the norm of the weight matrix W, (x − x*)ᵀW(x − x*), if one was given.
     initial, initial_weighted : float
         The same at x0, by which the paper divides.
+    end_last, end_average : float
+        ‖x − x*‖² of the iterate and of the average at the end of the epoch, whatever iterations were asked for.
     """
 
     iterations: NDArray[np.int64]
     last: Vector
     average: Vector
     initial: float
+    end_last: float
+    end_average: float
     last_weighted: Vector | None = None
     average_weighted: Vector | None = None
     initial_weighted: float | None = None
@@ -71,12 +75,12 @@ class Track:
     weight: Any = None
 
     def __post_init__(self) -> None:
-        solution = np.asarray(self.solution, dtype=np.float64)
+        solution = as_vector("track", self.solution)
         if solution.ndim != 1 or not np.isfinite(solution).all():
             raise InputError("track needs one vector of finite numbers, the solution x*")
         object.__setattr__(self, "solution", solution)
         if self.at is not None and not isinstance(self.at, str):
-            at = np.unique(np.asarray(list(self.at)))
+            at = np.unique(np.asarray(list(self.at) if isinstance(self.at, Iterable) else [0]))
             if at.size == 0 or at.dtype.kind not in "iu" or at[0] < 1:
                 raise InputError("track at needs whole numbers of steps, at least 1")
             object.__setattr__(self, "at", at)
@@ -116,6 +120,7 @@ class Recorder:
     def __init__(self, track: Track, length: int, x0: Vector) -> None:
         self.track = track
         self.at = track.iterations(length)
+        self.wanted = frozenset(self.at.tolist())
         self.taken: list[int] = []
         self.start = x0.copy()
         self.last: list[Vector] = []
@@ -126,20 +131,32 @@ class Recorder:
         self.last.append(last.copy())
         self.average.append(average.copy())
 
-    def curve(self) -> Curve:
+    def curve(self, end_last: Vector, end_average: Vector) -> Curve:
+        """The errors of what was recorded, and of the two points the epoch ended with."""
         start, last, average = (
             np.array(points).reshape(-1, len(self.start)) for points in ([self.start], self.last, self.average)
         )
+        end = self.track.errors(np.array([end_last, end_average]))
         initial_weighted = self.track.weighted_errors(start)
         return Curve(
             iterations=np.array(self.taken, dtype=np.int64),
             last=self.track.errors(last),
             average=self.track.errors(average),
             initial=float(self.track.errors(start)[0]),
+            end_last=float(end[0]),
+            end_average=float(end[1]),
             last_weighted=self.track.weighted_errors(last),
             average_weighted=self.track.weighted_errors(average),
             initial_weighted=None if initial_weighted is None else float(initial_weighted[0]),
         )
+
+
+def as_vector(name: str, values: Any) -> Vector:
+    """An array of real numbers, or an error that names it."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array of real numbers, not {values!r}") from None
 
 
 def as_track(track: Track | Any | None, dim: int) -> Track | None:

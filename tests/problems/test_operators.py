@@ -160,7 +160,7 @@ def test_own_operator_forms_agree():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: mr.PolicyEvaluation(1.0), r"gamma must be a number in \[0, 1\), not 1.0"),
+        (lambda: mr.PolicyEvaluation(1.0), r"gamma must be a number in \[0, 1\), not 1.0; .* use, for example, 0.999"),
         (lambda: mr.PolicyEvaluation(-0.1), "gamma must be"),
         (lambda: mr.PolicyEvaluation("a"), "gamma must be"),
         (lambda: mr.GLM("logit"), "no link 'logit'; the built-in ones are identity, logistic"),
@@ -182,12 +182,14 @@ def test_bad_problems(make, message):
          "GLM needs the column features; it reads features, targets, and the buffer has feature, targets"),
         (mr.PolicyEvaluation(0.5), {"features": np.ones((3, 2))},
          r"needs the columns next_features, rewards; it reads features, next_features, rewards\[, terminated\]"),
-        (mr.GLM(), {"features": np.ones(3), "targets": np.ones(3)}, r"'features' needs a row .* shape is \(3,\)"),
+        (mr.GLM(), {"features": np.ones(3), "targets": np.ones(3)}, r"shape is \(3,\); .*features\[:, None\]"),
         (mr.GLM(), {"features": np.ones((3, 0)), "targets": np.ones(3)}, "has no features"),
-        (mr.GLM(), {"features": np.ones((3, 2)), "targets": np.ones((3, 1))}, "column 'targets' needs one number"),
+        (mr.GLM(), {"features": np.ones((3, 2)), "targets": np.ones((3, 1))},
+         r"'targets' needs one number .* targets.ravel\(\)"),
         (mr.GLM(), {"features": np.ones((3, 2), dtype=bool), "targets": np.ones(3)}, "holds booleans"),
         (mr.GLM("logistic"), {"features": np.ones((3, 2)), "targets": [0, 1, 2]}, "holds 2 at row 2 .* logistic link"),
-        (mr.GLM("exp"), {"features": np.ones((3, 2)), "targets": [0, -1, 2]}, "holds -1 at row 1; the exp link"),
+        (mr.GLM("exp"), {"features": np.ones((3, 2)), "targets": [0, -1, 2]},
+         r"holds -1 at row 1 \(counting from 0\); the exp link"),
         (mr.PolicyEvaluation(0.5),
          {"features": np.ones((3, 2)), "next_features": np.ones((3, 1)), "rewards": np.ones(3)},
          "features has 2 features a row and next_features 1"),
@@ -196,7 +198,7 @@ def test_bad_problems(make, message):
          "same dtype"),
         (mr.PolicyEvaluation(0.5),
          {"features": np.eye(3), "next_features": np.eye(3), "rewards": np.ones(3), "terminated": [0, 2, 1]},
-         "'terminated' needs booleans"),
+         r"'terminated' holds 2 at row 1 \(counting from 0\); it needs booleans"),
     ],
 )  # fmt: skip
 def test_bad_columns(problem, columns, message):

@@ -148,7 +148,9 @@ def test_pickle_and_compare(scheme):
         (lambda: mr.Uniform(-1), "seed must be a whole number of at least 0"),
         (lambda: mr.Reverse(0), "block must be"),
         (lambda: mr.Reverse(4, gap=11).plan(10), "gap 11 is larger than the buffer of 10"),
-        (lambda: mr.Serial().plan(0), "cannot plan a replay of 0 samples"),
+        (lambda: mr.Serial().plan(0), "the number of samples must be a whole number of at least 1, not 0"),
+        (lambda: mr.Dyadic().plan(8.5), "the number of samples must be a whole number"),
+        (lambda: mr.Multiscale(phases=2), "phases"),
     ],
 )
 def test_errors(make, message):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import multireplay as mr
-from multireplay.simulate import MarkovRewardProcess, SimplexGame, paper_mrp
+from multireplay.simulate import AutoregressiveLogistic, MarkovRewardProcess, SimplexGame, paper_mrp
 
 
 @pytest.mark.parametrize("m", [0.5, 0.9, 0.95])
@@ -104,3 +104,65 @@ def test_game_regimes_are_sticky():
     samples = game.buffer(50_000, seed=0)["samples"]
     stays = (samples[1:] == samples[:-1]).all(axis=1).mean()
     assert stays == pytest.approx(0.9, abs=0.01)
+
+
+CHAIN = {"transitions": [[0.9, 0.1], [0.3, 0.7]], "features": np.eye(2), "rewards": [1.0, 0.0], "gamma": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"transitions": np.ones((2, 3)) / 3}, r"transitions must be square, but its shape is \(2, 3\)"),
+        ({"transitions": [[0.9, 0.2], [0.3, 0.7]]}, r"row 0 \(counting from 0\) of transitions sums to 1.1"),
+        ({"transitions": [[0.9, 0.1], [1.3, -0.3]]}, "transitions holds -0.3 at row 1, column 1"),
+        ({"transitions": [1.0, 0.0]}, "transitions must have 2 dimensions"),
+        ({"transitions": [[np.nan, 0.1], [0.3, 0.7]]}, "transitions must be finite"),
+        ({"features": np.eye(3)}, "features has 3 rows, but the chain has 2 states"),
+        ({"features": [[1, 2], [3]]}, "features must be a regular array of numbers"),
+        ({"rewards": [1.0]}, "rewards has 1 rows, but the chain has 2 states"),
+        ({"rewards": [[1.0], [0.0]]}, r"rewards must have 1 dimension, but its shape is \(2, 1\)"),
+        ({"gamma": 1.0}, "gamma must be"),
+    ],
+)
+def test_bad_processes(change, message):
+    with pytest.raises(mr.InputError, match=message):
+        MarkovRewardProcess(**{**CHAIN, **change})
+
+
+@pytest.mark.parametrize("m", [0.4, 1.0, "a", np.nan])
+def test_paper_mrp_names_m(m):
+    with pytest.raises(mr.InputError, match=r"m must be a number in \[0.5, 1\), not"):
+        paper_mrp(m)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: paper_mrp(0.9, states=3, dim=4), "dim must be at most the number of states, 3, not 4"),
+        (lambda: SimplexGame(regimes=1), "regimes must be a whole number of at least 2"),
+        (lambda: SimplexGame(stay=1.5), "stay must be a probability"),
+        (lambda: AutoregressiveLogistic(dim=3, slow=4), "slow must be at most dim, 3, not 4"),
+        (lambda: AutoregressiveLogistic(dim=3, slow=1, response="normal"), "response must be 'bernoulli' or"),
+        (lambda: AutoregressiveLogistic(dim=3, slow=1, burn_in=-1), "burn_in must be a whole number"),
+    ],
+)
+def test_bad_worlds(make, message):
+    with pytest.raises(mr.InputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("world", "text"),
+    [
+        (paper_mrp(0.9), "MarkovRewardProcess(30 states, 16 features, gamma=0.8)"),
+        (SimplexGame(), "SimplexGame(actions=5, regimes=4, stay=0.95)"),
+        (AutoregressiveLogistic(4, 2), "AutoregressiveLogistic(dim=4, slow=2, response='bernoulli')"),
+    ],
+)
+def test_every_world(world, text):
+    assert repr(world) == text
+    for make in (world.buffer, world.independent_buffer):
+        assert len(make(1, seed=0)) == 1
+        for length in (0, -1, 2.5):
+            with pytest.raises(mr.InputError, match="length must be a whole number of at least 1"):
+                make(length, seed=0)

@@ -25,9 +25,6 @@ from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.problems.variational_inequality import UserSamples
 from multireplay.sets.projections import project
 
-LIMIT = 1e100
-"""An operator value beyond this counts as divergence: squares of it are still finite."""
-
 _FAST = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered, NaN and infinity keep their meaning
 
 
@@ -35,7 +32,7 @@ _FAST = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered, NaN and
 def dot(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
     for j in range(b.shape[0]):
-        total += a[j] * b[j]
+        total += np.float64(a[j]) * np.float64(b[j])
     return total
 
 
@@ -83,21 +80,21 @@ def _residual(value, samples, i):  # type: ignore[no-untyped-def]
     return None
 
 
-def descend(x: Any, samples: Any, i: int, step: float, out: Any) -> bool:
-    """x ← x − η F̃(x, ξ_i) in place; False, with x untouched, where F̃ is not finite or beyond all bounds."""
+def descend(x: Any, samples: Any, i: int, step: float, limit: float, out: Any) -> bool:
+    """x ← x − η F̃(x, ξ_i) in place; False, with x untouched, where F̃ is not finite or beyond the limit."""
     raise NotImplementedError
 
 
 @overload(descend)
-def _descend(x, samples, i, step, out):  # type: ignore[no-untyped-def]
+def _descend(x, samples, i, step, limit, out):  # type: ignore[no-untyped-def]
     if samples.instance_class is UserSamples:
 
-        def user(x, samples, i, step, out):  # type: ignore[no-untyped-def]
+        def user(x, samples, i, step, limit, out):  # type: ignore[no-untyped-def]
             for j in range(out.shape[0]):
                 out[j] = np.nan
             samples.operator(x, samples.rows[i], out)
             for j in range(out.shape[0]):
-                if not abs(out[j]) < LIMIT:
+                if not abs(out[j]) <= limit:
                     return False
             for j in range(x.shape[0]):
                 x[j] -= step * out[j]
@@ -105,9 +102,9 @@ def _descend(x, samples, i, step, out):  # type: ignore[no-untyped-def]
 
         return user
 
-    def rank_one(x, samples, i, step, out):  # type: ignore[no-untyped-def]
+    def rank_one(x, samples, i, step, limit, out):  # type: ignore[no-untyped-def]
         r = residual(score(x, samples, i), samples, i)
-        if not abs(r) < LIMIT:
+        if not abs(r) <= limit:
             return False
         features = samples.features[i]
         move = step * r
@@ -146,7 +143,7 @@ def _fetch(samples, i):  # type: ignore[no-untyped-def]
     return lambda samples, i: fetch_row(samples.rows, i)
 
 
-def _advance(samples, spec, positions, steps, skip, x, total, out, taken):  # type: ignore[no-untyped-def]
+def _advance(samples, spec, positions, steps, skip, limit, x, total, out, taken):  # type: ignore[no-untyped-def]
     """One step for each 1-based position; the iterates after the first `skip` steps are added to `total`.
 
     ``taken[0]`` counts the steps as they are taken, so that it is right also when the user's operator raises.
@@ -155,7 +152,7 @@ def _advance(samples, spec, positions, steps, skip, x, total, out, taken):  # ty
         if t + AHEAD < positions.shape[0]:
             fetch(samples, positions[t + AHEAD] - 1)
         taken[0] = t
-        if not descend(x, samples, positions[t] - 1, steps[t], out):
+        if not descend(x, samples, positions[t] - 1, steps[t], limit, out):
             return
         project(x, spec)
         if t >= skip:
@@ -164,13 +161,16 @@ def _advance(samples, spec, positions, steps, skip, x, total, out, taken):  # ty
     taken[0] = positions.shape[0]
 
 
-def _advance_freely(samples, positions, steps, skip, x, total, taken):  # type: ignore[no-untyped-def]
+def _advance_freely(samples, positions, steps, skip, limit, x, total, taken):  # type: ignore[no-untyped-def]
     """`_advance` without a set, for operators of the form F̃(x, ξ) = r(score(x, ξ)) · features.
 
     The score is linear, so that of the next sample at the new iterate is score(x) − ηr · score(features), both of
     which are worked out while r is still being waited for.
     """
     last = positions.shape[0] - 1
+    taken[0] = 0
+    if last < 0:
+        return
     i = positions[0] - 1
     value = score(x, samples, i)
     for t in range(last + 1):
@@ -181,7 +181,7 @@ def _advance_freely(samples, positions, steps, skip, x, total, taken):  # type: 
         ahead = score(x, samples, following)
         across = score(features, samples, following)
         r = residual(value, samples, i)
-        if not abs(r) < LIMIT:
+        if not abs(r) <= limit:
             taken[0] = t
             return
         move = steps[t] * r
@@ -191,6 +191,8 @@ def _advance_freely(samples, positions, steps, skip, x, total, taken):  # type: 
             for j in range(x.shape[0]):
                 total[j] += x[j]
         value = ahead - move * across
+        if not abs(value) < np.inf:  # the products overflowed, the score itself may not
+            value = score(x, samples, following)
         i = following
     taken[0] = last + 1
 

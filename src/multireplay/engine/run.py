@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.averaging import Averaging
-from multireplay.engine.steppers import StepFailure, Stepper, explain_failure, is_users
+from multireplay.engine.steppers import StepFailure, Stepper, explain_failure
 from multireplay.errors import InputError, OperatorError
 from multireplay.problems import Problem
 from multireplay.replay import PlannedEpoch
@@ -31,16 +31,22 @@ class EpochRun:
         schedule: Schedule,
         averaging: Averaging,
         x0: Vector,
+        limit: float,
         track: Track | None = None,
+        name: Callable[[int], str] = "sample {} (counting from 1)".format,
     ) -> None:
         self.problem = problem
         self.stepper = stepper
         self.planned = planned
         self.schedule = schedule
         self.averaging = averaging
+        self.limit = limit
+        self.name = name
+        self.x0 = x0
         self.skipped = averaging.skipped(planned.length)
         self.recorder = None if track is None else Recorder(track, planned.length, x0)
         self.taken = 0
+        self.stopped = False
         self.first_step = float(self._steps(1)[0])
         self.stepper.x[:] = x0
         self.stepper.total[:] = 0
@@ -52,18 +58,21 @@ class EpochRun:
         for stop in self._stops(start, start + len(positions)):
             part = slice(self.taken - start, stop - start)
             if not self._advance(samples, positions[part], steps[part]):
+                self.stopped = True
                 return False
-            if self.recorder is not None and stop in self.recorder.at:
+            if self.recorder is not None and stop in self.recorder.wanted:
                 self.recorder.record(stop, self.stepper.x, self.average)
         return True
 
     def _steps(self, count: int) -> Vector:
-        steps = self.schedule.values(self.planned.k, self.taken, count)
+        steps = np.asarray(self.schedule.values(self.planned.k, self.taken, count), dtype=np.float64)
+        if steps.shape != (count,):
+            raise InputError(f"the step schedule gave an array of shape {steps.shape} instead of ({count},)")
         if not (steps.min() > 0 and steps.max() < np.inf):
             raise InputError(
                 f"the step schedule gives {steps.min():g} in epoch {self.planned.k}; steps must be positive"
             )
-        return steps
+        return np.ascontiguousarray(steps)
 
     def _stops(self, start: int, stop: int) -> NDArray[np.int64]:
         if self.recorder is None:
@@ -73,29 +82,28 @@ class EpochRun:
 
     def _advance(self, samples: Any, positions: NDArray[np.int64], steps: Vector) -> bool:
         try:
-            taken = self.stepper.advance(samples, positions, steps, max(0, self.skipped - self.taken))
+            taken = self.stepper.advance(samples, positions, steps, max(0, self.skipped - self.taken), self.limit)
         except StepFailure as failure:
             where = self._where(failure.taken, positions)
             raise explain_failure(failure, where) from failure.__cause__
         self.taken += taken
         if taken < len(positions):
-            if is_users(samples):
+            if self.problem.users_code:
                 self._blame_operator(samples, int(positions[taken]), self._where(0, positions[taken:]))
             return False
         return True
 
     def _blame_operator(self, samples: Any, position: int, where: str) -> None:
-        """Raise if the user's operator is not finite at a point that is; otherwise the run itself diverged."""
+        """Raise if the user's function is not finite at a point that is; otherwise the run itself diverged."""
         x = self.stepper.x.copy()
         with np.errstate(all="ignore"):
             value = self.problem.operator(x, samples, position - 1)
         if not np.isfinite(value).all() and np.abs(x).max() < 1e50:
-            raise OperatorError(
-                f"the operator returned {value} at {where}, where x = {x}: every value must be finite and set"
-            )
+            message = f"the operator returned {value} at {where}, where x = {x}: every value must be finite and set"
+            raise OperatorError(message)
 
     def _where(self, taken: int, positions: NDArray[np.int64]) -> str:
-        return f"epoch {self.planned.k}, step {self.taken + taken + 1}, sample {positions[taken]} (counting from 1)"
+        return f"epoch {self.planned.k}, step {self.taken + taken + 1}, {self.name(int(positions[taken]))}"
 
     @property
     def average(self) -> Vector:
@@ -104,8 +112,11 @@ class EpochRun:
         return self.stepper.total / count if count > 0 else self.stepper.x.copy()
 
     def finish(self) -> Epoch:
-        """What the epoch found."""
+        """What the epoch found; iterates that overflowed in the very last step are caught here."""
         last, average = self.stepper.x.copy(), self.average
+        whole = bool(np.isfinite(last).all() and np.isfinite(average).all())
+        if not whole:
+            last, average = self.x0.copy(), self.x0.copy()
         return Epoch(
             k=self.planned.k,
             gap=self.planned.gap,
@@ -113,9 +124,10 @@ class EpochRun:
             step=self.first_step,
             last=last,
             average=average,
-            answer=average if self.averaging.answers else last,
+            answer=(average if self.averaging.answers else last).copy(),
             taken=self.taken,
-            curve=None if self.recorder is None else self.recorder.curve(),
+            diverged=not whole or self.stopped,
+            curve=None if self.recorder is None else self.recorder.curve(last, average),
         )
 
 
@@ -127,13 +139,14 @@ def run(
     schedule: Schedule,
     averaging: Averaging,
     x0: Vector,
+    limit: float,
     track: Track | None = None,
     advanced: Callable[[int], object] = lambda steps: None,
 ) -> tuple[Epoch, ...]:
     """Run every epoch of the plan from x0. `advanced` is told the number of steps after every block."""
     found = []
     for planned in plan:
-        epoch = EpochRun(problem, stepper, planned, schedule, averaging, x0, track)
+        epoch = EpochRun(problem, stepper, planned, schedule, averaging, x0, limit, track)
         for positions in planned.blocks():
             going = epoch.feed(samples, positions)
             advanced(len(positions))

@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
+from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
 from multireplay.engine import kernels
@@ -34,10 +35,10 @@ class Stepper(Protocol):
     x: Vector
     total: Vector
 
-    def advance(self, samples: Any, positions: Positions, steps: Vector, skip: int) -> int:
+    def advance(self, samples: Any, positions: Positions, steps: Vector, skip: int, limit: float) -> int:
         """Take one step for each 1-based position and add the iterates after the first `skip` steps to `total`.
 
-        Returns the number of steps taken: fewer than asked means that the run diverged there.
+        Returns the number of steps taken: fewer than asked means that the operator went beyond the limit there.
         """
 
 
@@ -50,20 +51,25 @@ class PythonStepper:
         self.x = np.zeros(dim)
         self.total = np.zeros(dim)
 
-    def advance(self, samples: Any, positions: Positions, steps: Vector, skip: int) -> int:
+    def advance(self, samples: Any, positions: Positions, steps: Vector, skip: int, limit: float) -> int:
         for t, (position, step) in enumerate(zip(positions.tolist(), steps.tolist(), strict=True)):
             try:
                 with np.errstate(all="ignore"):
                     value = self.problem.operator(self.x.copy(), samples, position - 1)
+                    if not np.abs(value).max() <= limit * _reach(samples, position - 1):
+                        return t
+                    self.x -= step * value
+                    self.constraint.project(self.x)
             except Exception as error:
                 raise StepFailure(t) from error
-            if not np.abs(value).max() < kernels.LIMIT:
-                return t
-            self.x -= step * value
-            self.constraint.project(self.x)
             if t >= skip:
                 self.total += self.x
         return len(positions)
+
+
+def _reach(samples: Any, row: int) -> float:
+    """How much larger than the residual F̃ can be on this row: its largest feature, 1 for a user's operator."""
+    return 1.0 if isinstance(samples, UserSamples) else float(np.abs(samples.features[row]).max())
 
 
 class CompiledStepper:
@@ -76,15 +82,18 @@ class CompiledStepper:
         self.out = np.zeros(dim)
         self.taken = np.zeros(1, dtype=np.int64)
 
-    def advance(self, samples: Any, positions: Positions, steps: Vector, skip: int) -> int:
+    def advance(self, samples: Any, positions: Positions, steps: Vector, skip: int, limit: float) -> int:
         state = self.x, self.total
         try:
             if not _is_built_in(samples):
-                kernels.advance_users(samples, self.spec, positions, steps, skip, *state, self.out, self.taken)
+                kernels.advance_users(samples, self.spec, positions, steps, skip, limit, *state, self.out, self.taken)
             elif self.spec[0] == WHOLE:
-                kernels.advance_freely(samples, positions, steps, skip, *state, self.taken)
+                kernels.advance_freely(samples, positions, steps, skip, limit, *state, self.taken)
             else:
-                kernels.advance(samples, self.spec, positions, steps, skip, *state, self.out, self.taken)
+                kernels.advance(samples, self.spec, positions, steps, skip, limit, *state, self.out, self.taken)
+        except TypingError as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise OperatorError(f"Numba could not compile the operator for this problem: {reason}") from error
         except Exception as error:
             raise StepFailure(int(self.taken[0])) from error
         return int(self.taken[0])
@@ -92,8 +101,6 @@ class CompiledStepper:
 
 def make_stepper(problem: Problem, constraint: Set, dim: int, backend: Backend) -> Stepper:
     """The engine for this problem and set; "auto" is the compiled one wherever it can run."""
-    if backend not in ("auto", "python", "compiled"):
-        raise InputError(f"backend must be 'auto', 'python' or 'compiled', not {backend!r}")
     spec = constraint.spec(dim)  # also checks that the set fits the dimension
     reasons = []
     if not problem.compiled:
@@ -107,16 +114,19 @@ def make_stepper(problem: Problem, constraint: Set, dim: int, backend: Backend) 
     return CompiledStepper(problem, constraint, dim)
 
 
+def as_backend(backend: str) -> Backend:
+    """The backend by name, or an error that lists them."""
+    if backend not in ("auto", "python", "compiled"):
+        raise InputError(f"backend must be 'auto', 'python' or 'compiled', not {backend!r}")
+    return cast(Backend, backend)
+
+
 def explain_failure(failure: StepFailure, where: str) -> OperatorError:
-    """The error for a user's operator that raised, with its place."""
+    """The error for a user's function that raised, with its place."""
     cause = failure.__cause__
-    return OperatorError(f"the operator failed at {where}: {type(cause).__name__}: {cause}")
+    what = str(cause) if isinstance(cause, OperatorError) else f"{type(cause).__name__}: {cause}"
+    return OperatorError(f"the operator or the projection failed at {where}: {what}")
 
 
 def _is_built_in(samples: Any) -> bool:
     return not any(isinstance(field, Dispatcher) for field in samples)
-
-
-def is_users(samples: Any) -> bool:
-    """Whether the samples are for a user's own operator, whose infinite values are its own fault."""
-    return isinstance(samples, UserSamples)

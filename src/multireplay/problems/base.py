@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,17 @@ from multireplay.sets import Set, WholeSpace
 
 Vector = NDArray[np.float64]
 Columns = Mapping[str, NDArray[Any]]
+
+UNBOUNDED = 1e100
+"""The size of an operator value beyond which any run counts as diverged: squares of it are still finite."""
+
+GROWTH = 1e8
+"""How far beyond the size of its data a residual may grow before the run counts as diverged."""
+
+_OTHER_NAMES = {
+    "terminated": {"done", "dones", "terminal", "terminals", "termination", "terminations"},
+}
+"""What people call an optional column elsewhere."""
 
 
 class Problem(ABC):
@@ -54,12 +66,33 @@ class Problem(ABC):
         """Whether the compiled loop can run this problem."""
         return True
 
-    def lipschitz(self, columns: Columns) -> float | None:
+    @property
+    def users_code(self) -> bool:
+        """Whether the operator calls a function of the user's."""
+        return False
+
+    def lipschitz(self, samples: Any) -> float | None:
         """An upper bound on L̃_1 over these samples (Assumption lipscitz1), from which ``step="auto"`` is made."""
         return None
 
+    def limit(self, samples: Any, x0: Vector) -> float:
+        """The size of the residual r, with F̃ = r · features, beyond which a run from x0 counts as diverged."""
+        return UNBOUNDED
+
+    def probe(self, x0: Vector, samples: Any) -> None:
+        """Try the user's code once before a run, and raise `OperatorError` if it cannot be used."""
+        return
+
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
-        """The x in X that solves the problem of the buffer's own mean operator F̂, with no stochastic step."""
+        """The x in X that solves the problem of the buffer's own mean operator F̂, with no stochastic step.
+
+        `GLM` and `PolicyEvaluation` have one.
+
+        Raises
+        ------
+        InputError
+            If this problem has no such solver, as `VariationalInequality`, or if there is no solution.
+        """
         raise InputError(f"{type(self).__name__} has no exact solution in closed form")
 
     def columns(self, buffer: Buffer) -> Columns:
@@ -71,6 +104,7 @@ class Problem(ABC):
                 f"{type(self).__name__} needs the column{'s' * (len(missing) > 1)} {', '.join(missing)}; "
                 f"it reads {wants}, and the buffer has {', '.join(buffer)}"
             )
+        self._refuse_misspelt(buffer)
         names = (*self.required, *(name for name in self.optional if name in buffer))
         found = {name: buffer[name] for name in names}
         for name, array in found.items():
@@ -78,11 +112,50 @@ class Problem(ABC):
         self.check(found)
         return found
 
+    def _refuse_misspelt(self, names: Iterable[str]) -> None:
+        """Raise if a column that is not read was probably meant as an optional one; other columns may stay."""
+        given = tuple(names)
+        absent = [name for name in self.optional if name not in given]
+        for name in given:
+            if name in self.required or name in self.optional:
+                continue
+            meant = difflib.get_close_matches(name.lower(), absent, n=1, cutoff=0.8) or [
+                other for other in absent if name.lower() in _OTHER_NAMES.get(other, ())
+            ]
+            if meant:
+                raise InputError(
+                    f"{type(self).__name__} does not read the column {name!r}; if it is meant as {meant[0]!r}, "
+                    "give it that name, and otherwise leave it out"
+                )
+
+
+def as_constraint(constraint: Set | None) -> Set:
+    """The feasible set asked for: the whole space for None.
+
+    Raises
+    ------
+    InputError
+        If it is not a set.
+    """
+    if constraint is None:
+        return WholeSpace()
+    if isinstance(constraint, Set):
+        return constraint
+    what, hint = repr(constraint), ""
+    if isinstance(constraint, type):
+        what, hint = f"the class {constraint.__name__}", "; did you forget the parentheses?"
+    raise InputError(f"constraint must be a set such as mr.sets.Ball(1.0), not {what}{hint}")
+
 
 def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
     if array.ndim != ndim:
         kind = "a row of numbers a sample (2 dimensions)" if ndim == 2 else "one number a sample (1 dimension)"
-        raise InputError(f"column {name!r} needs {kind}, but its shape is {array.shape}")
+        hint = ""
+        if ndim == 2:
+            hint = f"; for one feature a sample use {name}[:, None]"
+        elif array.shape[1] == 1:
+            hint = f"; use {name}.ravel()"
+        raise InputError(f"column {name!r} needs {kind}, but its shape is {array.shape}{hint}")
     if ndim == 2 and array.shape[1] == 0:
         raise InputError(f"column {name!r} has no features: its shape is {array.shape}")
     if ndim == 2 and array.dtype == np.bool_:
@@ -90,8 +163,13 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
 
 
 def largest_square(features: NDArray[Any]) -> float:
-    """max ‖ψ_t‖² over the rows, in one pass."""
-    return float(max(np.einsum("ij,ij->i", block, block).max() for block in row_blocks(features)))
+    """max ‖ψ_t‖² over the rows, in one pass, in float64 also where the features are not."""
+    return max(float(np.einsum("ij,ij->i", block, block, dtype=np.float64).max()) for block in row_blocks(features))
+
+
+def largest(values: NDArray[Any]) -> float:
+    """max |v_t|."""
+    return max(float(values.max()), -float(values.min()))
 
 
 def row_blocks(array: NDArray[Any], rows: int = 2**13) -> list[NDArray[Any]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -15,63 +17,117 @@ Vector = NDArray[np.float64]
 Operator = Callable[[Vector], Vector]
 
 
-def newton(operator: Operator, jacobian: Callable[[Vector], Vector], x0: Vector, tolerance: float = 1e-11) -> Vector:
-    """The root of a monotone operator by Newton steps, halved until ‖F̂‖ falls.
+def as_ridge(ridge: object) -> float:
+    """A penalty of at least 0, or an error that names it."""
+    if not isinstance(ridge, int | float | np.integer | np.floating) or not 0 <= ridge < np.inf:
+        raise InputError(f"ridge must be a number of at least 0, not {ridge!r}")
+    return float(ridge)
+
+
+class Balance(NamedTuple):
+    """F̂ at a point, and by coordinate the mean absolute size of the terms that cancel in it."""
+
+    value: Vector
+    terms: Vector
+
+    def vanishes(self, tolerance: float) -> bool:
+        """Whether F̂ is 0 up to `tolerance` times the size of its terms."""
+        return bool((np.abs(self.value) <= tolerance * self.terms).all())
+
+
+class Equation(Protocol):
+    """An equation F̂(x) = 0 with a monotone F̂."""
+
+    def balance(self, x: Vector) -> Balance:
+        """F̂(x) and its terms."""
+
+    def jacobian(self, x: Vector) -> Vector:
+        """The derivative of F̂ at x."""
+
+
+def newton(equation: Equation, x0: Vector, tolerance: float = 1e-11) -> Vector:
+    """The root of a monotone operator by Newton steps, halved until F̂ falls.
+
+    That F̂ vanishes, against the size of its own terms, is not enough for a root: where the operator flattens out, it
+    vanishes on the way to infinity too. There the next Newton direction is as long as the one before, some percent of
+    x; at a root it shrinks to nothing.
 
     Raises
     ------
     InputError
         If there is no root to go to, as for logistic regression on separable data.
     """
-    x = x0.copy()
-    value = operator(x)
-    size = start = float(np.linalg.norm(value))
-    steepest = 0.0
+    x = x0
+    at = equation.balance(x)
+    if at.vanishes(0.1 * tolerance):
+        return x
+    weights = np.where(at.terms > 0, at.terms, 1.0)
+    direction = _solve(equation.jacobian(x), at.value)
     for _ in range(200):
-        slopes = jacobian(x)
-        steepness = float(np.linalg.norm(slopes))
-        steepest = max(steepest, steepness)
-        if size <= tolerance * max(1.0, start):
+        there = at.vanishes(tolerance)
+        if there and _largest(direction) <= 1e-12 * _largest(x):
             break
-        direction = _solve(slopes, value)
-        length = 1.0
-        while length > 1e-10:
-            trial = x - length * direction
-            trial_value = operator(trial)
-            trial_size = float(np.linalg.norm(trial_value))
-            if trial_size <= (1 - 1e-4 * length) * size:
-                break
-            length /= 2
-        else:
+        found = _line_search(equation, x, direction, at.value, weights, least=1.0 if there else 0.0)
+        if found is None:
             break
-        x, value, size = trial, trial_value, trial_size
-    runs_off = steepness < 1e-6 * steepest  # F̂ vanishes only because f flattens out: the root is at infinity
-    if size <= 1e3 * tolerance * max(1.0, start) and not runs_off:
+        x, at = found
+        before, direction = _largest(direction), _solve(equation.jacobian(x), at.value)
+        if there and _largest(direction) > 0.5 * before:
+            break  # rounding allows no better, or it runs off to infinity
+    if at.vanishes(1e3 * tolerance) and _largest(direction) <= 1e-3 * _largest(x):
         return x
     raise InputError(
-        f"no exact fit was found: the mean operator is still {size:.1e} at ‖x‖ = {np.linalg.norm(x):.1e}. "
+        f"no exact fit was found: the mean operator is still {_largest(at.value):.1e} at |x| = {_largest(x):.1e}. "
         "The data may be separable, so that maximum likelihood does not exist; a small ridge=... makes it exist"
     )
+
+
+def _line_search(
+    equation: Equation, x: Vector, direction: Vector, value: Vector, weights: Vector, least: float
+) -> tuple[Vector, Balance] | None:
+    """The first of x − d, x − d/2, x − d/4, … at which F̂, in units of `weights`, is smaller; None if none is.
+
+    Shares of d below `least`, or lost in the rounding of x, are not tried.
+    """
+    size = _largest(value / weights)
+    share = 1.0
+    while share >= least and share * _largest(direction) > 1e-17 * _largest(x):
+        trial = x - share * direction
+        at = equation.balance(trial)
+        if _largest(at.value / weights) <= (1 - 1e-4 * share) * size:
+            return trial, at
+        share /= 2
+    return None
+
+
+def _largest(vector: Vector) -> float:
+    return float(np.abs(vector).max())
 
 
 def _solve(matrix: Vector, vector: Vector) -> Vector:
     """By Cholesky where the matrix allows it, otherwise the least-norm solution."""
     try:
-        return np.asarray(scipy.linalg.solve(matrix, vector, assume_a="pos"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", scipy.linalg.LinAlgWarning)
+            return np.asarray(scipy.linalg.solve(matrix, vector, assume_a="pos"))
     except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
         return np.asarray(np.linalg.lstsq(matrix, vector, rcond=None)[0])
 
 
 def extragradient(operator: Operator, feasible: Set, x0: Vector, lipschitz: float, tolerance: float = 1e-10) -> Vector:
-    """The solution of a monotone VI on a set by Korpelevich's extragradient method with step 1/(2L).
+    """The solution of a monotone VI on a set by Korpelevich's extragradient method with step η = 1/(2L).
 
-    Stops when the natural residual ‖Proj(x − F̂(x)/L) − x‖ is below `tolerance` times the scale of x.
+    Stops when the natural residual ‖x − Proj(x − ηF̂(x))‖/η is below `tolerance` times ‖F̂(x0)‖ + L‖x‖. An operator
+    that does not change (L = 0) is that of a problem without data, which any point solves.
     """
     x = feasible.projected(x0)
+    if lipschitz == 0:
+        return x
     step = 0.5 / lipschitz
+    size = np.linalg.norm(operator(x))
     for _ in range(200_000):
         half = feasible.projected(x - step * operator(x))
-        if np.linalg.norm(half - x) <= tolerance * step * lipschitz * max(1.0, float(np.linalg.norm(x))):
+        if np.linalg.norm(half - x) <= tolerance * step * (size + lipschitz * np.linalg.norm(x)):
             return half
         x = feasible.projected(x - step * operator(half))
     raise InputError("no exact fit was found in 200000 extragradient steps: the problem is too ill-conditioned for it")

@@ -11,8 +11,19 @@ from numpy.typing import NDArray
 
 from multireplay.buffer import Buffer
 from multireplay.errors import InputError
-from multireplay.problems.base import Columns, Problem, Vector, largest_square, row_blocks
-from multireplay.problems.exact import extragradient, newton
+from multireplay.problems.base import (
+    GROWTH,
+    UNBOUNDED,
+    Columns,
+    Problem,
+    Vector,
+    as_constraint,
+    largest,
+    largest_square,
+    row_blocks,
+)
+from multireplay.problems.estimating import EstimatingEquation
+from multireplay.problems.exact import as_ridge, extragradient, newton
 from multireplay.problems.links import as_link
 from multireplay.sets import Set, WholeSpace
 
@@ -66,11 +77,15 @@ class GLM(Problem):
         self._link_argument = link
         self.link = as_link(link, lipschitz)
         self._lipschitz = lipschitz
-        self.constraint = constraint or WholeSpace()
+        self.constraint = as_constraint(constraint)
 
     @property
     def compiled(self) -> bool:
         return self.link.compiled is not None
+
+    @property
+    def users_code(self) -> bool:
+        return not isinstance(self._link_argument, str)
 
     def check(self, columns: Columns) -> None:
         targets = columns["targets"]
@@ -83,7 +98,8 @@ class GLM(Problem):
         if self.link.name == "exp" and not (targets >= 0).all():
             bad = int(np.flatnonzero(targets < 0)[0])
             raise InputError(
-                f"column 'targets' holds {targets[bad]:g} at row {bad}; the exp link needs values of at least 0"
+                f"column 'targets' holds {targets[bad]:g} at row {bad} (counting from 0); "
+                "the exp link needs values of at least 0"
             )
 
     def dim(self, columns: Columns) -> int:
@@ -103,12 +119,23 @@ class GLM(Problem):
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(features.T @ errors / len(features), dtype=np.float64)
 
-    def lipschitz(self, columns: Columns) -> float | None:
+    def lipschitz(self, samples: RegressionSamples) -> float | None:
         """L_f · max ‖a_t‖²; for the exp link, whose slope has no bound, L_f is taken as max(1, max y_t)."""
-        slope = self.link.lipschitz
-        if self.link.name == "exp" and isinstance(self._link_argument, str):
-            slope = max(1.0, float(columns["targets"].max()))
-        return None if math.isinf(slope) else slope * largest_square(columns["features"])
+        slope = self._largest_slope(samples)
+        return None if slope is None else slope * largest_square(samples.features)
+
+    def _largest_slope(self, samples: RegressionSamples) -> float | None:
+        if self.link.name == "exp" and not self.users_code:
+            return max(1.0, float(samples.targets.max()))
+        return None if math.isinf(self.link.lipschitz) else self.link.lipschitz
+
+    def limit(self, samples: RegressionSamples, x0: Vector) -> float:
+        """10⁸ times the size of the data at x0: the largest |y_t| + |a_tᵀx0|, or the largest |f(a_tᵀx0)| if larger."""
+        if self.users_code:
+            return UNBOUNDED
+        scores = [block @ x0 for block in row_blocks(samples.features)] if x0.any() else [np.zeros(1)]
+        size = largest(samples.targets) + max(map(largest, scores))
+        return GROWTH * max(size, *(largest(self.link.function(score)) for score in scores)) or UNBOUNDED
 
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         """The x with F̂(x) + ridge·x = 0, or the solution of that VI on the feasible set.
@@ -124,32 +151,23 @@ class GLM(Problem):
         ridge : float
             L2 penalty: adds (ridge/2)‖x‖² to the mean loss. 0 by default.
         """
+        ridge = as_ridge(ridge)
         columns = self.columns(buffer)
-        features = columns["features"].astype(np.float64, copy=False)
-        zero = np.zeros(features.shape[1])
-
-        def operator(x: Vector) -> Vector:
-            return self.mean_operator(x, columns) + ridge * x
-
-        if not isinstance(self.constraint, WholeSpace):
-            slope = self.lipschitz(columns)
-            if slope is None:
-                raise InputError(
-                    "an exact fit on a constraint set needs the link's largest slope: GLM(link, lipschitz=...)"
-                )
-            top = float(np.linalg.norm(features, 2)) ** 2 / len(features) * slope / largest_square(features)
-            return extragradient(operator, self.constraint, zero, top + ridge)
-
-        def jacobian(x: Vector) -> Vector:
-            slopes = self.link.derivative(features @ x)
-            total = np.zeros((len(zero), len(zero)))
-            for block, slope in zip(row_blocks(features), row_blocks(slopes), strict=True):
-                total += block.T @ (slope[:, None] * block)
-            total /= len(features)
-            total[np.diag_indices_from(total)] += ridge
-            return total
-
-        return newton(operator, jacobian, zero)
+        samples = self.samples(columns)
+        zero = np.zeros(self.dim(columns))
+        if isinstance(self.constraint, WholeSpace):
+            equation = EstimatingEquation(samples.features, samples.targets, self.link, ridge)
+            return newton(equation, zero) / equation.scale
+        slope = self._largest_slope(samples)
+        if slope is None:
+            raise InputError(
+                "an exact fit on a constraint set needs the link's largest slope: GLM(link, lipschitz=...)"
+            )
+        gram = np.zeros((len(zero), len(zero)))
+        for block in row_blocks(samples.features):
+            gram += np.matmul(block.T, block, dtype=np.float64)
+        top = slope * float(np.linalg.norm(gram, 2)) / len(samples.targets)
+        return extragradient(lambda x: self.mean_operator(x, columns) + ridge * x, self.constraint, zero, top + ridge)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (GLM, (self._link_argument, self.constraint, self._lipschitz))

@@ -10,8 +10,18 @@ from numpy.typing import NDArray
 
 from multireplay.buffer import Buffer
 from multireplay.errors import InputError
-from multireplay.problems.base import Columns, Problem, Vector, largest_square, row_blocks
-from multireplay.problems.exact import extragradient
+from multireplay.problems.base import (
+    GROWTH,
+    UNBOUNDED,
+    Columns,
+    Problem,
+    Vector,
+    as_constraint,
+    largest,
+    largest_square,
+    row_blocks,
+)
+from multireplay.problems.exact import as_ridge, extragradient
 from multireplay.sets import Set, WholeSpace
 
 
@@ -59,9 +69,12 @@ class PolicyEvaluation(Problem):
 
     def __init__(self, gamma: float, constraint: Set | None = None) -> None:
         if not isinstance(gamma, int | float | np.floating) or not 0 <= gamma < 1:
-            raise InputError(f"gamma must be a number in [0, 1), not {gamma!r}")
+            hint = ""
+            if isinstance(gamma, int | float | np.floating) and gamma == 1:
+                hint = "; it must be below 1 for the problem to be strongly monotone: use, for example, 0.999"
+            raise InputError(f"gamma must be a number in [0, 1), not {gamma!r}{hint}")
         self.gamma = float(gamma)
-        self.constraint = constraint or WholeSpace()
+        self.constraint = as_constraint(constraint)
 
     def check(self, columns: Columns) -> None:
         width, next_width = columns["features"].shape[1], columns["next_features"].shape[1]
@@ -69,8 +82,13 @@ class PolicyEvaluation(Problem):
             raise InputError(f"features has {width} features a row and next_features {next_width}; they need the same")
         if columns["features"].dtype != columns["next_features"].dtype:
             raise InputError("features and next_features need the same dtype")
-        if "terminated" in columns and not np.isin(columns["terminated"], (0, 1)).all():
-            raise InputError("column 'terminated' needs booleans, or zeros and ones")
+        if "terminated" in columns:
+            bad = np.flatnonzero(~np.isin(columns["terminated"], (0, 1)))
+            if bad.size:
+                raise InputError(
+                    f"column 'terminated' holds {columns['terminated'][bad[0]]:g} at row {bad[0]} (counting from 0); "
+                    "it needs booleans, or zeros and ones"
+                )
 
     def dim(self, columns: Columns) -> int:
         return int(columns["features"].shape[1])
@@ -96,20 +114,30 @@ class PolicyEvaluation(Problem):
         errors = features @ x - columns["rewards"] - self._discounts(columns) * (columns["next_features"] @ x)
         return np.asarray(features.T @ errors / len(features), dtype=np.float64)
 
-    def lipschitz(self, columns: Columns) -> float:
+    def lipschitz(self, samples: TransitionSamples) -> float:
         """max ‖ψ(s_t)‖², to which TD's operator is Lipschitz up to the factor 1 + γ of the paper."""
-        return largest_square(columns["features"])
+        return largest_square(samples.features)
+
+    def limit(self, samples: TransitionSamples, x0: Vector) -> float:
+        """10⁸ times the size of the TD error at x0: the largest reward plus the largest ⟨ψ − γψ', x0⟩."""
+        size = largest(samples.rewards)
+        if x0.any():
+            read = (samples.features, samples.next_features, samples.discounts)
+            size += max(
+                largest(now @ x0 - discount * (then @ x0))
+                for now, then, discount in zip(*map(row_blocks, read), strict=True)
+            )
+        return GROWTH * size or UNBOUNDED
 
     def moments(self, columns: Columns) -> tuple[Vector, Vector]:
         """Â and b̂ with F̂(θ) = Âθ − b̂, in one pass over the rows."""
         dim = self.dim(columns)
         matrix, vector = np.zeros((dim, dim)), np.zeros(dim)
-        discounts = self._discounts(columns)
-        read = (columns["features"], columns["next_features"], columns["rewards"], discounts)
-        for now, then, rewards, discount in zip(*map(row_blocks, read), strict=True):
+        samples = self.samples(columns)
+        for now, then, rewards, discount in zip(*map(row_blocks, samples), strict=True):
             matrix += now.T @ (now - discount[:, None] * then)
             vector += now.T @ rewards
-        return matrix / len(discounts), vector / len(discounts)
+        return matrix / len(samples.rewards), vector / len(samples.rewards)
 
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         """LSTD: the θ with F̂(θ) + ridge·θ = 0, or the solution of that VI on the feasible set.
@@ -125,7 +153,7 @@ class PolicyEvaluation(Problem):
         """
         columns = self.columns(buffer)
         matrix, vector = self.moments(columns)
-        matrix[np.diag_indices_from(matrix)] += ridge
+        matrix[np.diag_indices_from(matrix)] += as_ridge(ridge)
         if isinstance(self.constraint, WholeSpace):
             return np.asarray(np.linalg.lstsq(matrix, vector, rcond=None)[0])
         bound = float(np.linalg.norm(matrix, 2))

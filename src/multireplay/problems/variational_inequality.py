@@ -13,7 +13,7 @@ from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 
 from multireplay.errors import InputError, OperatorError
-from multireplay.problems.base import Columns, Problem, Vector
+from multireplay.problems.base import Columns, Problem, Vector, as_constraint
 from multireplay.replay.base import whole_number
 from multireplay.sets import Set, WholeSpace
 
@@ -64,12 +64,16 @@ class VariationalInequality(Problem):
         self._operator = operator
         self._dim = whole_number("dim", dim, least=1)
         self._lipschitz = lipschitz
-        self.constraint = constraint or WholeSpace()
+        self.constraint = as_constraint(constraint)
         self.in_place = _argument_count(operator) == 3
 
     @property
     def compiled(self) -> bool:
         return isinstance(self._operator, Dispatcher)
+
+    @property
+    def users_code(self) -> bool:
+        return True
 
     def dim(self, columns: Columns) -> int:
         return self._dim
@@ -92,14 +96,53 @@ class VariationalInequality(Problem):
         return numba.njit(in_place)
 
     def operator(self, x: Vector, samples: UserSamples, row: int) -> Vector:
+        sample = samples.rows[row]
+        if not self.compiled:
+            sample.flags.writeable = False  # the row is a view of the user's own array
+        return self._call(self._operator, x, sample)
+
+    def _call(self, operator: Callable[..., Any], x: Vector, sample: NDArray[Any]) -> Vector:
         if self.in_place:
             out = np.full(self._dim, np.nan)
-            self._operator(x, samples.rows[row], out)
+            operator(x, sample, out)
             return out
-        value = np.asarray(self._operator(x, samples.rows[row]), dtype=np.float64)
+        returned = operator(x, sample)
+        if returned is None:
+            raise OperatorError("the operator returned nothing: does it lack a return, or an out argument?")
+        value = np.asarray(returned, dtype=np.float64)
         if value.shape != (self._dim,):
             raise OperatorError(f"the operator returned an array of shape {value.shape} instead of ({self._dim},)")
         return value
+
+    def probe(self, x0: Vector, samples: UserSamples) -> None:
+        """Run a jitted operator once in plain Python, because compiled it would read beyond an array unnoticed.
+
+        Raises
+        ------
+        OperatorError
+            If it reads or writes beyond x, the sample or out, or gives a value of the wrong shape.
+        """
+        if not self.compiled:
+            return
+        sample = samples.rows[0].copy()
+        try:
+            with np.errstate(all="ignore"):
+                self._call(self._operator.py_func, x0.copy(), sample)  # type: ignore[attr-defined]
+        except OperatorError:
+            raise
+        except IndexError as error:
+            raise OperatorError(
+                f"the operator reads or writes beyond its arrays: {error}. "
+                f"x and out have {self._dim} entries, a sample has {len(sample)}"
+            ) from error
+        except ValueError as error:
+            if "broadcast" in str(error):
+                raise OperatorError(
+                    f"the operator mixes arrays of different shapes: {error}. "
+                    f"x and out have {self._dim} entries, a sample has {len(sample)}"
+                ) from error
+        except Exception:  # the run itself shows whether this matters, and where
+            return
 
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         samples = self.samples(columns)
@@ -108,7 +151,7 @@ class VariationalInequality(Problem):
             total += self.operator(x, samples, row)
         return total / len(samples.rows)
 
-    def lipschitz(self, columns: Columns) -> float | None:
+    def lipschitz(self, samples: UserSamples) -> float | None:
         return self._lipschitz
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -116,7 +159,8 @@ class VariationalInequality(Problem):
 
     def __repr__(self) -> str:
         name = getattr(self._operator, "__name__", type(self._operator).__name__)
-        return f"VariationalInequality({name}, dim={self._dim})"
+        where = "" if isinstance(self.constraint, WholeSpace) else f", constraint={self.constraint!r}"
+        return f"VariationalInequality({name}, dim={self._dim}{where})"
 
 
 def _argument_count(operator: Any) -> int:

@@ -23,6 +23,8 @@ class Multiscale(Replay):
     ----------
     epochs : int, optional
         Number of epochs K, at most ⌊log2 B⌋, which is the default.
+    phases : 1
+        Offsets of the gap that are replayed. Only 1, the paper's, is there so far.
 
     Examples
     --------
@@ -32,8 +34,11 @@ class Multiscale(Replay):
     """
 
     epochs: int | None = None
+    phases: int = 1
 
     def __post_init__(self) -> None:
+        if self.phases != 1:
+            raise InputError(f"phases={self.phases!r} is not available: only 1, as in the paper")
         if self.epochs is not None:
             object.__setattr__(self, "epochs", whole_number("epochs", self.epochs, least=1))
 

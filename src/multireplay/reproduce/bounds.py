@@ -20,7 +20,7 @@ from multireplay.steps import Theorem1
 from multireplay.tracking import Track
 
 Vector = NDArray[np.float64]
-WORKS = 0.5
+WORKS = 2.0**-6
 NAN = float("nan")
 TERMS = ("deterministic", "bias", "stochastic", "total")
 
@@ -55,7 +55,7 @@ class Bounds:
         return paper_mrp(0.9)
 
     def report(self, size: Size, seed: int, instance: int, chosen: Any) -> Arrays:
-        """Squared errors of the last iterate of every epoch on the paper's process, at Theorem 1's step and at 0.5."""
+        """Squared errors of the last iterate of every epoch on the paper's process, at Theorem 1's step and at 1/64."""
         record = self.process.buffer(MRP_LENGTH[size], seed=seeds(seed, self.name, instance))
         found = {}
         for name, step in (("theorem", Theorem1(self.process.exact.constants)), ("works", WORKS)):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.errors import DivergenceWarning
-from multireplay.reproduce.methods import Method
+from multireplay.reproduce.methods import POINTS, Method
 from multireplay.reproduce.table import Row, mean_and_error
 from multireplay.reproduce.worlds import Size, World, seeds
 from multireplay.solve import solve
@@ -48,6 +48,8 @@ class CurveFigure:
         Number of tuning instances for each size.
     seconds : float
         Rough time of one full instance, for the estimate of the time left.
+    details : str
+        Whatever else the world is made from, so that finished instances of another world are not taken for its own.
     """
 
     name: str
@@ -61,11 +63,12 @@ class CurveFigure:
     averaged: bool
     tuning: Mapping[Size, int]
     seconds: float
+    details: str
 
     def settings(self) -> str:
         """What finished instances depend on besides the code."""
-        steps = f"{self.shared_step} {self.grid} {dict(self.exact_grids)} {self.averaged} {dict(self.lengths)}"
-        return f"{self.name} {[method.name for method in self.methods]} {steps}"
+        steps = f"{self.shared_step} {self.grid} {dict(self.exact_grids)} {self.averaged} {dict(self.tuning)}"
+        return f"{self.name} {self.details} {dict(self.lengths)} {[m.name for m in self.methods]} {steps} {POINTS}"
 
     def tune(self, size: Size, seed: int, instance: int) -> Arrays:
         """Errors of every method at every step of the grid, and of every exact fit at every penalty."""

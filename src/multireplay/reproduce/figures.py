@@ -17,7 +17,7 @@ RIDGES = (0.03, 0.1, 0.2, 0.4)
 TUNING: dict[Size, int] = {"full": 10, "small": 2}
 
 LOGISTIC_STEP = 2.0**-11
-"""Where the i.i.d. method does best on tuning seeds; `small` features are shorter and take a longer step."""
+"""Where the i.i.d. method does best on tuning seeds at full size; the same for both sizes."""
 
 
 def _mrp_world(m: float, size: Size, seed: tuple[int, ...]) -> World:
@@ -42,13 +42,14 @@ def _mrp_figure(name: str, title: str, m: float, *skips: Method) -> CurveFigure:
         averaged=True,
         tuning=TUNING,
         seconds=0.5,
+        details=f"m={m}",
     )
 
 
 def _logistic_figure(name: str, share: float) -> CurveFigure:
     return CurveFigure(
         name=name,
-        title=f"Logistic regression, autoregressive covariates, d_L = {1000 * share:.0f} of d = 1000",
+        title=f"Logistic regression, autoregressive covariates, d_L/d = {share:g}",
         world=partial(_logistic_world, share),
         lengths=LOGISTIC_LENGTH,
         methods=all_methods(skip(10)),
@@ -58,6 +59,7 @@ def _logistic_figure(name: str, share: float) -> CurveFigure:
         averaged=False,
         tuning={"full": 5, "small": 2},
         seconds=8.0,
+        details=f"share={share} dim={LOGISTIC_DIM}",
     )
 
 

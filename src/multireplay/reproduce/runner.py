@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -55,7 +56,7 @@ def reproduce(
     size: Size,
     advance: Callable[[str, float], None] = lambda name, seconds: None,
 ) -> None:
-    """Run the experiments and write NAME.csv, NAME.png and NAME.svg for each into `out`.
+    """Run the experiments and write NAME.csv, NAME.json (which run it was), NAME.png and NAME.svg for each into `out`.
 
     `advance` is told the name and the rough cost of every instance that is finished, also of those found on disk.
     """
@@ -74,6 +75,8 @@ def reproduce(
         reports = store.load_all("report", instances)
         rows = experiment.rows(reports, chosen, size)
         table.write(out / f"{experiment.name}.csv", rows)
+        about = {"instances": instances, "seed": seed, "size": size, "chosen": chosen}
+        (out / f"{experiment.name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         draw.draw(experiment, rows, reports, size, out / experiment.name)
 
 

@@ -40,7 +40,7 @@ def write(path: Path, rows: Iterable[Row]) -> None:
     for row in rows:
         values = [f"{value:.6g}" if isinstance(value, float) else _quoted(str(value)) for value in row]
         lines.append(",".join(values))
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
 
 
 def _quoted(text: str) -> str:
@@ -49,7 +49,7 @@ def _quoted(text: str) -> str:
 
 def read(path: Path) -> list[Row]:
     """A table written by `write`."""
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding="utf-8") as file:
         return [
             Row(
                 line["panel"], line["method"], float(line["step"]), int(line["iterations"]), float(line["error_mean"]),

@@ -34,16 +34,24 @@ def verdicts_of(out: Path) -> list[Verdict]:
     return found
 
 
+def _run_of(path: Path) -> str:
+    """Which run a table comes from: tables of different runs may lie in one folder."""
+    about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    return f"{about['instances']} instances, seed {about['seed']}, size {about['size']}"
+
+
 def write_claims(out: Path) -> list[Verdict]:
     """Write claims.md and claims.json from the tables in the folder."""
     found = verdicts_of(out)
     numbered = [asdict(verdict) for verdict in found]
     for entry in numbered:
         entry["numbers"] = {name: float(f"{value:.6g}") for name, value in entry["numbers"].items()}
-    (out / "claims.json").write_text(json.dumps(numbered, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(numbered, indent=1, ensure_ascii=False) + "\n"
+    (out / "claims.json").write_text(text, encoding="utf-8", newline="\n")
     lines = ["# The paper's claims and what was measured", ""]
     lines += ["Each verdict is computed from the tables beside this file; the thresholds are stated with it.", ""]
+    lines += [f"- {path.stem}: {_run_of(path)}" for path in sorted(out.glob("*.csv"))] + [""]
     for verdict in found:
         lines += [f"**{verdict.figure}** “{verdict.claim}”", "", f"→ **{verdict.verdict}.** {verdict.finding}", ""]
-    (out / "claims.md").write_text("\n".join(lines))
+    (out / "claims.md").write_text("\n".join(lines), encoding="utf-8", newline="\n")
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,8 +67,31 @@ class Set(ABC):
     def projected(self, x: ArrayLike) -> FloatArray:
         """Return the point of the set nearest to x and leave x as it is."""
         point = vector(x, f"{type(self).__name__}: x", copy=True)
-        self.project(point)
+        returned = cast(object, self.project(point))
+        if returned is not None:
+            raise InputError(
+                f"{type(self).__name__}: project must change x in place (x[:] = ...) and return nothing, "
+                f"but it returned {_short(returned)}."
+            )
         return point
+
+    def check(self, dim: int) -> None:
+        """Try the projection on a point of dimension `dim`, so that a mistake in it is found before a run.
+
+        Raises
+        ------
+        InputError
+            If the set has no points of this dimension, if the projection is not finite, or if projecting a second
+            time moves the point by more than 1e-6 of its size.
+        """
+        point = 10.0 * np.random.default_rng(0).standard_normal(dim)
+        once = self.projected(point)
+        twice = self.projected(once)
+        if not (np.isfinite(once).all() and np.isfinite(twice).all()):
+            raise InputError(f"{self!r}: the projection of a finite point must be finite, but is {_short(once)}.")
+        moved = np.abs(twice - once).max()
+        if moved > 1e-6 * np.abs(once).max() + 1e-14 * np.abs(point).max():  # the latter is the rounding of a 0
+            raise InputError(f"{self!r} is not a projection: a second one moves the point again, by {moved:.2g}.")
 
     def contains(self, x: ArrayLike, tol: float = 1e-9) -> bool:
         """Tell whether x lies in the set, up to rounding.

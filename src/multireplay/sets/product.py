@@ -67,6 +67,11 @@ class Product(BuiltInSet):
             factor.project(x[start : start + dim])
             start += dim
 
+    def check(self, dim: int) -> None:
+        same_dimension(dim, self.dim, f"Product of {len(self.factors)} factors")
+        for factor, factor_dim in self.factors:
+            factor.check(factor_dim)
+
     def _arguments(self) -> tuple[Any, ...]:
         return self.factors
 

@@ -10,9 +10,13 @@ from scipy.special import expit
 
 from multireplay._jit import jit
 from multireplay.buffer import Buffer
+from multireplay.errors import InputError
 from multireplay.problems import GLM
+from multireplay.replay.base import whole_number
 
 Vector = NDArray[np.float64]
+
+SLOW = 0.995
 
 
 class AutoregressiveLogistic:
@@ -38,6 +42,15 @@ class AutoregressiveLogistic:
     radius : float
         x* is uniform on the sphere of this radius.
 
+    Attributes
+    ----------
+    problem : GLM
+        What to solve from its buffers: logistic regression.
+    solution : array of shape (d,)
+        x*.
+    eigenvalues, rotation : array of shape (d,) and (d, d)
+        E, and Q with the eigenvectors as columns.
+
     Examples
     --------
     >>> from multireplay import simulate
@@ -61,13 +74,19 @@ class AutoregressiveLogistic:
         noise: float = 0.1,
         radius: float = 1.0,
     ) -> None:
+        dim = whole_number("dim", dim, least=1)
+        slow = whole_number("slow", slow, least=0)
+        if slow > dim:
+            raise InputError(f"slow must be at most dim, {dim}, not {slow}")
+        if response not in ("bernoulli", "gaussian"):
+            raise InputError(f"response must be 'bernoulli' or 'gaussian', not {response!r}")
         rng = np.random.default_rng(seed)
-        self.eigenvalues = np.concatenate([np.full(slow, 0.995), 0.01 * rng.standard_normal(dim - slow)])
+        self.eigenvalues = np.concatenate([np.full(slow, SLOW), 0.01 * rng.standard_normal(dim - slow)])
         q, r = np.linalg.qr(rng.standard_normal((dim, dim)))
         self.rotation = q * np.sign(np.diag(r))  # the signs make it uniform over all rotations and reflections
         direction = rng.standard_normal(dim)
         self.solution = radius * direction / np.linalg.norm(direction)
-        self.burn_in = burn_in
+        self.burn_in = whole_number("burn_in", burn_in, least=0)
         self.response = response
         self.noise = noise
 
@@ -83,6 +102,7 @@ class AutoregressiveLogistic:
 
     def buffer(self, length: int, seed: Any) -> Buffer:
         """`length` consecutive samples, after the burn-in."""
+        length = whole_number("length", length, least=1)
         rng = np.random.default_rng(seed)
         scale = np.sqrt(self.variances * (1 - self.eigenvalues ** (2 * self.burn_in)))
         start = scale * rng.standard_normal(len(scale))
@@ -92,6 +112,7 @@ class AutoregressiveLogistic:
 
     def independent_buffer(self, length: int, seed: Any) -> Buffer:
         """`length` independent samples from the stationary law N(0, Σ): what no one has, for comparison."""
+        length = whole_number("length", length, least=1)
         rng = np.random.default_rng(seed)
         return self._observe(np.sqrt(self.variances) * rng.standard_normal((length, len(self.variances))), rng)
 
@@ -103,6 +124,10 @@ class AutoregressiveLogistic:
         else:
             targets = mean + self.noise * rng.standard_normal(len(mean))
         return Buffer(features=features, targets=targets)
+
+    def __repr__(self) -> str:
+        slow = int((self.eigenvalues == SLOW).sum())
+        return f"AutoregressiveLogistic(dim={len(self.eigenvalues)}, slow={slow}, response={self.response!r})"
 
 
 @jit

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from multireplay._jit import jit
 from multireplay.buffer import Buffer
+from multireplay.errors import InputError
 from multireplay.problems import PolicyEvaluation
+from multireplay.replay.base import whole_number
 from multireplay.theory import ExactConstants, exact_constants, stationary_law
 
 Vector = NDArray[np.float64]
@@ -30,6 +32,13 @@ class MarkovRewardProcess:
     gamma : float
         Discount factor in [0, 1).
 
+    Attributes
+    ----------
+    problem : PolicyEvaluation
+        What to solve from its buffers.
+    solution : array of shape (d,)
+        θ̄, what the problem converges to on an endless record.
+
     Examples
     --------
     >>> import numpy as np
@@ -43,9 +52,12 @@ class MarkovRewardProcess:
     """
 
     def __init__(self, transitions: Any, features: Any, rewards: Any, gamma: float) -> None:
-        self.transitions = np.asarray(transitions, dtype=np.float64)
-        self.features = np.asarray(features, dtype=np.float64)
-        self.rewards = np.asarray(rewards, dtype=np.float64)
+        self.transitions = _stochastic(_finite("transitions", transitions, 2))
+        self.features = _finite("features", features, 2)
+        self.rewards = _finite("rewards", rewards, 1)
+        for name, array in (("features", self.features), ("rewards", self.rewards)):
+            if len(array) != len(self.transitions):
+                raise InputError(f"{name} has {len(array)} rows, but the chain has {len(self.transitions)} states")
         self.problem = PolicyEvaluation(gamma)
         self.gamma = self.problem.gamma
         self._cumulative = np.cumsum(self.transitions, axis=1)
@@ -76,17 +88,19 @@ class MarkovRewardProcess:
 
     def states(self, length: int, seed: Any) -> NDArray[np.int64]:
         """A trajectory s_1, …, s_length started from the stationary law."""
+        length = whole_number("length", length, least=1)
         rng = np.random.default_rng(seed)
         first = rng.choice(len(self.stationary), p=self.stationary)
         return _walk(self._cumulative, first, rng.random(length - 1))
 
     def buffer(self, length: int, seed: Any) -> Buffer:
         """`length` consecutive transitions of one trajectory."""
-        states = self.states(length + 1, seed)
+        states = self.states(whole_number("length", length, least=1) + 1, seed)
         return self._buffer(states[:-1], states[1:])
 
     def independent_buffer(self, length: int, seed: Any) -> Buffer:
         """`length` independent transitions with s from the stationary law: what no one has, for comparison."""
+        length = whole_number("length", length, least=1)
         rng = np.random.default_rng(seed)
         states = rng.choice(len(self.stationary), size=length, p=self.stationary)
         return self._buffer(states, _jump(self._cumulative, states, rng.random(length)))
@@ -97,6 +111,41 @@ class MarkovRewardProcess:
             next_features=self.features[successors],
             rewards=self.rewards[states],
         )
+
+    def __repr__(self) -> str:
+        states, dim = self.features.shape
+        return f"MarkovRewardProcess({states} states, {dim} features, gamma={self.gamma:g})"
+
+
+def _finite(name: str, values: Any, ndim: int) -> Vector:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a regular array of numbers") from None
+    if array.ndim != ndim or array.size == 0:
+        raise InputError(f"{name} must have {ndim} dimension{'s' * (ndim > 1)}, but its shape is {array.shape}")
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} must be finite")
+    return array
+
+
+def _stochastic(transitions: Vector) -> Vector:
+    """P, if it is square and each of its rows is a distribution."""
+    if transitions.shape[0] != transitions.shape[1]:
+        raise InputError(f"transitions must be square, but its shape is {transitions.shape}")
+    if (transitions < 0).any():
+        row, column = np.argwhere(transitions < 0)[0]
+        raise InputError(
+            f"transitions holds {transitions[row, column]:g} at row {row}, column {column} (counting from 0); "
+            "probabilities cannot be negative"
+        )
+    sums = transitions.sum(axis=1)
+    wrong = np.flatnonzero(np.abs(sums - 1) > 1e-9)
+    if wrong.size:
+        raise InputError(
+            f"row {wrong[0]} (counting from 0) of transitions sums to {sums[wrong[0]]:.12g}; every row must sum to 1"
+        )
+    return transitions
 
 
 @jit
@@ -137,6 +186,12 @@ def paper_mrp(m: float, states: int = 30, dim: int = 16, gamma: float = 0.8) -> 
     >>> process.solution[[0, -1]].round(3)
     array([0.787, 4.213])
     """
+    if not isinstance(m, int | float | np.floating) or not 0.5 <= m < 1:
+        raise InputError(f"m must be a number in [0.5, 1), not {m!r}")
+    states = whole_number("states", states, least=2)
+    dim = whole_number("dim", dim, least=1)
+    if dim > states:
+        raise InputError(f"dim must be at most the number of states, {states}, not {dim}")
     stay, leave = (2 * m - 1) / m, (1 - m) / ((states - 1) * m)
     transitions = np.full((states, states), leave)
     np.fill_diagonal(transitions, stay)

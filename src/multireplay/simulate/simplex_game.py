@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.buffer import Buffer
+from multireplay.errors import InputError
 from multireplay.problems import VariationalInequality
+from multireplay.replay.base import whole_number
 from multireplay.sets import Product, Simplex
 
 Vector = NDArray[np.float64]
@@ -46,6 +48,13 @@ class SimplexGame:
     seed : int
         Seed of the game itself.
 
+    Attributes
+    ----------
+    problem : VariationalInequality
+        What to solve from its buffers.
+    solution : array of shape (2 · actions,)
+        The equilibrium z* = (x*, y*).
+
     Examples
     --------
     >>> import multireplay as mr
@@ -58,9 +67,13 @@ class SimplexGame:
     """
 
     def __init__(self, actions: int = 5, regimes: int = 4, stay: float = 0.95, seed: int = 0) -> None:
+        actions = whole_number("actions", actions, least=1)
+        regimes = whole_number("regimes", regimes, least=2)
+        if not isinstance(stay, int | float | np.floating) or not 0 <= stay < 1:
+            raise InputError(f"stay must be a probability in [0, 1), not {stay!r}")
         rng = np.random.default_rng(seed)
         self.actions = actions
-        self.stay = stay
+        self.stay = float(stay)
         self.solution = np.concatenate([_boundary_point(actions, rng), _boundary_point(actions, rng)])
         tables = rng.standard_normal((regimes, actions, actions))
         offsets = rng.standard_normal((regimes, 2 * actions))
@@ -80,6 +93,7 @@ class SimplexGame:
 
     def buffer(self, length: int, seed: Any) -> Buffer:
         """`length` consecutive payoff tables."""
+        length = whole_number("length", length, least=1)
         rng = np.random.default_rng(seed)
         regimes = len(self.tables)
         moves = np.where(rng.random(length) < self.stay, 0, rng.integers(1, regimes, size=length))
@@ -88,7 +102,11 @@ class SimplexGame:
 
     def independent_buffer(self, length: int, seed: Any) -> Buffer:
         """`length` independent payoff tables from the stationary (uniform) law."""
+        length = whole_number("length", length, least=1)
         return Buffer(samples=self.tables[np.random.default_rng(seed).integers(len(self.tables), size=length)])
+
+    def __repr__(self) -> str:
+        return f"SimplexGame(actions={self.actions}, regimes={len(self.tables)}, stay={self.stay:g})"
 
 
 def _boundary_point(actions: int, rng: np.random.Generator) -> Vector:

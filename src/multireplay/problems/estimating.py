@@ -1,0 +1,69 @@
+"""The estimating equation of a GLM, Σ a_t (f(a_tᵀx) − y_t) = 0, in units that suit its features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.problems.base import Vector, row_blocks
+from multireplay.problems.exact import Balance
+from multireplay.problems.links import Link
+
+
+class EstimatingEquation:
+    """F̂(x) + ridge·x = 0 for z = s·x, where s² is the mean square of each feature plus the ridge.
+
+    So all coordinates of z are of one size whatever the units of the features, which are a/s in z; the penalty is
+    ridge/s² by coordinate.
+
+    Parameters
+    ----------
+    features : array of shape (B, d)
+        a_t.
+    targets : array of shape (B,)
+        y_t.
+    link : Link
+        f and its derivative.
+    ridge : float
+        L2 penalty on x.
+    """
+
+    def __init__(self, features: NDArray[Any], targets: Vector, link: Link, ridge: float) -> None:
+        self.features = features
+        self.targets = targets
+        self.link = link
+        self.scale = np.hypot(_root_mean_squares(features), np.sqrt(ridge))
+        self.scale[self.scale == 0] = 1.0
+        self.penalty = ridge / self.scale / self.scale
+
+    def balance(self, z: Vector) -> Balance:
+        """F̂ and the mean size of its terms |a_t|(|f| + |y_t|), penalty included."""
+        penalty = self.penalty * z
+        value, terms = np.zeros_like(z), np.zeros_like(z)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for block, targets in zip(row_blocks(self.features), row_blocks(self.targets), strict=True):
+                scaled = block / self.scale
+                means = self.link.function(scaled @ z)
+                value += scaled.T @ (means - targets)
+                terms += np.abs(scaled).T @ (np.abs(means) + np.abs(targets))
+            return Balance(value / len(self.targets) + penalty, terms / len(self.targets) + np.abs(penalty))
+
+    def jacobian(self, z: Vector) -> Vector:
+        """The derivative of F̂ by z."""
+        total = np.zeros((len(z), len(z)))
+        for block in row_blocks(self.features):
+            scaled = block / self.scale
+            total += scaled.T @ (self.link.derivative(scaled @ z)[:, None] * scaled)
+        return total / len(self.targets) + np.diag(self.penalty)
+
+
+def _root_mean_squares(features: NDArray[Any]) -> Vector:
+    """By column, without overflow."""
+    peak = np.maximum(features.max(axis=0), -features.min(axis=0)).astype(np.float64)
+    peak[peak == 0] = 1.0
+    total = np.zeros(len(peak))
+    for block in row_blocks(features):
+        total += ((block / peak) ** 2).sum(axis=0)
+    return np.asarray(peak * np.sqrt(total / len(features)))

@@ -1,0 +1,108 @@
+"""Exact fits in any units, and refused only where there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import multireplay as mr
+from multireplay.problems.exact import extragradient
+
+UNITS = np.array([1.0, 1e6, 1e-6])
+
+
+def data(link, rows=2000):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((rows, 3))
+    z = A @ [0.5, -0.7, 0.2]
+    y = (rng.random(rows) < 1 / (1 + np.exp(-z))).astype(float) if link == "logistic" else z + rng.standard_normal(rows)
+    return A, y
+
+
+def fit(link, A, y, ridge=0.0):
+    return mr.GLM(link).fit_exactly(mr.Buffer(features=A, targets=y), ridge=ridge)
+
+
+@pytest.mark.parametrize(
+    ("features", "targets"), [(1e-6, 1e-6), (1e-10, 1.0), (1e10, 1e-20), (1.0, 1e-300), (1e150, 1)]
+)
+def test_least_squares_in_any_units(features, targets):
+    A, y = data("identity")
+    assert np.allclose(fit("identity", A * features, y * targets) * (features / targets), fit("identity", A, y), 1e-12)
+
+
+@pytest.mark.parametrize("units", [1e-10, 1e10, UNITS])
+def test_logistic_in_any_units(units):
+    A, y = data("logistic")
+    assert np.allclose(fit("logistic", A * units, y) * units, fit("logistic", A, y), rtol=1e-10)
+
+
+def test_ridge_is_a_penalty_on_x_in_its_own_units():
+    A, y = data("identity")
+    A = A * UNITS
+    found = fit("identity", A, y, ridge=0.1)
+    assert np.allclose(found, np.linalg.solve(A.T @ A / len(A) + 0.1 * np.eye(3), A.T @ y / len(A)), rtol=1e-9)
+    for wrong in (-1.0, np.nan, np.inf, "a"):
+        with pytest.raises(mr.InputError, match="ridge must be a number of at least 0"):
+            fit("identity", A, y, ridge=wrong)
+
+
+@pytest.mark.parametrize("mean", [1e-30, 1e-7, 1e-3, 1e15])
+def test_a_poisson_mean_of_any_size(mean):
+    found = fit("exp", np.ones((50, 1)), np.full(50, mean))
+    assert found[0] == pytest.approx(np.log(mean), rel=1e-10)
+
+
+@pytest.mark.parametrize("p", [1e-20, 1e-9, 0.5, 1 - 1e-9])
+def test_a_probability_close_to_0_or_1(p):
+    assert fit("logistic", np.ones((50, 1)), np.full(50, p))[0] == pytest.approx(np.log(p / (1 - p)), rel=1e-7)
+
+
+@pytest.mark.parametrize("link", ["logistic", "probit"])
+@pytest.mark.parametrize("case", ["ones", "zeros", "separable", "in other units", "one column", "wide margin"])
+def test_what_runs_off_to_infinity_is_refused(link, case):
+    A, y = data("logistic")
+    features, targets = {
+        "ones": (np.ones((50, 1)), np.ones(50)),
+        "zeros": (np.ones((50, 1)), np.zeros(50)),
+        "separable": (A, A[:, 0] > 0),
+        "in other units": (A * UNITS, A[:, 1] > 0),
+        "one column": (np.c_[A, A[:, 0] > 2], (A[:, 0] > 2) | (y > 0)),
+        "wide margin": (5 * np.sign(A[:, :1]) + 0.01 * A[:, :1], A[:, 0] > 0),
+    }[case]
+    with pytest.raises(mr.InputError, match="may be separable"):
+        fit(link, features, targets)
+    assert np.isfinite(fit(link, features, targets, ridge=1e-3)).all()
+
+
+def test_counts_of_zero_have_no_fit():
+    with pytest.raises(mr.InputError, match="no exact fit was found"):
+        fit("exp", np.ones((50, 1)), np.zeros(50))
+
+
+def test_a_root_at_the_start_and_features_that_repeat():
+    A, y = data("logistic")
+    assert np.array_equal(fit("logistic", np.r_[A, A], np.r_[y, 1 - y]), np.zeros(3))
+    once, twice = fit("logistic", A, y), fit("logistic", np.c_[A, A[:, 0]], y)
+    assert np.allclose(twice, [once[0] / 2, once[1], once[2], once[0] / 2])
+    assert np.allclose(fit("identity", A * [1, 0, 1], y)[1], 0)
+
+
+@pytest.mark.parametrize("units", [1e-6, 1.0, 1e6])
+def test_extragradient_in_any_units(units):
+    A, y = data("identity")
+    ball = mr.GLM(constraint=mr.sets.Ball(0.3)).fit_exactly(mr.Buffer(features=A, targets=y))
+    small = mr.GLM(constraint=mr.sets.Ball(0.3 / units)).fit_exactly(mr.Buffer(features=A * units, targets=y))
+    assert np.allclose(small * units, ball, rtol=1e-8)
+    tiny = mr.GLM(constraint=mr.sets.Ball(0.3 * units)).fit_exactly(mr.Buffer(features=A, targets=y * units))
+    assert np.allclose(tiny / units, ball, rtol=1e-8)
+
+
+def test_extragradient_without_data():
+    simplex = mr.sets.Simplex()
+    assert np.allclose(extragradient(lambda x: 0 * x, simplex, np.zeros(2), 0.0), 0.5)
+    nothing = np.zeros((5, 2))
+    problem = mr.PolicyEvaluation(0.5, constraint=simplex)
+    buffer = mr.Buffer(features=nothing, next_features=nothing, rewards=np.ones(5), targets=np.ones(5))
+    assert np.allclose(problem.fit_exactly(buffer), 0.5)
+    assert np.allclose(mr.GLM(constraint=simplex).fit_exactly(buffer), 0.5)
