@@ -277,10 +277,10 @@ def test_a_link_that_is_not_a_number_is_named_and_not_called_divergence(data):
 
 def test_the_table_shows_the_error_at_the_end_whatever_was_tracked(data):
     star = [1.0, -1.0, 0.5]
-    result = mr.solve(mr.GLM(), data, step=0.05, track=mr.Track(star, at=[1, 4]))
+    result = mr.solve(mr.GLM(), data, step=0.05, update=mr.Plain(), track=mr.Track(star, at=[1, 4]))
     expected = np.sum((result.epochs[0].last - star) ** 2)
     assert result.table().rows[0]["‖last − x*‖²"] == f"{expected:.3e}"
-    none = mr.solve(mr.GLM(), data, step=0.05, track=mr.Track(star, at=[10_000]))
+    none = mr.solve(mr.GLM(), data, step=0.05, update=mr.Plain(), track=mr.Track(star, at=[10_000]))
     assert none.plot().lines[0].get_xdata().tolist() == [500]
 
 

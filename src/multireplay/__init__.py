@@ -22,6 +22,7 @@ from multireplay.replay import Dyadic, Multiscale, Reverse, Serial, Shuffle, Ski
 from multireplay.result import Epoch, Result, Status
 from multireplay.solve import solve
 from multireplay.tracking import Curve, Track
+from multireplay.updates import Plain, VarianceReduced
 
 __version__ = "0.1.0"
 
@@ -38,6 +39,7 @@ __all__ = [
     "Multiscale",
     "Online",
     "OperatorError",
+    "Plain",
     "PolicyEvaluation",
     "Result",
     "Reverse",
@@ -47,6 +49,7 @@ __all__ = [
     "Status",
     "Track",
     "Uniform",
+    "VarianceReduced",
     "VariationalInequality",
     "diagnose",
     "problems",

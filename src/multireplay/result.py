@@ -91,6 +91,8 @@ class Result:
         All epochs, in the order they were run.
     status : Status
         How it went; ``print(result.status)``.
+    passes : float
+        Samples touched, in passes over the record.
     seconds : float
         Wall-clock time of the steps, without the time to compile the loop.
     """
@@ -98,6 +100,7 @@ class Result:
     x: Vector
     epochs: tuple[Epoch, ...]
     status: Status
+    passes: float
     seconds: float
 
     def table(self) -> TextTable:

@@ -197,13 +197,13 @@ def _advance_freely(samples, positions, steps, skip, limit, x, total, taken):  #
     taken[0] = last + 1
 
 
-_OPTIONS = {"fastmath": _FAST, "nogil": True, "error_model": "numpy"}
+OPTIONS = {"fastmath": _FAST, "nogil": True, "error_model": "numpy"}
 
-advance = numba.njit(cache=True, _nrt=False, **_OPTIONS)(_advance)
+advance = numba.njit(cache=True, _nrt=False, **OPTIONS)(_advance)
 """For the built-in problems. They allocate nothing, and without reference counting a step takes half the time."""
 
-advance_freely = numba.njit(cache=True, _nrt=False, **_OPTIONS)(_advance_freely)
+advance_freely = numba.njit(cache=True, _nrt=False, **OPTIONS)(_advance_freely)
 """For the built-in problems on the whole space."""
 
-advance_users = numba.njit(**_OPTIONS)(_advance)
+advance_users = numba.njit(**OPTIONS)(_advance)
 """For a user's own operator or link, which may allocate, and is compiled anew in every process."""

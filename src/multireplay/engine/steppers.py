@@ -58,13 +58,17 @@ class PythonStepper:
                     value = self.problem.operator(self.x.copy(), samples, position - 1)
                     if not np.abs(value).max() <= limit * _reach(samples, position - 1):
                         return t
-                    self.x -= step * value
+                    self.x -= step * self.direction(value, samples, position - 1)
                     self.constraint.project(self.x)
             except Exception as error:
                 raise StepFailure(t) from error
             if t >= skip:
                 self.total += self.x
         return len(positions)
+
+    def direction(self, value: Vector, samples: Any, row: int) -> Vector:
+        """Where to go, given F̃ at the iterate on that row."""
+        return value
 
 
 def _reach(samples: Any, row: int) -> float:
@@ -83,20 +87,24 @@ class CompiledStepper:
         self.taken = np.zeros(1, dtype=np.int64)
 
     def advance(self, samples: Any, positions: Positions, steps: Vector, skip: int, limit: float) -> int:
-        state = self.x, self.total
-        try:
-            if not _is_built_in(samples):
-                kernels.advance_users(samples, self.spec, positions, steps, skip, limit, *state, self.out, self.taken)
-            elif self.spec[0] == WHOLE:
-                kernels.advance_freely(samples, positions, steps, skip, limit, *state, self.taken)
-            else:
-                kernels.advance(samples, self.spec, positions, steps, skip, limit, *state, self.out, self.taken)
-        except TypingError as error:
-            reason = str(error).strip().splitlines()[-1]
-            raise OperatorError(f"Numba could not compile the operator for this problem: {reason}") from error
-        except Exception as error:
-            raise StepFailure(int(self.taken[0])) from error
-        return int(self.taken[0])
+        where = positions, steps, skip, limit, self.x, self.total
+        if is_built_in(samples) and self.spec[0] == WHOLE:
+            return run_kernel(kernels.advance_freely, samples, *where, self.taken)
+        kernel = kernels.advance if is_built_in(samples) else kernels.advance_users
+        return run_kernel(kernel, samples, self.spec, *where, self.out, self.taken)
+
+
+def run_kernel(kernel: Any, *arguments: Any) -> int:
+    """Call a compiled loop, whose last argument counts the steps; its failures become ours."""
+    taken = arguments[-1]
+    try:
+        kernel(*arguments)
+    except TypingError as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise OperatorError(f"Numba could not compile the operator for this problem: {reason}") from error
+    except Exception as error:
+        raise StepFailure(int(taken[0])) from error
+    return int(taken[0])
 
 
 def make_stepper(problem: Problem, constraint: Set, dim: int, backend: Backend) -> Stepper:
@@ -128,5 +136,6 @@ def explain_failure(failure: StepFailure, where: str) -> OperatorError:
     return OperatorError(f"the operator or the projection failed at {where}: {what}")
 
 
-def _is_built_in(samples: Any) -> bool:
+def is_built_in(samples: Any) -> bool:
+    """Whether no function of the user's is called, so that the cached loops can be used."""
     return not any(isinstance(field, Dispatcher) for field in samples)

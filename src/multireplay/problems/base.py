@@ -83,6 +83,10 @@ class Problem(ABC):
         """Try the user's code once before a run, and raise `OperatorError` if it cannot be used."""
         return
 
+    def curvature(self, x: Vector, columns: Columns) -> Vector | None:
+        """A symmetric matrix that the symmetric part of F̂'s Jacobian at x is at least, where one is known."""
+        return None
+
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         """The x in X that solves the problem of the buffer's own mean operator F̂, with no stochastic step.
 

@@ -137,6 +137,11 @@ class GLM(Problem):
         size = largest(samples.targets) + max(map(largest, scores))
         return GROWTH * max(size, *(largest(self.link.function(score)) for score in scores)) or UNBOUNDED
 
+    def curvature(self, x: Vector, columns: Columns) -> Vector:
+        """The Jacobian of F̂ at x, Σ f'(a_tᵀx) a_t a_tᵀ / B, which is symmetric."""
+        rows = columns["features"].astype(np.float64, copy=False)
+        return np.asarray(rows.T @ (self.link.derivative(rows @ x)[:, None] * rows) / len(rows))
+
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         """The x with F̂(x) + ridge·x = 0, or the solution of that VI on the feasible set.
 

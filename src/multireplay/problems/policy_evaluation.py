@@ -129,6 +129,11 @@ class PolicyEvaluation(Problem):
             )
         return GROWTH * size or UNBOUNDED
 
+    def curvature(self, x: Vector, columns: Columns) -> Vector:
+        """(1 − γ) times the second moments of the features, which Â's symmetric part is at least on policy."""
+        rows = columns["features"].astype(np.float64, copy=False)
+        return np.asarray((1 - self.gamma) * rows.T @ rows / len(rows))
+
     def moments(self, columns: Columns) -> tuple[Vector, Vector]:
         """Â and b̂ with F̂(θ) = Âθ − b̂, in one pass over the rows."""
         dim = self.dim(columns)
