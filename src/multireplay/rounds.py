@@ -172,7 +172,7 @@ def _round(
     """One pass around the anchor, and how far its last two quarters are apart, relative to all it moved."""
     stepper.anchor = anchor.copy()
     stepper.mean = stepper.preconditioner.apply(mean)
-    planned = replace(plan[-1], k=plan[-1].k + number, length=sum(epoch.length for epoch in plan))
+    planned = replace(plan[-1], k=plan[-1].k + number, length=sum(epoch.steps for epoch in plan), chains=1)
     run = EpochRun(problem, stepper, planned, Constant(step), SECOND_HALF, anchor, limit, track)
     three_quarters = planned.length - (planned.length - run.skipped) // 2
     earlier, seen = np.zeros_like(anchor), 0

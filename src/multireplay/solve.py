@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from multireplay import precondition
 from multireplay.averaging import Averaging, as_averaging
 from multireplay.buffer import Buffer
-from multireplay.engine import Backend, as_backend, make_stepper, run
+from multireplay.engine import Backend, Job, as_backend, make_stepper, run
 from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper, make_reduced
 from multireplay.errors import DivergenceWarning, InputError
 from multireplay.precondition import Preconditioner
@@ -133,7 +133,8 @@ def solve(
 
     with _progress_bar(plan) if progress else nullcontext(lambda steps: None) as advanced:
         began = time.perf_counter()
-        epochs = run(problem, samples, plan, stepper, schedule, averaging, start, limit, tracked, advanced)
+        job = Job(problem, samples, stepper, schedule, averaging, start, limit, tracked, advanced)
+        epochs = run(plan, job)
         passes_taken = sum(epoch.taken for epoch in epochs) / len(buffer)
         notes: tuple[str, ...] = ()
         if isinstance(update, VarianceReduced) and not epochs[-1].diverged:
@@ -286,4 +287,4 @@ def _finished(
 def _progress_bar(plan: tuple[PlannedEpoch, ...]) -> Any:
     from multireplay.progress import step_bar
 
-    return step_bar(sum(epoch.length for epoch in plan))
+    return step_bar(sum(epoch.steps for epoch in plan))

@@ -150,9 +150,27 @@ def test_pickle_and_compare(scheme):
         (lambda: mr.Reverse(4, gap=11).plan(10), "gap 11 is larger than the buffer of 10"),
         (lambda: mr.Serial().plan(0), "the number of samples must be a whole number of at least 1, not 0"),
         (lambda: mr.Dyadic().plan(8.5), "the number of samples must be a whole number"),
-        (lambda: mr.Multiscale(phases=2), "phases"),
+        (lambda: mr.Multiscale(phases=0), "phases must be a whole number of at least 1"),
     ],
 )
 def test_errors(make, message):
     with pytest.raises(mr.InputError, match=message):
         make()
+
+
+@given(length=st.integers(2, 3000), phases=st.one_of(st.integers(1, 40), st.just("all")), sweep=st.booleans())
+def test_phases_use_the_samples_they_say(length, phases, sweep):
+    for epoch in mr.Multiscale(phases=phases, sweep=sweep).plan(length):
+        gap = length // 2**epoch.k
+        count = gap if phases == "all" else min(phases, gap)
+        positions = epoch.positions
+        assert epoch.steps == count * 2**epoch.k == len(positions)
+        assert epoch.chains == (1 if sweep else count)
+        assert len(set(positions.tolist())) == len(positions)
+        assert positions.min() >= 1
+        assert positions.max() == length
+        by_chain = positions.reshape(count, 2**epoch.k)
+        offsets = by_chain[0] - by_chain
+        assert (offsets == [[j * gap // count] for j in range(count)]).all()
+        if phases == "all" and length % 2**epoch.k == 0:
+            assert len(positions) == length

@@ -1,6 +1,7 @@
 """Engines: how a plan is executed, in plain Python for any callable or compiled for speed."""
 
-from multireplay.engine.run import EpochRun, run
+from multireplay.engine.plans import Job, run
+from multireplay.engine.run import EpochRun
 from multireplay.engine.steppers import Backend, Stepper, as_backend, make_stepper
 
-__all__ = ["Backend", "EpochRun", "Stepper", "as_backend", "make_stepper", "run"]
+__all__ = ["Backend", "EpochRun", "Job", "Stepper", "as_backend", "make_stepper", "run"]

@@ -1,4 +1,4 @@
-"""Carrying out a plan: epochs in blocks of positions, with averages, error curves and divergence taken care of."""
+"""One epoch under way: blocks of positions, with averages, error curves and divergence taken care of."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class EpochRun:
         self.recorder = None if track is None else Recorder(track, planned.length, x0)
         self.taken = 0
         self.stopped = False
-        self.first_step = float(self._steps(1)[0])
+        self.first_step = float(self.steps(1)[0])
         self.stepper.x[:] = x0
         self.stepper.total[:] = 0
 
     def feed(self, samples: Any, positions: NDArray[np.int64]) -> bool:
         """Take one step for each position; False if the run diverged."""
-        steps = self._steps(len(positions))
+        steps = self.steps(len(positions))
         start = self.taken
         for stop in self._stops(start, start + len(positions)):
             part = slice(self.taken - start, stop - start)
@@ -64,7 +64,8 @@ class EpochRun:
                 self.recorder.record(stop, self.stepper.x, self.average)
         return True
 
-    def _steps(self, count: int) -> Vector:
+    def steps(self, count: int) -> Vector:
+        """The next step sizes, checked."""
         steps = np.asarray(self.schedule.values(self.planned.k, self.taken, count), dtype=np.float64)
         if steps.shape != (count,):
             raise InputError(f"the step schedule gave an array of shape {steps.shape} instead of ({count},)")
@@ -84,12 +85,12 @@ class EpochRun:
         try:
             taken = self.stepper.advance(samples, positions, steps, max(0, self.skipped - self.taken), self.limit)
         except StepFailure as failure:
-            where = self._where(failure.taken, positions)
+            where = self.where(failure.taken, positions)
             raise explain_failure(failure, where) from failure.__cause__
         self.taken += taken
         if taken < len(positions):
             if self.problem.users_code:
-                self._blame_operator(samples, int(positions[taken]), self._where(0, positions[taken:]))
+                self._blame_operator(samples, int(positions[taken]), self.where(0, positions[taken:]))
             return False
         return True
 
@@ -102,7 +103,8 @@ class EpochRun:
             message = f"the operator returned {value} at {where}, where x = {x}: every value must be finite and set"
             raise OperatorError(message)
 
-    def _where(self, taken: int, positions: NDArray[np.int64]) -> str:
+    def where(self, taken: int, positions: NDArray[np.int64]) -> str:
+        """The place of a step, for a person."""
         return f"epoch {self.planned.k}, step {self.taken + taken + 1}, {self.name(int(positions[taken]))}"
 
     @property
@@ -112,45 +114,37 @@ class EpochRun:
         return self.stepper.total / count if count > 0 else self.stepper.x.copy()
 
     def finish(self) -> Epoch:
-        """What the epoch found; iterates that overflowed in the very last step are caught here."""
-        last, average = self.stepper.x.copy(), self.average
-        whole = bool(np.isfinite(last).all() and np.isfinite(average).all())
-        if not whole:
-            last, average = self.x0.copy(), self.x0.copy()
-        return Epoch(
-            k=self.planned.k,
-            gap=self.planned.gap,
-            length=self.planned.length,
-            step=self.first_step,
-            last=last,
-            average=average,
-            answer=(average if self.averaging.answers else last).copy(),
-            taken=self.taken,
-            diverged=not whole or self.stopped,
-            curve=None if self.recorder is None else self.recorder.curve(last, average),
-        )
+        """What the epoch found."""
+        return finished(
+            self.planned, self.first_step, self.averaging, self.x0, self.stepper.x.copy(), self.average, self.taken,
+            self.stopped, self.recorder,
+        )  # fmt: skip
 
 
-def run(
-    problem: Problem,
-    samples: Any,
-    plan: tuple[PlannedEpoch, ...],
-    stepper: Stepper,
-    schedule: Schedule,
+def finished(
+    planned: PlannedEpoch,
+    step: float,
     averaging: Averaging,
     x0: Vector,
-    limit: float,
-    track: Track | None = None,
-    advanced: Callable[[int], object] = lambda steps: None,
-) -> tuple[Epoch, ...]:
-    """Run every epoch of the plan from x0. `advanced` is told the number of steps after every block."""
-    found = []
-    for planned in plan:
-        epoch = EpochRun(problem, stepper, planned, schedule, averaging, x0, limit, track)
-        for positions in planned.blocks():
-            going = epoch.feed(samples, positions)
-            advanced(len(positions))
-            if not going:
-                break
-        found.append(epoch.finish())
-    return tuple(found)
+    last: Vector,
+    average: Vector,
+    taken: int,
+    stopped: bool,
+    recorder: Recorder | None,
+) -> Epoch:
+    """The record of an epoch; iterates that overflowed in the very last step are caught here."""
+    whole = bool(np.isfinite(last).all() and np.isfinite(average).all())
+    if not whole:
+        last, average = x0.copy(), x0.copy()
+    return Epoch(
+        k=planned.k,
+        gap=planned.gap,
+        length=planned.length,
+        step=step,
+        last=last,
+        average=average,
+        answer=(average if averaging.answers else last).copy(),
+        taken=taken,
+        diverged=not whole or stopped,
+        curve=None if recorder is None else recorder.curve(last, average),
+    )

@@ -85,10 +85,12 @@ class CompiledStepper:
         self.total = np.zeros(dim)
         self.out = np.zeros(dim)
         self.taken = np.zeros(1, dtype=np.int64)
+        self.looks_ahead = True
+        """Whether the faster loop is used, which rounds the last bits differently than one step at a time."""
 
     def advance(self, samples: Any, positions: Positions, steps: Vector, skip: int, limit: float) -> int:
         where = positions, steps, skip, limit, self.x, self.total
-        if is_built_in(samples) and self.spec[0] == WHOLE:
+        if self.looks_ahead and is_built_in(samples) and self.spec[0] == WHOLE:
             return run_kernel(kernels.advance_freely, samples, *where, self.taken)
         kernel = kernels.advance if is_built_in(samples) else kernels.advance_users
         return run_kernel(kernel, samples, self.spec, *where, self.out, self.taken)

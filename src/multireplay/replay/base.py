@@ -29,7 +29,10 @@ class PlannedEpoch:
     gap : float or None
         Distance between consecutive samples (the paper's τ_k), None where there is no fixed distance.
     length : int
-        Number of steps, T_k.
+        Number of steps of a chain, T_k.
+    chains : int
+        Independent chains, each from the same start, whose answers are averaged. Their positions come chain after
+        chain.
     """
 
     k: int
@@ -37,11 +40,19 @@ class PlannedEpoch:
     length: int
     block: Callable[[int, int], Positions]
     """``block(first, count)``: the 1-based positions of steps first, …, first + count − 1 (from 0), asked in order."""
+    chains: int = 1
+    scale_of: int | None = None
+    """B, for an epoch of static multiscale replay with one phase: all of those can be run in one pass."""
+
+    @property
+    def steps(self) -> int:
+        """Steps of all chains together."""
+        return self.length * self.chains
 
     def blocks(self, size: int = BLOCK) -> Iterator[Positions]:
         """Yield the 1-based positions in order, at most `size` at a time."""
-        for first in range(0, self.length, size):
-            yield self.block(first, min(size, self.length - first))
+        for first in range(0, self.steps, size):
+            yield self.block(first, min(size, self.steps - first))
 
     @property
     def positions(self) -> Positions:

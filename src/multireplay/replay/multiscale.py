@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -23,27 +24,45 @@ class Multiscale(Replay):
     ----------
     epochs : int, optional
         Number of epochs K, at most ⌊log2 B⌋, which is the default.
-    phases : 1
-        Offsets of the gap that are replayed. Only 1, the paper's, is there so far.
+    phases : int or "all"
+        How many of the ⌊τ_k⌋ offsets of the gap are replayed; 1, the last one, is the paper's. Epoch k then has n_k =
+        min(phases, ⌊τ_k⌋) chains from the same start, whose answers are averaged: chain j = 0, …, n_k − 1 reads
+        positions ⌊t·B/2^k⌋ − ⌊j·⌊τ_k⌋/n_k⌋ for t = 1, …, 2^k. No sample is read twice in an epoch, so that it uses
+        exactly n_k · 2^k of the B samples: with "all", every one of them if 2^k divides B.
+    sweep : bool
+        One chain that visits offset after offset instead of n_k chains side by side: n_k · 2^k steps without a restart.
 
     Examples
     --------
     >>> import multireplay as mr
     >>> [epoch.positions.tolist() for epoch in mr.Multiscale().plan(10)]
     [[5, 10], [2, 5, 7, 10], [1, 2, 3, 5, 6, 7, 8, 10]]
+    >>> epoch = mr.Multiscale(phases="all").plan(8)[0]
+    >>> epoch.chains, epoch.positions.reshape(4, 2).tolist()
+    (4, [[4, 8], [3, 7], [2, 6], [1, 5]])
     """
 
     epochs: int | None = None
-    phases: int = 1
+    phases: int | Literal["all"] = 1
+    sweep: bool = False
 
     def __post_init__(self) -> None:
-        if self.phases != 1:
-            raise InputError(f"phases={self.phases!r} is not available: only 1, as in the paper")
+        if self.phases != "all":
+            object.__setattr__(self, "phases", whole_number("phases", self.phases, least=1))
         if self.epochs is not None:
             object.__setattr__(self, "epochs", whole_number("epochs", self.epochs, least=1))
 
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
-        return tuple(scale(k, length) for k in range(1, self.epoch_count(length) + 1))
+        return tuple(self._epoch(k, length) for k in range(1, self.epoch_count(length) + 1))
+
+    def _epoch(self, k: int, length: int) -> PlannedEpoch:
+        offsets = length >> k  # ⌊τ_k⌋
+        phases = offsets if self.phases == "all" else min(self.phases, offsets)
+        if phases == 1:
+            return scale(k, length)
+        block = partial(_phases, k, length, phases)
+        chains, steps = (1, phases * 2**k) if self.sweep else (phases, 2**k)
+        return PlannedEpoch(k=k, gap=length / 2**k, length=steps, block=block, chains=chains)
 
     def epoch_count(self, length: int) -> int:
         """K for a buffer of `length` samples."""
@@ -60,7 +79,21 @@ class Multiscale(Replay):
 
 def scale(k: int, length: int) -> PlannedEpoch:
     """Epoch k of Algorithm 1 on a buffer of `length` samples."""
-    return PlannedEpoch(k=k, gap=length / 2**k, length=2**k, block=partial(_multiples_of_gap, k, length))
+    block = partial(_multiples_of_gap, k, length)
+    streams = length if length <= 2**31 else None  # so that t·B fits in 64 bits
+    return PlannedEpoch(k=k, gap=length / 2**k, length=2**k, block=block, scale_of=streams)
+
+
+def _phases(k: int, length: int, phases: int, first: int, count: int) -> Positions:
+    """Positions of steps first, …, first + count − 1 when the chains of all phases follow one another."""
+    parts = []
+    while count > 0:
+        phase, start = divmod(first, 2**k)
+        size = min(count, 2**k - start)
+        offset = phase * (length >> k) // phases
+        parts.append(_multiples_of_gap(k, length, start, size) - offset)
+        first, count = first + size, count - size
+    return np.concatenate(parts)
 
 
 def _multiples_of_gap(k: int, length: int, first: int, count: int) -> Positions:

@@ -1,0 +1,92 @@
+"""Many short chains from the same start, and all epochs of a plan in one pass: loops over whole chains, compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.engine import kernels
+from multireplay.engine.kernels import descend, fetch
+from multireplay.engine.prefetch import AHEAD
+from multireplay.engine.steppers import is_built_in, run_kernel
+from multireplay.problems.base import Vector
+from multireplay.sets.projections import project
+
+
+def _advance_chains(  # type: ignore[no-untyped-def]
+    samples, spec, positions, steps, skip, limit, start, x, total, lasts, averages, out, taken
+):
+    """Whole chains of len(steps) steps, each from `start`; their last iterates and averages are added up."""
+    length = steps.shape[0]
+    for t in range(positions.shape[0]):
+        if t + AHEAD < positions.shape[0]:
+            fetch(samples, positions[t + AHEAD] - 1)
+        taken[0] = t
+        within = t % length
+        if within == 0:
+            for j in range(x.shape[0]):
+                x[j] = start[j]
+                total[j] = 0.0
+        if not descend(x, samples, positions[t] - 1, steps[within], limit, out):
+            return
+        project(x, spec)
+        if within >= skip:
+            for j in range(x.shape[0]):
+                total[j] += x[j]
+        if within == length - 1:
+            for j in range(x.shape[0]):
+                lasts[j] += x[j]
+                averages[j] += total[j] / (length - skip)
+    taken[0] = positions.shape[0]
+
+
+def _stream(  # type: ignore[no-untyped-def]
+    samples, spec, length, steps, skips, limit, first, last, xs, totals, counts, following, out, taken
+):
+    """All K epochs of static multiscale replay in one pass over rows first, …, last (1-based), in order.
+
+    Row p is a step of epoch k where p = ⌊t·B/2^k⌋ for the t whose turn it is: ``following[k]``. Every epoch keeps its
+    own iterate and sum, so that each takes the very steps it would take alone.
+    """
+    epochs = xs.shape[0]
+    for p in range(first, last + 1):
+        if p + AHEAD <= length:
+            fetch(samples, p + AHEAD - 1)
+        for k in range(epochs):
+            if following[k] != p:
+                continue
+            taken[0] = k
+            if not descend(xs[k], samples, p - 1, steps[k], limit, out):
+                following[k] = -1
+                continue
+            project(xs[k], spec)
+            if counts[k] >= skips[k]:
+                for j in range(xs.shape[1]):
+                    totals[k, j] += xs[k, j]
+            counts[k] += 1
+            following[k] = ((counts[k] + 1) * length) >> (k + 1)
+
+
+advance_chains = numba.njit(cache=True, _nrt=False, **kernels.OPTIONS)(_advance_chains)
+advance_chains_users = numba.njit(**kernels.OPTIONS)(_advance_chains)
+stream_epochs = numba.njit(cache=True, _nrt=False, **kernels.OPTIONS)(_stream)
+
+
+class Chains:
+    """The sums over the chains of one epoch."""
+
+    def __init__(self, spec: Vector, start: Vector, steps: Vector, skip: int, limit: float) -> None:
+        dim = len(start)
+        self.spec, self.start, self.steps, self.skip, self.limit = spec, start, steps, skip, limit
+        self.lasts, self.averages = np.zeros(dim), np.zeros(dim)
+        self._scratch = np.zeros(dim), np.zeros(dim)
+        self._out, self._taken = np.zeros(dim), np.zeros(1, dtype=np.int64)
+
+    def advance(self, samples: Any, positions: NDArray[np.int64]) -> int:
+        """Run the whole chains that these positions are; the number of steps taken."""
+        kernel = advance_chains if is_built_in(samples) else advance_chains_users
+        where = samples, self.spec, positions, self.steps, self.skip, self.limit, self.start
+        return run_kernel(kernel, *where, *self._scratch, self.lasts, self.averages, self._out, self._taken)
