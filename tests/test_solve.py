@@ -56,6 +56,19 @@ def test_tail_average_is_the_mean_of_the_last_iterates(data, average):
     assert np.allclose(found, np.mean(iterates[-int(np.ceil(average * 40)) :], axis=0), rtol=1e-12)
 
 
+def test_weighted_average_gives_iterate_t_the_weight_t(data):
+    part = data[:40]
+    iterates = [mr.solve(mr.GLM(), data[:n], replay=mr.Serial(), step=0.05, average="none").x for n in range(1, 41)]
+    expected = np.average(iterates, axis=0, weights=np.arange(1, 41))
+    for replay in (mr.Serial(), mr.Multiscale(phases=1)):
+        found = mr.solve(mr.GLM(), part, replay=replay, step=0.05, average="weighted")
+        if replay == mr.Serial():
+            assert np.allclose(found.x, expected, rtol=1e-12)
+        else:
+            apart = mr.solve(mr.GLM(), part, replay=replay, step=0.05, average="weighted", backend="python")
+            assert np.allclose(found.epochs[3].average, apart.epochs[3].average, rtol=1e-12)
+
+
 def test_track_records_both_norms_where_asked(data):
     weight = np.diag([1.0, 2.0, 3.0])
     star = np.array([1.0, -1.0, 0.5])
@@ -179,7 +192,7 @@ def test_a_plain_operator_cannot_be_compiled():
         ({"step": -0.1}, "step must be a positive number.*not -0.1"),
         ({"step": float("nan")}, "step must be a positive number"),
         ({"step": "fast"}, "a schedule from mr.steps or 'auto', not 'fast'"),
-        ({"average": 0.0}, r"average must be 'none', 'full' or a fraction in \(0, 1\], not 0.0"),
+        ({"average": 0.0}, r"average must be 'none', 'full', 'weighted' or a fraction in \(0, 1\], not 0.0"),
         ({"average": "tail"}, "average must be"),
         ({"x0": [1.0]}, r"x0 has shape \(1,\), but x has 3 coordinates"),
         ({"x0": [1.0, np.nan, 0]}, "x0 must be finite"),

@@ -54,6 +54,16 @@ def demo(
     console.print(f"Picture: {picture}", soft_wrap=True)
 
 
+class Suite(StrEnum):
+    """Which problems are compared."""
+
+    paper = "paper"
+    classic = "classic"
+    hard = "hard"
+    glm = "glm"
+    all = "all"
+
+
 class Name(StrEnum):
     """What can be reproduced."""
 
@@ -112,3 +122,40 @@ def reproduce(
     rows = [{"figure": v.figure, "verdict": v.verdict, "claim": v.claim} for v in verdicts]
     console.print(TextTable(rows, wrap="claim"))
     console.print(f"Tables, pictures and the numbers behind each verdict: {out} (claims.md)", soft_wrap=True)
+
+
+@app.command()
+def compare(
+    suite: Annotated[Suite, typer.Option(help="Which problems.")] = Suite.all,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds that are reported.")] = 30,
+    tuning_seeds: Annotated[int, typer.Option(min=1, help="Other seeds, on which step sizes are chosen.")] = 5,
+    jobs: Annotated[int, typer.Option(min=1, help="Seeds worked out at the same time.")] = 2,
+    out: Annotated[Path, typer.Option(help="Folder for the table, the picture and finished seeds.")] = Path(
+        "out/compare"
+    ),
+    size: Annotated[SizeName, typer.Option(help="'small' cuts the records down to seconds.")] = SizeName.full,
+) -> None:
+    """Compare mr.solve with every rival, as a ratio to the exact fit's error on the same record.
+
+    Writes compare.csv, compare.md and compare.png. Interrupted, the same command goes on where it was. Mountain Car
+    and CartPole need gymnasium, the real record statsmodels: pip install 'multireplay[compare]'.
+
+    Example: multireplay compare --suite paper --seeds 10
+    """
+    from multireplay.compare import compare, total_cost
+    from multireplay.progress import bar
+
+    console = terminal()
+    try:
+        with bar(counts=False) as progress:
+            task = progress.add_task("starting", total=total_cost(suite.value, seeds, tuning_seeds))
+
+            def advance(name: str, seconds: float) -> None:
+                progress.update(task, advance=seconds, description=name)
+
+            compare(suite.value, seeds, tuning_seeds, jobs, out, size.value, advance)
+    except KeyboardInterrupt:
+        console.print(f"Interrupted. Finished seeds are kept in {out}; the same command goes on from there.")
+        raise typer.Exit(130) from None
+    console.print((out / "compare.md").read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Table, picture and all numbers: {out}", soft_wrap=True)

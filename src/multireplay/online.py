@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay.arguments import DEFAULT_TAIL, as_schedule, starting_point
 from multireplay.averaging import as_averaging
 from multireplay.buffer import Buffer
 from multireplay.engine import Backend, EpochRun, as_backend, make_stepper
@@ -23,7 +24,6 @@ from multireplay.replay.base import whole_number
 from multireplay.replay.multiscale import scale
 from multireplay.result import Epoch, Status, epoch_table
 from multireplay.sets import Set
-from multireplay.solve import DEFAULT_TAIL, as_schedule, starting_point
 from multireplay.steps import Schedule
 from multireplay.text import TextTable
 from multireplay.tracking import as_vector
@@ -82,7 +82,7 @@ class Online:
         *,
         epochs: int | None = None,
         repeat_last: bool = False,
-        average: float | Literal["none", "full"] = DEFAULT_TAIL,
+        average: float | Literal["none", "full", "weighted"] = DEFAULT_TAIL,
         x0: Any = None,
         constraint: Set | None = None,
         backend: Backend = "auto",

@@ -37,6 +37,8 @@ class Epoch:
         Whether the iterates grew beyond all bounds. `last` and `average` are then the last finite ones, of no use.
     curve : Curve or None
         Error curve, if ``track`` was given.
+    residual : float or None
+        ‖x − Proj(x − F̂(x))‖ of the answer on the whole record, where it was worked out to choose between epochs.
     """
 
     k: int
@@ -49,6 +51,7 @@ class Epoch:
     taken: int
     diverged: bool
     curve: Curve | None = None
+    residual: float | None = None
 
     def __repr__(self) -> str:
         gap = "none" if self.gap is None else f"{self.gap:g}"
@@ -86,7 +89,7 @@ class Result:
     Attributes
     ----------
     x : ndarray
-        The answer: that of the last epoch, or of the last one that did not diverge.
+        The answer, which is that of epoch ``chosen``.
     epochs : tuple of Epoch
         All epochs, in the order they were run.
     status : Status
@@ -95,6 +98,10 @@ class Result:
         Samples touched, in passes over the record.
     seconds : float
         Wall-clock time of the steps, without the time to compile the loop.
+    chosen : int
+        Index of the epoch that the answer comes from.
+    candidates : TextTable or None
+        What competed on a held-out block of time, if one was held out.
     """
 
     x: Vector
@@ -102,10 +109,12 @@ class Result:
     status: Status
     passes: float
     seconds: float
+    chosen: int = -1
+    candidates: TextTable | None = None
 
     def table(self) -> TextTable:
         """One row an epoch; prints as text, shows as a table in a notebook, ``.rows`` has the values."""
-        return epoch_table(self.epochs)
+        return epoch_table(self.epochs, self.chosen % len(self.epochs))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Error by iterations if the run was tracked, otherwise the distance of every epoch's answer to the final one.
@@ -126,10 +135,10 @@ class Result:
         return f"Result(x of {len(self.x)} coordinates, {len(self.epochs)} epochs, {self.status.code}: {self.status})"
 
 
-def epoch_table(epochs: tuple[Epoch, ...]) -> TextTable:
-    """The table of the epochs of a run."""
+def epoch_table(epochs: tuple[Epoch, ...], chosen: int | None = None) -> TextTable:
+    """The table of the epochs of a run, with what each would have answered and which one does."""
     rows = []
-    for epoch in epochs:
+    for index, epoch in enumerate(epochs):
         row: dict[str, Any] = {
             "epoch": epoch.k,
             "gap": "-" if epoch.gap is None else f"{epoch.gap:.6g}",
@@ -141,6 +150,9 @@ def epoch_table(epochs: tuple[Epoch, ...]) -> TextTable:
         if epoch.curve is not None:
             row["‖last − x*‖²"] = f"{epoch.curve.end_last:.3e}"
             row["‖average − x*‖²"] = f"{epoch.curve.end_average:.3e}"
+        row["residual"] = "" if epoch.residual is None else f"{epoch.residual:.3e}"
         row["note"] = f"diverged at step {epoch.taken + 1}" if epoch.diverged else ""
+        if index == chosen and len(epochs) > 1:
+            row["note"] = "the answer" + (": smallest residual" if epoch.residual is not None else "")
         rows.append(row)
     return TextTable(rows)

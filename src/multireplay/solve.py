@@ -5,34 +5,39 @@ from __future__ import annotations
 import time
 import warnings
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay import precondition
-from multireplay.averaging import Averaging, as_averaging
+from multireplay import sentences
+from multireplay.arguments import (
+    DEFAULT_TAIL,
+    as_schedule,
+    choose_preconditioner,
+    round_step,
+    starting_point,
+    warn_of_scales,
+)
+from multireplay.averaging import as_averaging
 from multireplay.buffer import Buffer
 from multireplay.engine import Backend, Job, as_backend, make_stepper, run
 from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper, make_reduced
 from multireplay.errors import DivergenceWarning, InputError
-from multireplay.precondition import Preconditioner
+from multireplay.holdout import solve_held_out
 from multireplay.problems import Problem
-from multireplay.problems.base import as_constraint, largest_square
+from multireplay.problems.base import as_constraint
 from multireplay.replay import Dyadic, PlannedEpoch, Replay
-from multireplay.result import Epoch, Result, Status
+from multireplay.result import Epoch, Result
 from multireplay.rounds import run_rounds
-from multireplay.sets import Set, WholeSpace
-from multireplay.steps import Constant, Schedule
-from multireplay.tracking import Track, as_track, as_vector
-from multireplay.updates import Plain, Update, VarianceReduced, as_update
+from multireplay.selection import as_share, by_residual
+from multireplay.sets import Set
+from multireplay.steps import Doubled, Schedule
+from multireplay.tracking import Track, as_track
+from multireplay.updates import Plain, RichardsonRomberg, Update, VarianceReduced, as_update
 
 Vector = NDArray[np.float64]
-AUTO_SHARE = 0.5
-ROUND_SHARE = 1.0
-DEFAULT_TAIL = 7 / 8
-UNEVEN = 30.0
-"""Features whose sizes differ by more than this factor are warned of."""
 
 
 def solve(
@@ -43,11 +48,12 @@ def solve(
     update: Update | None = None,
     passes: int | None = None,
     step: float | Schedule | Literal["auto"] = "auto",
-    average: float | Literal["none", "full"] = DEFAULT_TAIL,
+    average: float | Literal["none", "full", "weighted"] = DEFAULT_TAIL,
     x0: Any = None,
     constraint: Set | None = None,
     backend: Backend = "auto",
     track: Track | Any | None = None,
+    holdout: float | Literal["auto"] | None = "auto",
     progress: bool = False,
 ) -> Result:
     """Solve a problem from a stored record, one sample at a time: x ← Proj_X(x − η F̃(x, ξ)) (Eq. MER_update).
@@ -69,9 +75,13 @@ def solve(
         many as it takes, at most 5.
     step : float, multireplay.steps schedule or "auto"
         Step size. "auto" is 0.5/L with L the largest Lipschitz constant of F̃(·, ξ) in the data: max ‖ψ‖² for policy
-        evaluation, L_f · max ‖a‖² for a GLM. It needs one more pass over the features.
-    average : "none", "full" or a fraction in (0, 1]
-        Answer with the last iterate, the average of all iterates of the epoch, or of that last fraction of them.
+        evaluation, L_f · max ‖a‖² for a GLM. It needs one more pass over the features. Without
+        variance reduction a constant step leaves a bias of its own order where the operator is not linear (a link other
+        than the identity) or a constraint is active.
+    average : "none", "full", "weighted" or a fraction in (0, 1]
+        Answer with the last iterate, the average of all iterates of the epoch, that with weights in proportion to the
+        step number, or the average of that last fraction of them. Rounds of variance reduction average their second
+        half.
     x0 : array, optional
         Start of every epoch; by default the point of the feasible set closest to 0.
     constraint : Set, optional
@@ -80,6 +90,12 @@ def solve(
         "auto" is the compiled loop wherever the problem and the set allow it.
     track : array or Track, optional
         A known solution x*: every epoch then records its squared error, see `Track`.
+    holdout : float, "auto" or None
+        Share of the record, at its end, that is held out to choose between step sizes and updates by the residual
+        there; the choice is then run on the whole record. For where the exact fit overfits, so that a small residual
+        on the record itself is no virtue. "auto" holds out a fifth for a GLM with fewer than 20 rows a coordinate,
+        where neither replay, update nor passes is given. ``result.candidates`` shows what competed. It costs about
+        eight passes.
     progress : bool
         Show a progress bar.
 
@@ -108,6 +124,7 @@ def solve(
         raise InputError(
             f"buffer must be a multireplay Buffer, not {type(buffer).__name__}: mr.Buffer(features=..., ...)"
         )
+    free = update is None and passes is None and replay is None
     if update is None and passes is None and (replay is not None or isinstance(step, Schedule)):
         update = Plain()
     replay = Dyadic() if replay is None else replay
@@ -116,6 +133,10 @@ def solve(
     update = as_update(update, passes)
     columns = problem.columns(buffer)
     dim = problem.dim(columns)
+    share = as_share(holdout, problem, len(buffer), dim, free)
+    if share is not None:
+        options = {"replay": replay, "x0": x0, "constraint": constraint, "backend": backend}
+        return solve_held_out(solve, problem, buffer, share, step, average, track, options)
     feasible = problem.constraint if constraint is None else as_constraint(constraint)
     stepper = make_stepper(problem, feasible, dim, as_backend(backend))
     averaging = as_averaging(average)
@@ -129,158 +150,58 @@ def solve(
     schedule = as_schedule(step, problem, samples, preconditioner)
     problem.probe(start, samples)
     limit = problem.limit(samples, start)
-    stepper.advance(samples, np.zeros(0, dtype=np.int64), np.zeros(0), 0, limit)  # compiles, before the clock starts
+    stepper.advance(
+        samples, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), limit
+    )  # compiles, before the clock starts
 
     with _progress_bar(plan) if progress else nullcontext(lambda steps: None) as advanced:
         began = time.perf_counter()
         job = Job(problem, samples, stepper, schedule, averaging, start, limit, tracked, advanced)
         epochs = run(plan, job)
         passes_taken = sum(epoch.taken for epoch in epochs) / len(buffer)
+        epochs, chosen = by_residual(epochs, problem, columns, feasible)
         notes: tuple[str, ...] = ()
-        if isinstance(update, VarianceReduced) and not epochs[-1].diverged:
+        if isinstance(update, VarianceReduced) and not epochs[chosen].diverged:
             size = round_step(step, problem, samples, preconditioner)
             rounds = None if isinstance(update.rounds, str) else update.rounds
             reduced = cast(ReducedPythonStepper | ReducedCompiledStepper, stepper)
-            answer = epochs[-1].answer
+            answer = epochs[chosen].answer
             more = run_rounds(problem, columns, samples, plan, reduced, feasible, size, answer, limit, rounds, tracked)
             epochs, notes = (*epochs, *more.epochs), more.notes
             passes_taken += more.passes
+            good = [index for index, epoch in enumerate(epochs) if not epoch.diverged]
+            chosen = good[-1] if more.epochs else chosen
+        if isinstance(update, RichardsonRomberg) and not epochs[chosen].diverged:
+            twice = Job(problem, samples, stepper, Doubled(schedule), averaging, start, limit, tracked, advanced)
+            other = run((plan[chosen],), twice)[0]
+            passes_taken += other.taken / len(buffer)
+            epochs = (*epochs, other, richardson_romberg(epochs[chosen], other))
+            chosen = len(epochs) - 1
         seconds = time.perf_counter() - began
-    good = [epoch for epoch in epochs if not epoch.diverged]
-    chosen = good[-1] if good else epochs[-1]
-    if len(good) < len(epochs):
-        status = _diverged(epochs, problem, samples)
+    if any(epoch.diverged for epoch in epochs):
+        status = sentences.diverged(epochs, problem, samples, chosen)
         warnings.warn(str(status), DivergenceWarning, stacklevel=2)
     else:
-        status = _finished(epochs, replay, update, step, averaging, preconditioner, passes_taken, notes)
+        status = sentences.finished(
+            epochs, chosen, replay, update, step, averaging, preconditioner, passes_taken, notes
+        )
         if step == "auto":
             warn_of_scales(samples)
-    return Result(x=chosen.answer.copy(), epochs=epochs, status=status, passes=passes_taken, seconds=seconds)
+    x = epochs[chosen].answer.copy()
+    return Result(x=x, epochs=epochs, status=status, passes=passes_taken, seconds=seconds, chosen=chosen)
 
 
-def choose_preconditioner(update: Update, problem: Problem, samples: Any, feasible: Set, dim: int) -> Preconditioner:
-    """The preconditioner that the update asks for, or an error where it cannot be had."""
-    wanted = update.precondition if isinstance(update, VarianceReduced) else None
-    if wanted is None:
-        return precondition.none(dim)
-    usable = isinstance(feasible, WholeSpace) and hasattr(samples, "features")
-    if not usable and wanted != "auto":
-        reason = (
-            "the problem has no features"
-            if isinstance(feasible, WholeSpace)
-            else f"it does not commute with {feasible!r}"
-        )
-        raise InputError(f"precondition={wanted} cannot be used here: {reason}")
-    return precondition.from_prefix(samples.features, wanted) if usable else precondition.none(dim)
-
-
-def round_step(step: Any, problem: Problem, samples: Any, preconditioner: Preconditioner) -> float:
-    """The step of the variance-reduced passes: twice the automatic one, or the one that was given."""
-    if isinstance(step, str):
-        automatic = as_schedule(step, problem, samples, preconditioner)
-        return ROUND_SHARE / AUTO_SHARE * float(automatic.values(1, 0, 1)[0])
-    if isinstance(step, Schedule) and not isinstance(step, Constant):
-        raise InputError(
-            "variance reduction needs a constant step; give a number, or update=mr.Plain() with the schedule"
-        )
-    return float(as_schedule(step, problem, samples).values(1, 0, 1)[0])
-
-
-def starting_point(x0: Any, feasible: Set, dim: int) -> Vector:
-    """x0 checked against the dimension and the set; by default the point of the set closest to 0."""
-    feasible.check(dim)
-    if x0 is None:
-        return feasible.projected(np.zeros(dim))
-    start = as_vector("x0", x0)
-    if start.shape != (dim,):
-        raise InputError(f"x0 has shape {start.shape}, but x has {dim} coordinates")
-    if not np.isfinite(start).all():
-        raise InputError("x0 must be finite")
-    if not feasible.contains(start):
-        raise InputError(f"x0 is not in {feasible!r}; the closest point of it is {feasible.projected(start)}")
-    return start
-
-
-def as_schedule(step: Any, problem: Problem, samples: Any, preconditioner: Preconditioner | None = None) -> Schedule:
-    """A schedule from a number, a schedule, or "auto"."""
-    if isinstance(step, Schedule):
-        return step
-    if not isinstance(step, str):
-        return Constant(step)
-    if step != "auto":
-        raise InputError(f"step must be a positive number, a schedule from mr.steps or 'auto', not {step!r}")
-    bound = problem.lipschitz(samples)
-    if bound is None:
-        raise InputError(f"step='auto' needs a Lipschitz constant: give step=..., or lipschitz=... to {problem!r}")
-    if bound == 0:
-        raise InputError("step='auto' has nothing to go by: every feature in the buffer is 0")
-    if preconditioner is not None and preconditioner.rank:
-        bound *= preconditioner.largest_square(samples.features) / largest_square(samples.features)
-    return Constant(AUTO_SHARE / bound)
-
-
-def warn_of_scales(samples: Any) -> None:
-    """Warn where features differ so much in size that one step cannot suit them all; looks at about 1000 rows."""
-    features = getattr(samples, "features", None)
-    if features is None:
-        return
-    sizes = np.sqrt(np.mean(np.square(features[:: max(1, len(features) // 1000)], dtype=np.float64), axis=0))
-    sizes = sizes[sizes > 0]
-    if len(sizes) and sizes.max() > UNEVEN * sizes.min():
-        ratio = sizes.max() / sizes.min()
-        warnings.warn(
-            f"features differ in size by a factor of {ratio:.0f}: one step size cannot suit them all, and the "
-            f"answer is likely to be "
-            "far from converged. Standardize the columns (divide each by its standard deviation)",
-            stacklevel=3,
-        )
-
-
-def _diverged(epochs: tuple[Epoch, ...], problem: Problem, samples: Any) -> Status:
-    lost = [epoch for epoch in epochs if epoch.diverged]
-    first = lost[0]
-    kept = next((epoch for epoch in reversed(epochs) if not epoch.diverged), None)
-    if kept is None:
-        answer = "the answer is the last finite iterate and of no use"
-    else:
-        answer = f"the answer is that of epoch {kept.k}, which may only have been too short to diverge"
-    bound = problem.lipschitz(samples)
-    remedy = f"step='auto' (here {AUTO_SHARE / bound:.3g})" if bound else f"a smaller step (step={first.step / 4:.2g})"
-    return Status(
-        "diverged",
-        f"Diverged in {len(lost)} of {len(epochs)} epochs, first at step {first.taken + 1} of epoch {first.k} "
-        f"with step size {first.step:.3g}; {answer}. Try {remedy}, features of smaller norm, or a bounded constraint.",
-    )
-
-
-def _finished(
-    epochs: tuple[Epoch, ...],
-    replay: Replay,
-    update: Update,
-    step: Any,
-    averaging: Averaging,
-    preconditioner: Preconditioner,
-    passes: float,
-    notes: tuple[str, ...],
-) -> Status:
-    last = epochs[-1]
-    how = "automatic " if isinstance(step, str) else ""
-    reduced = isinstance(update, VarianceReduced)
-    if reduced and len(epochs) > 1 and passes > sum(epoch.length for epoch in epochs) / last.length:
-        what = "the average of the second half of the last round"
-    elif not averaging.answers:
-        what = f"the last iterate of epoch {last.k}"
-    elif averaging.fraction == 1:
-        what = f"the average of all iterates of epoch {last.k}"
-    else:
-        what = f"the average of the last {averaging.fraction:.4g} of the iterates of epoch {last.k}"
-    extra = f", preconditioner of rank {preconditioner.rank}" if preconditioner.rank else ""
-    ways = " with variance reduction" if reduced else ""
-    sentences = "".join(f" Note: {note}." for note in notes)
-    return Status(
-        "finished",
-        f"Finished: {passes:.3g} passes in the order of {replay!r}{ways}{extra}, {how}step size {last.step:.4g}; "
-        f"the answer is {what}.{sentences}",
+def richardson_romberg(short: Epoch, long: Epoch) -> Epoch:
+    """2x_η − x_2η by coordinate, of the last iterate and of the average."""
+    return replace(
+        short,
+        k=short.k + 2,
+        last=2 * short.last - long.last,
+        average=2 * short.average - long.average,
+        answer=2 * short.answer - long.answer,
+        diverged=long.diverged,
+        curve=None,
+        residual=None,
     )
 
 

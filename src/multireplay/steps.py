@@ -137,6 +137,23 @@ class Capped(Schedule):
         return np.minimum(self.cap, self.schedule.values(k, first, count))
 
 
+@dataclass(frozen=True)
+class Doubled(Schedule):
+    """Twice the steps of another schedule.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> mr.steps.Doubled(mr.steps.Constant(0.25)).values(k=1, first=0, count=2)
+    array([0.5, 0.5])
+    """
+
+    schedule: Schedule
+
+    def values(self, k: int, first: int, count: int) -> Vector:
+        return 2 * self.schedule.values(k, first, count)
+
+
 def positive(name: str, value: object) -> float:
     """`value` as a finite positive number, or an error that names it."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf:

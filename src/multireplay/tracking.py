@@ -131,6 +131,11 @@ class Recorder:
         self.last.append(last.copy())
         self.average.append(average.copy())
 
+    def end(self, length: int, last: Vector, average: Vector) -> None:
+        """Record the end of the epoch, if it was asked for and has not been recorded on the way."""
+        if length in self.wanted and length not in self.taken:
+            self.record(length, last, average)
+
     def curve(self, end_last: Vector, end_average: Vector) -> Curve:
         """The errors of what was recorded, and of the two points the epoch ended with."""
         start, last, average = (

@@ -10,7 +10,7 @@ from multireplay.replay.base import whole_number
 
 
 class Update:
-    """How one sample moves the iterate; see `Plain` and `VarianceReduced`."""
+    """How one sample moves the iterate; see `Plain`, `VarianceReduced` and `RichardsonRomberg`."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,21 @@ class VarianceReduced(Update):
             object.__setattr__(self, "precondition", whole_number("precondition", self.precondition, least=1))
 
 
+@dataclass(frozen=True)
+class RichardsonRomberg(Update):
+    """Two plain runs, at the step η and at 2η, combined as 2x_η − x_2η: the bias of order η cancels, the noise grows.
+
+    For operators that are not linear, or orders that are nearly serial, where a constant step leaves a bias of its
+    own order. It does not respect a constraint, and is refused with one.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> mr.RichardsonRomberg()
+    RichardsonRomberg()
+    """
+
+
 def as_update(update: Update | None, passes: int | None) -> Update:
     """The update that was asked for, directly or by a number of passes; variance reduction by default."""
     if passes is not None:
@@ -84,5 +99,5 @@ def as_update(update: Update | None, passes: int | None) -> Update:
     if update is None:
         return VarianceReduced()
     if not isinstance(update, Update):
-        raise InputError(f"update must be mr.Plain() or mr.VarianceReduced(), not {update!r}")
+        raise InputError(f"update must be mr.Plain(), mr.VarianceReduced() or mr.RichardsonRomberg(), not {update!r}")
     return update

@@ -112,8 +112,11 @@ def test_one_pass_is_used_whenever_it_applies(monkeypatch, data):
     original = plans.run_streaming
     monkeypatch.setattr(plans, "run_streaming", lambda plan, job: used.append(1) or original(plan, job))
     mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=0.05)
-    mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=0.05, track=mr.Track([0.0] * 3, at="end"))
+    tracked = mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=0.05, track=mr.Track([0.0] * 3, at="end"))
     assert len(used) == 2
+    for epoch in tracked.epochs:
+        assert epoch.curve.iterations.tolist() == [epoch.length]
+        assert epoch.curve.last[0] == pytest.approx(epoch.last @ epoch.last)
     mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=0.05, backend="python")
     mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=mr.steps.Decaying(mu=10.0, t0=10))
     mr.solve(mr.GLM(), data, replay=mr.Multiscale(phases=2), step=0.05)

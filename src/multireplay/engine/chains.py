@@ -17,10 +17,11 @@ from multireplay.sets.projections import project
 
 
 def _advance_chains(  # type: ignore[no-untyped-def]
-    samples, spec, positions, steps, skip, limit, start, x, total, lasts, averages, out, taken
+    samples, spec, positions, steps, weights, limit, start, x, total, lasts, averages, out, taken
 ):
     """Whole chains of len(steps) steps, each from `start`; their last iterates and averages are added up."""
     length = steps.shape[0]
+    whole = weights.sum()
     for t in range(positions.shape[0]):
         if t + AHEAD < positions.shape[0]:
             fetch(samples, positions[t + AHEAD] - 1)
@@ -33,13 +34,14 @@ def _advance_chains(  # type: ignore[no-untyped-def]
         if not descend(x, samples, positions[t] - 1, steps[within], limit, out):
             return
         project(x, spec)
-        if within >= skip:
+        weight = weights[within]
+        if weight > 0.0:
             for j in range(x.shape[0]):
-                total[j] += x[j]
+                total[j] += weight * x[j]
         if within == length - 1:
             for j in range(x.shape[0]):
                 lasts[j] += x[j]
-                averages[j] += total[j] / (length - skip)
+                averages[j] += total[j] / whole
     taken[0] = positions.shape[0]
 
 
@@ -78,9 +80,9 @@ stream_epochs = numba.njit(cache=True, _nrt=False, **kernels.OPTIONS)(_stream)
 class Chains:
     """The sums over the chains of one epoch."""
 
-    def __init__(self, spec: Vector, start: Vector, steps: Vector, skip: int, limit: float) -> None:
+    def __init__(self, spec: Vector, start: Vector, steps: Vector, weights: Vector, limit: float) -> None:
         dim = len(start)
-        self.spec, self.start, self.steps, self.skip, self.limit = spec, start, steps, skip, limit
+        self.spec, self.start, self.steps, self.weights, self.limit = spec, start, steps, weights, limit
         self.lasts, self.averages = np.zeros(dim), np.zeros(dim)
         self._scratch = np.zeros(dim), np.zeros(dim)
         self._out, self._taken = np.zeros(dim), np.zeros(1, dtype=np.int64)
@@ -88,5 +90,5 @@ class Chains:
     def advance(self, samples: Any, positions: NDArray[np.int64]) -> int:
         """Run the whole chains that these positions are; the number of steps taken."""
         kernel = advance_chains if is_built_in(samples) else advance_chains_users
-        where = samples, self.spec, positions, self.steps, self.skip, self.limit, self.start
+        where = samples, self.spec, positions, self.steps, self.weights, self.limit, self.start
         return run_kernel(kernel, *where, *self._scratch, self.lasts, self.averages, self._out, self._taken)

@@ -143,8 +143,8 @@ def _fetch(samples, i):  # type: ignore[no-untyped-def]
     return lambda samples, i: fetch_row(samples.rows, i)
 
 
-def _advance(samples, spec, positions, steps, skip, limit, x, total, out, taken):  # type: ignore[no-untyped-def]
-    """One step for each 1-based position; the iterates after the first `skip` steps are added to `total`.
+def _advance(samples, spec, positions, steps, weights, limit, x, total, out, taken):  # type: ignore[no-untyped-def]
+    """One step for each 1-based position; the iterates are added to `total` with their weights.
 
     ``taken[0]`` counts the steps as they are taken, so that it is right also when the user's operator raises.
     """
@@ -155,13 +155,14 @@ def _advance(samples, spec, positions, steps, skip, limit, x, total, out, taken)
         if not descend(x, samples, positions[t] - 1, steps[t], limit, out):
             return
         project(x, spec)
-        if t >= skip:
+        weight = weights[t]
+        if weight > 0.0:
             for j in range(x.shape[0]):
-                total[j] += x[j]
+                total[j] += weight * x[j]
     taken[0] = positions.shape[0]
 
 
-def _advance_freely(samples, positions, steps, skip, limit, x, total, taken):  # type: ignore[no-untyped-def]
+def _advance_freely(samples, positions, steps, weights, limit, x, total, taken):  # type: ignore[no-untyped-def]
     """`_advance` without a set, for operators of the form F̃(x, ξ) = r(score(x, ξ)) · features.
 
     The score is linear, so that of the next sample at the new iterate is score(x) − ηr · score(features), both of
@@ -187,9 +188,10 @@ def _advance_freely(samples, positions, steps, skip, limit, x, total, taken):  #
         move = steps[t] * r
         for j in range(x.shape[0]):
             x[j] -= move * features[j]
-        if t >= skip:
+        weight = weights[t]
+        if weight > 0.0:
             for j in range(x.shape[0]):
-                total[j] += x[j]
+                total[j] += weight * x[j]
         value = ahead - move * across
         if not abs(value) < np.inf:  # the products overflowed, the score itself may not
             value = score(x, samples, following)

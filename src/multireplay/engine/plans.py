@@ -67,7 +67,8 @@ def run_chains(planned: PlannedEpoch, job: Job) -> Epoch:
     recorder = None if job.track is None else Recorder(job.track, planned.length, job.x0)
     if type(job.stepper) is not CompiledStepper or planned.length > BLOCK:
         return _one_by_one(planned, job, recorder)
-    chains = Chains(job.stepper.spec, job.x0, first.steps(planned.length), first.skipped, job.limit)
+    weights = job.averaging.weights(planned.length, 0, planned.length)
+    chains = Chains(job.stepper.spec, job.x0, first.steps(planned.length), weights, job.limit)
     taken = 0
     for positions in planned.blocks(BLOCK // planned.length * planned.length):
         try:
@@ -114,6 +115,7 @@ def streams(plan: tuple[PlannedEpoch, ...], job: Job) -> bool:
         and type(job.stepper) is CompiledStepper
         and is_built_in(job.samples)
         and isinstance(job.schedule, Constant | Theorem1)
+        and not job.averaging.rising
         and (job.track is None or isinstance(job.track.at, str))
     )
 

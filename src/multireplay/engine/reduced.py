@@ -69,7 +69,7 @@ def _descend_reduced(x, samples, i, step, limit, anchor, mean, axes, stretch, ou
 
 
 def _advance_reduced(  # type: ignore[no-untyped-def]
-    samples, spec, positions, steps, skip, limit, x, total, anchor, mean, axes, stretch, out, taken
+    samples, spec, positions, steps, weights, limit, x, total, anchor, mean, axes, stretch, out, taken
 ):
     """As `kernels.advance`, with the steps of `descend_reduced`."""
     for t in range(positions.shape[0]):
@@ -80,9 +80,10 @@ def _advance_reduced(  # type: ignore[no-untyped-def]
         if not descend_reduced(x, samples, i, steps[t], limit, anchor, mean, axes, stretch, out):
             return
         project(x, spec)
-        if t >= skip:
+        weight = weights[t]
+        if weight > 0.0:
             for j in range(x.shape[0]):
-                total[j] += x[j]
+                total[j] += weight * x[j]
     taken[0] = positions.shape[0]
 
 
@@ -114,15 +115,13 @@ class ReducedCompiledStepper(CompiledStepper):
         self.anchor = np.zeros(0)
         self.mean = np.zeros(dim)
 
-    def advance(self, samples: Any, positions: Positions, steps: Vector, skip: int, limit: float) -> int:
+    def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
         if not len(self.anchor) and not self.preconditioner.rank:
-            return super().advance(samples, positions, steps, skip, limit)
+            return super().advance(samples, positions, steps, weights, limit)
         kernel = advance_reduced if is_built_in(samples) else advance_reduced_users
+        where = samples, self.spec, positions, steps, weights, limit, self.x, self.total
         around = self.anchor, self.mean, self.preconditioner.axes, self.preconditioner.stretch
-        state = self.x, self.total
-        return run_kernel(
-            kernel, samples, self.spec, positions, steps, skip, limit, *state, *around, self.out, self.taken
-        )
+        return run_kernel(kernel, *where, *around, self.out, self.taken)
 
 
 def make_reduced(

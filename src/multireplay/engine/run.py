@@ -83,7 +83,8 @@ class EpochRun:
 
     def _advance(self, samples: Any, positions: NDArray[np.int64], steps: Vector) -> bool:
         try:
-            taken = self.stepper.advance(samples, positions, steps, max(0, self.skipped - self.taken), self.limit)
+            weights = self.averaging.weights(self.planned.length, self.taken, len(positions))
+            taken = self.stepper.advance(samples, positions, steps, weights, self.limit)
         except StepFailure as failure:
             where = self.where(failure.taken, positions)
             raise explain_failure(failure, where) from failure.__cause__
@@ -110,8 +111,8 @@ class EpochRun:
     @property
     def average(self) -> Vector:
         """The average so far, or the iterate while there is nothing to average."""
-        count = self.taken - self.skipped
-        return self.stepper.total / count if count > 0 else self.stepper.x.copy()
+        weight = self.averaging.weight(self.planned.length, self.taken)
+        return self.stepper.total / weight if weight > 0 else self.stepper.x.copy()
 
     def finish(self) -> Epoch:
         """What the epoch found."""
@@ -136,6 +137,8 @@ def finished(
     whole = bool(np.isfinite(last).all() and np.isfinite(average).all())
     if not whole:
         last, average = x0.copy(), x0.copy()
+    if recorder is not None and not stopped:
+        recorder.end(planned.length, last, average)
     return Epoch(
         k=planned.k,
         gap=planned.gap,

@@ -35,8 +35,8 @@ class Stepper(Protocol):
     x: Vector
     total: Vector
 
-    def advance(self, samples: Any, positions: Positions, steps: Vector, skip: int, limit: float) -> int:
-        """Take one step for each 1-based position and add the iterates after the first `skip` steps to `total`.
+    def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
+        """Take one step for each 1-based position and add the iterates to `total` with their weights.
 
         Returns the number of steps taken: fewer than asked means that the operator went beyond the limit there.
         """
@@ -51,7 +51,7 @@ class PythonStepper:
         self.x = np.zeros(dim)
         self.total = np.zeros(dim)
 
-    def advance(self, samples: Any, positions: Positions, steps: Vector, skip: int, limit: float) -> int:
+    def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
         for t, (position, step) in enumerate(zip(positions.tolist(), steps.tolist(), strict=True)):
             try:
                 with np.errstate(all="ignore"):
@@ -62,8 +62,8 @@ class PythonStepper:
                     self.constraint.project(self.x)
             except Exception as error:
                 raise StepFailure(t) from error
-            if t >= skip:
-                self.total += self.x
+            if weights[t] > 0:
+                self.total += weights[t] * self.x
         return len(positions)
 
     def direction(self, value: Vector, samples: Any, row: int) -> Vector:
@@ -88,8 +88,8 @@ class CompiledStepper:
         self.looks_ahead = True
         """Whether the faster loop is used, which rounds the last bits differently than one step at a time."""
 
-    def advance(self, samples: Any, positions: Positions, steps: Vector, skip: int, limit: float) -> int:
-        where = positions, steps, skip, limit, self.x, self.total
+    def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
+        where = positions, steps, weights, limit, self.x, self.total
         if self.looks_ahead and is_built_in(samples) and self.spec[0] == WHOLE:
             return run_kernel(kernels.advance_freely, samples, *where, self.taken)
         kernel = kernels.advance if is_built_in(samples) else kernels.advance_users

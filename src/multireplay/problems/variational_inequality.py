@@ -147,8 +147,11 @@ class VariationalInequality(Problem):
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         samples = self.samples(columns)
         total = np.zeros(self._dim)
-        for row in range(len(samples.rows)):
-            total += self.operator(x, samples, row)
+        if self.compiled:
+            _add_up(samples.operator, x, samples.rows, np.zeros(self._dim), total)
+        else:
+            for row in range(len(samples.rows)):
+                total += self.operator(x, samples, row)
         return total / len(samples.rows)
 
     def lipschitz(self, samples: UserSamples) -> float | None:
@@ -161,6 +164,13 @@ class VariationalInequality(Problem):
         name = getattr(self._operator, "__name__", type(self._operator).__name__)
         where = "" if isinstance(self.constraint, WholeSpace) else f", constraint={self.constraint!r}"
         return f"VariationalInequality({name}, dim={self._dim}{where})"
+
+
+@numba.njit
+def _add_up(operator, x, rows, out, total):  # type: ignore[no-untyped-def]
+    for i in range(rows.shape[0]):
+        operator(x, rows[i], out)
+        total += out
 
 
 def _argument_count(operator: Any) -> int:

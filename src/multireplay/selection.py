@@ -1,0 +1,79 @@
+"""Which of several answers is returned: the one with the smallest residual, on the record or on a held-out block."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.buffer import Buffer
+from multireplay.errors import InputError
+from multireplay.problems import GLM, Problem
+from multireplay.problems.base import Columns
+from multireplay.result import Epoch
+from multireplay.rounds import measure
+from multireplay.sets import Set
+
+Vector = NDArray[np.float64]
+
+CROWDED = 20
+"""Fewer rows than this for every coordinate of a GLM, and its exact fit overfits: a block is held out by default."""
+DEFAULT_SHARE = 0.2
+FEWEST = 200
+"""A record shorter than this is not split by default."""
+FACTORS = (1.0, 0.25, 1 / 16, 1 / 64)
+"""Step sizes that compete on a held-out block, as multiples of the automatic one."""
+SLOW = 300_000
+"""Calls of a plain Python operator beyond which it is not evaluated on the whole record for every epoch."""
+
+
+def by_residual(
+    epochs: tuple[Epoch, ...], problem: Problem, columns: Columns, feasible: Set
+) -> tuple[tuple[Epoch, ...], int]:
+    """The epochs with their residuals ‖x − Proj(x − F̂(x))‖ on the record, and the index of the smallest.
+
+    It costs one pass in order for every epoch. It fails where the exact fit overfits, because there a smaller
+    residual is not a better answer (hold out a block instead), and it is blind to what the record does not show. A
+    plain Python operator that would have to be called more than 300000 times is not evaluated: the last epoch is
+    taken.
+    """
+    good = [index for index, epoch in enumerate(epochs) if not epoch.diverged]
+    if not good:
+        return epochs, len(epochs) - 1
+    length = len(next(iter(columns.values())))
+    if len(epochs) == 1 or (problem.users_code and not problem.compiled and length * len(good) > SLOW):
+        return epochs, good[-1]
+    sizes = {index: measure(problem, columns, feasible, epochs[index].answer).size for index in good}
+    chosen = min(sizes, key=lambda index: sizes[index])
+    marked = tuple(replace(epoch, residual=sizes.get(index)) for index, epoch in enumerate(epochs))
+    return marked, chosen
+
+
+class Split(NamedTuple):
+    """The record in time: what is learnt from, a gap that is thrown away, and the block that is held out."""
+
+    learn: Buffer
+    test: Buffer
+
+
+def split(buffer: Buffer, share: float) -> Split:
+    """Hold out the last `share` of the record, with a gap of a hundredth of it before."""
+    length = len(buffer)
+    held, gap = int(share * length), max(1, length // 100)
+    if held < 1 or length - held - gap < 1:
+        raise InputError(f"holdout={share:g} of {length} rows leaves nothing to learn from or to test on")
+    return Split(buffer[: length - held - gap], buffer[length - held :])
+
+
+def as_share(holdout: Any, problem: Problem, length: int, dim: int, free: bool) -> float | None:
+    """The share to hold out: as asked for, or by default where the exact fit of a GLM would overfit."""
+    if holdout == "auto":
+        overfits = isinstance(problem, GLM) and FEWEST <= length < CROWDED * dim
+        return DEFAULT_SHARE if free and overfits else None
+    if holdout is None:
+        return None
+    if isinstance(holdout, bool | str) or not isinstance(holdout, int | float | np.number) or not 0 < holdout < 1:
+        raise InputError(f"holdout must be a share in (0, 1), 'auto' or None, not {holdout!r}")
+    return float(holdout)
