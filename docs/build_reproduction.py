@@ -37,25 +37,21 @@ What the paper leaves open is settled in the docstrings of `multireplay.reproduc
 ## In plain words
 
 - While its gap is above the mixing time, **MER does follow the i.i.d. curve** at a shared constant step, without
-knowing the mixing
-  time, and is far better than serial TD after the same number of iterations.
+  knowing the mixing time, and is far better than serial TD after the same number of iterations.
 - **It does not plateau there.** Its last epochs replay the record nearly in order, and its error rises again to about
-that of serial TD.
-  Which epoch is returned matters more than anything else, and the paper does not say how to choose it.
+  that of serial TD. Which epoch is returned matters more than anything else, and the paper does not say how to choose
+  it.
 - **With its own best (smaller) step, serial TD is as good as MER** at the end of the record: averaging a small
-constant step over the whole
-  record uses all of it. What replay buys is a fast start and a large step, not a better end.
+  constant step over the whole record uses all of it. What replay buys is a fast start and a large step, not a better
+  end.
 - **Shuffling once, uniform replay and dyadic order also follow the i.i.d. curve**, and use the whole record. The
-paper does not compare
-  with them. Dyadic order visits the samples of MER's epochs coarse to fine, in one pass.
-- **The exact fit (LSTD) is at least as good as everything else** on these problems, and cheap at d = 16. In the
-logistic example
-  maximum likelihood overfits badly and ridge does not.
+  paper does not compare with them. Dyadic order visits the samples of MER's epochs coarse to fine, in one pass.
+- **The exact fit (LSTD) is at least as good as everything else** on the policy-evaluation figures, and cheap at d =
+  16. In the logistic example maximum likelihood overfits badly and ridge does not.
 - In the **logistic example nothing learns much**: with d = 1000 and 10000 strongly dependent samples, all methods
-that see the record end
-  between the best ridge and not moving at all; MER is not better than serial at the end.
+  that see the record end between the best ridge and not moving at all; MER is not better than serial at the end.
 - **The theorems hold where they can be checked**, but their step sizes and buffer sizes are far from anything that
-can be run.
+  can be run.
 
 ## Verdicts
 
@@ -70,8 +66,8 @@ def main(out: Path) -> None:
     instances = next(line.rsplit(",", 1)[1] for line in (out / "fig2a.csv").read_text().splitlines()[1:2])
     figures = HERE / "figures"
     figures.mkdir(exist_ok=True)
-    table = "\n".join(f"| {v['figure']} | {v['claim']} | **{v['verdict']}** |" for v in verdicts)
-    parts = [OPENING.format(instances=instances, table=table.replace("|E‖Δ‖ − E‖Δ̃‖|", "&#124;E‖Δ‖ − E‖Δ̃‖&#124;"))]
+    lines = (" | ".join(v[name].replace("|", "\\|") for name in ("figure", "claim", "verdict")) for v in verdicts)
+    parts = [OPENING.format(instances=instances, table="\n".join(f"| {line} |" for line in lines))]
     for name, title in TITLES.items():
         shutil.copy(out / f"{name}.png", figures / f"{name}.png")
         parts.append(f"## {title}\n\n![{title}](figures/{name}.png)\n")
