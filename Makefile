@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup demo test lint format bench reproduction clean
+.PHONY: setup demo test lint format bench reproduction comparison clean
 
 setup: $(INSTALLED)
 
@@ -34,6 +34,10 @@ bench: setup
 reproduction: setup
 	$(BIN)/multireplay reproduce all --instances 50 --out out/paper
 	$(BIN)/python docs/build_reproduction.py out/paper
+
+comparison: setup
+	$(BIN)/multireplay compare --out out/compare
+	$(BIN)/python docs/build_comparison.py out/compare
 
 clean:
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .numba_cache .hypothesis

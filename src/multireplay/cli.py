@@ -128,7 +128,7 @@ def reproduce(
 def compare(
     suite: Annotated[Suite, typer.Option(help="Which problems.")] = Suite.all,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds that are reported.")] = 30,
-    tuning_seeds: Annotated[int, typer.Option(min=1, help="Other seeds, on which step sizes are chosen.")] = 5,
+    tuning_seeds: Annotated[int, typer.Option(min=1, help="Other seeds, on which step sizes are chosen.")] = 3,
     jobs: Annotated[int, typer.Option(min=1, help="Seeds worked out at the same time.")] = 2,
     out: Annotated[Path, typer.Option(help="Folder for the table, the picture and finished seeds.")] = Path(
         "out/compare"
