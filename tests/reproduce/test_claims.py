@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from multireplay.reproduce import EXPERIMENTS, reproduce, table
-from multireplay.reproduce.claims import Curves, combine, policy_evaluation_claims
+from multireplay.reproduce.claims import Curves, combine
+from multireplay.reproduce.figure_claims import policy_evaluation_claims
 from multireplay.reproduce.table import Row
 
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from multireplay.reproduce import claims, table, theory_claims
+from multireplay.reproduce import figure_claims, table, theory_claims
 from multireplay.reproduce.claims import Curves, Verdict
 
 
@@ -16,17 +16,17 @@ def verdicts_of(out: Path) -> list[Verdict]:
     curves = {name: Curves(found) for name, found in rows.items()}
     found = []
     if "fig1" in rows:
-        found += claims.schematic_claims(curves["fig1"])
+        found += figure_claims.schematic_claims(curves["fig1"])
     if "fig2a" in rows or "fig2b" in rows:
         found += theory_claims.setting_claims()
     for name in ("fig2a", "fig2b"):
         if name in rows:
-            found += claims.policy_evaluation_claims(name, curves[name])
+            found += figure_claims.policy_evaluation_claims(name, curves[name])
     if {"fig2a", "fig2b"} <= rows.keys():
-        found += claims.insensitivity_claims(curves["fig2a"], curves["fig2b"])
+        found += figure_claims.insensitivity_claims(curves["fig2a"], curves["fig2b"])
     for name in ("fig3a", "fig3b"):
         if name in rows:
-            found += claims.logistic_claims(name, curves[name])
+            found += figure_claims.logistic_claims(name, curves[name])
     if "theory" in rows:
         found += theory_claims.bound_claims(rows["theory"])
     if "tracking" in rows:
