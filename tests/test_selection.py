@@ -64,7 +64,7 @@ def test_a_block_is_held_out_where_the_exact_fit_overfits(crowded):
     ridges = [error(world.problem.fit_exactly(record, ridge)) for ridge in (0.03, 0.1, 0.3, 1.0)]
     assert error(world.problem.fit_exactly(record)) > 3 * min(ridges)  # it does overfit
     assert error(result.x) < 1.25 * min(ridges)
-    values = [float(row["residual on the held-out block"]) for row in result.candidates.rows]
+    values = [float(row["loss on the held-out block"]) for row in result.candidates.rows]
     assert "smallest" in result.candidates.rows[int(np.argmin(values))]["note"]
 
 
@@ -73,6 +73,14 @@ def test_holding_out_is_a_choice(crowded):
     assert mr.solve(world.problem, record, holdout=None).candidates is None
     assert mr.solve(world.problem, record, passes=1).candidates is None
     assert mr.solve(world.problem, record, holdout=0.3, replay=mr.Shuffle(0)).candidates is not None
+
+
+def test_without_a_loss_the_residual_decides():
+    process = mr.simulate.paper_mrp(0.9)
+    result = mr.solve(process.problem, process.buffer(4000, seed=0), holdout=0.25)
+    assert "by the residual on the last 25%" in str(result.status)
+    assert len(result.candidates.rows) == 9
+    assert result.passes < 9
 
 
 @pytest.mark.parametrize("holdout", [0, 1, -0.1, True, "some", [0.2]])

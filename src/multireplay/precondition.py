@@ -15,8 +15,8 @@ from multireplay.replay.dyadic import dyadic_order
 
 Vector = NDArray[np.float64]
 PREFIX = 4096
-LONG = 10.0
-"""The first direction is shortened automatically where its second moment is this many times the next one's."""
+RANKS = (0, 1, 2, 4, 8, 16)
+"""Ranks that "auto" chooses from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,28 +62,42 @@ def from_prefix(features: NDArray[Any], rank: int | Literal["auto"]) -> Precondi
     """The preconditioner of that rank from 4096 samples spread over the record, in dyadic order.
 
     With v_k and λ_k the leading eigenvectors and eigenvalues of their second-moment matrix, P shortens v_1, …, v_rank
-    to the length of the next one: stretch_k = λ_{rank+1}/λ_k − 1.
+    to the length of the next one: stretch_k = λ_{rank+1}/λ_k − 1. What limits the step is then the longest of the rows
+    P^(1/2)ψ; "auto" takes the rank for which its square, times 1 + rank/4 for what the rank costs, is smallest.
     """
     length, dim = features.shape
     if rank != "auto" and rank >= dim:
         raise InputError(f"precondition={rank} needs more than {rank} features; there are {dim}")
     if dim < 2 or length < 2:
         return none(dim)
-    wanted = 1 if rank == "auto" else rank
     order = dyadic_order(length)[: min(length, PREFIX)] - 1
     sample = np.ascontiguousarray(features[order], dtype=np.float64)
-    moments, axes = _leading(sample, wanted + 1)
-    if not moments[-1] > 0 or (rank == "auto" and moments[0] <= LONG * moments[1]):
+    most = max(RANKS) if rank == "auto" else rank
+    moments, axes = _leading(sample, most + 1)
+    chosen = _best_rank(sample, moments, axes) if rank == "auto" else rank
+    if chosen >= len(moments) or not moments[chosen] > 0:
         return none(dim)
-    return Preconditioner(np.ascontiguousarray(axes[:wanted]), moments[-1] / moments[:wanted] - 1)
+    stretch = moments[chosen] / moments[:chosen] - 1
+    return Preconditioner(np.ascontiguousarray(axes[:chosen]), stretch)
+
+
+def _best_rank(sample: Vector, moments: Vector, axes: Vector) -> int:
+    """The rank whose longest shortened row is shortest, weighed by its cost."""
+    squares, along = np.einsum("ij,ij->i", sample, sample), (sample @ axes.T) ** 2
+    costs = {}
+    for rank in RANKS:
+        if rank < len(moments) and moments[rank] > 1e-12 * moments[0]:
+            longest = (squares + along[:, :rank] @ (moments[rank] / moments[:rank] - 1)).max()
+            costs[rank] = float(longest) * (1 + rank / 4)
+    return min(costs, key=lambda rank: costs[rank])
 
 
 def _leading(sample: Vector, count: int) -> tuple[Vector, Vector]:
     """The largest eigenvalues of the second-moment matrix and their eigenvectors, by rows, in falling order."""
     count = min(count, *sample.shape)
-    if count >= min(sample.shape):
-        _, values, axes = np.linalg.svd(sample, full_matrices=False)
-    else:
-        _, values, axes = svds(sample, k=count, v0=np.ones(min(sample.shape)), return_singular_vectors="vh")
-    falling = np.argsort(values)[::-1][:count]
-    return np.asarray(values[falling] ** 2 / len(sample)), np.asarray(axes[falling])
+    if 4 * count >= min(sample.shape) or sample.shape[1] <= 128:
+        values, vectors = np.linalg.eigh(sample.T @ sample / len(sample))
+        return np.maximum(values[::-1][:count], 0.0), np.asarray(vectors.T[::-1][:count])
+    _, singular, axes = svds(sample, k=count, v0=np.ones(min(sample.shape)), return_singular_vectors="vh")
+    falling = np.argsort(singular)[::-1]
+    return np.asarray(singular[falling] ** 2 / len(sample)), np.asarray(axes[falling])

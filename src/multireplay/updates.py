@@ -47,9 +47,8 @@ class VarianceReduced(Update):
     precondition : int, "auto" or None
         Rank of the preconditioner: the leading directions of the features, found in a prefix of 4096 samples in
         dyadic order, are shortened to the length of the next one, a change of variables that costs O(rank · d) a step
-        and is undone in the answer. "auto" is 1 where the first direction is more than ten times as long as the
-        second, else none. Only for policy evaluation and GLMs on the whole space: it does not commute with a
-        projection.
+        and is undone in the answer. "auto" chooses among 0, 1, 2, 4, 8 and 16 by how much longer a step it allows.
+        Only for policy evaluation and GLMs on the whole space: it does not commute with a projection.
 
     Examples
     --------

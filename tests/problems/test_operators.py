@@ -59,6 +59,20 @@ def test_exact_fit_is_a_root(link):
     assert np.allclose(x, root.x, atol=1e-6)
 
 
+@pytest.mark.parametrize("link", LINKS)
+def test_the_operator_is_the_gradient_of_the_loss(link):
+    buffer = regression(link)
+    problem = mr.GLM(link)
+    columns = problem.columns(buffer)
+    for x in (np.array([0.3, -0.2, 0.1]), np.array([-3.0, 4.0, 2.0])):
+        numeric = [
+            (problem.loss(x + 1e-6 * e, columns) - problem.loss(x - 1e-6 * e, columns)) / 2e-6 for e in np.eye(3)
+        ]
+        assert np.allclose(numeric, problem.mean_operator(x, columns), rtol=1e-4, atol=1e-6)
+    assert np.isfinite(problem.loss(np.array([30.0, -20.0, 5.0]), columns))
+    assert mr.GLM(tanh_plus).loss(np.zeros(3), columns) is None
+
+
 def test_exact_fit_is_least_squares_and_ridge():
     buffer = regression("identity")
     A, y = buffer["features"], buffer["targets"]

@@ -87,6 +87,10 @@ class Problem(ABC):
         """A symmetric matrix that the symmetric part of F̂'s Jacobian at x is at least, where one is known."""
         return None
 
+    def loss(self, x: Vector, columns: Columns) -> float | None:
+        """The mean loss over the rows whose gradient F̂ is, where there is one: what a held-out block is scored by."""
+        return None
+
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         """The x in X that solves the problem of the buffer's own mean operator F̂, with no stochastic step.
 

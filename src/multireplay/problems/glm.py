@@ -142,6 +142,14 @@ class GLM(Problem):
         rows = columns["features"].astype(np.float64, copy=False)
         return np.asarray(rows.T @ (self.link.derivative(rows @ x)[:, None] * rows) / len(rows))
 
+    def loss(self, x: Vector, columns: Columns) -> float | None:
+        """The mean of ∫f(a_tᵀx) − y_t a_tᵀx, whose gradient is F̂(x): for a canonical link the likelihood's."""
+        if self.link.integral is None:
+            return None
+        scores = columns["features"] @ x
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.mean(self.link.integral(scores) - columns["targets"] * scores))
+
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         """The x with F̂(x) + ridge·x = 0, or the solution of that VI on the feasible set.
 

@@ -43,6 +43,8 @@ class Link:
     derivative: Callable[[Vector], Vector]
     lipschitz: float
     compiled: Any
+    integral: Callable[[Vector], Vector] | None = None
+    """∫f from 0, up to a constant; None for a user's own link."""
 
 
 @jit_borrowing
@@ -66,6 +68,12 @@ def _exp(z: Vector) -> Vector:
         return np.exp(z)
 
 
+def _softplus_integral(z: Vector) -> Vector:
+    """∫ log(1 + e^z) = −Li_2(−e^z), and z²/2 + π²/6 − that at −z where z is positive, so that nothing overflows."""
+    tail = -special.spence(1 + np.exp(-np.abs(z)))
+    return np.asarray(np.where(z > 0, z**2 / 2 + math.pi**2 / 6 - tail, tail))
+
+
 def _expit_slope(z: Vector) -> Vector:
     p = special.expit(z)
     return np.asarray(p * (1.0 - p))
@@ -74,23 +82,25 @@ def _expit_slope(z: Vector) -> Vector:
 BUILT_IN = {
     link.name: link
     for link in (
-        Link("identity", lambda z: z, np.ones_like, 1.0, IDENTITY),
-        Link("logistic", special.expit, _expit_slope, 0.25, LOGISTIC),
+        Link("identity", lambda z: z, np.ones_like, 1.0, IDENTITY, lambda z: z**2 / 2),
+        Link("logistic", special.expit, _expit_slope, 0.25, LOGISTIC, lambda z: np.logaddexp(0.0, z)),
         Link(
             "probit",
             special.ndtr,
             lambda z: np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi),
             1 / math.sqrt(2 * math.pi),
             PROBIT,
+            lambda z: z * special.ndtr(z) + np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi),
         ),
-        Link("exp", _exp, _exp, math.inf, EXP),
-        Link("softplus", lambda z: np.logaddexp(0.0, z), special.expit, 1.0, SOFTPLUS),
+        Link("exp", _exp, _exp, math.inf, EXP, _exp),
+        Link("softplus", lambda z: np.logaddexp(0.0, z), special.expit, 1.0, SOFTPLUS, _softplus_integral),
         Link(
             "leaky_relu",
             lambda z: np.where(z > 0.0, z, LEAK * z),
             lambda z: np.where(z > 0.0, 1.0, LEAK),
             1.0,
             LEAKY_RELU,
+            lambda z: np.where(z > 0.0, 1.0, LEAK) * z**2 / 2,
         ),
     )
 }
