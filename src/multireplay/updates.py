@@ -60,7 +60,7 @@ class VarianceReduced(Update):
     ...     result = mr.solve(process.problem, buffer, update=update)
     ...     print(result.passes, f"{abs(result.x - exact).max():.0e}")
     1.0 1e-01
-    3.0 5e-03
+    3.0 6e-03
     """
 
     rounds: int | Literal["auto"] = "auto"
