@@ -131,7 +131,7 @@ def run_rounds(
         residual = measure(problem, columns, feasible, x)
         passes += 1
         if rounds is None and residual.is_noise:
-            share = residual.size / residual.error
+            share = residual.size / residual.error if residual.error else 0.0
             notes.append(f"no round {number}, since the residual is only {share:.2g} of its standard error")
             break
         epoch, drift = _round(problem, samples, plan, stepper, x, residual.mean, step, limit, number, track)

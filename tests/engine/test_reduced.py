@@ -234,3 +234,12 @@ def test_the_standard_error_knows_of_dependence():
         found = rounds.measure(mr.GLM(), buffer.columns, sets.WholeSpace(), np.zeros(1))
         ratio.append(found.error / (10 / np.sqrt(20_000)))  # long-run standard deviation 1/(1 − 0.9)
     assert np.mean(ratio) == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_record_without_any_noise_is_solved():
+    buffer = mr.Buffer(features=np.ones((5, 1)), targets=np.ones(5))
+    for holdout in (None, 0.5):
+        assert np.isfinite(mr.solve(mr.GLM(), buffer, holdout=holdout).x).all()
+    exact = mr.solve(mr.GLM(), buffer, x0=[1.0])
+    assert exact.x.tolist() == [1.0]
+    assert "only 0 of its standard error" in str(exact.status)
