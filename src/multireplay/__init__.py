@@ -22,7 +22,7 @@ from multireplay.replay import Dyadic, Multiscale, Reverse, Serial, Shuffle, Ski
 from multireplay.result import Epoch, Result, Status
 from multireplay.solve import solve
 from multireplay.tracking import Curve, Track
-from multireplay.updates import Plain, RichardsonRomberg, VarianceReduced
+from multireplay.updates import Newton, Plain, RichardsonRomberg, VarianceReduced
 
 __version__ = "0.1.0"
 
@@ -37,6 +37,7 @@ __all__ = [
     "InputError",
     "MultireplayError",
     "Multiscale",
+    "Newton",
     "Online",
     "OperatorError",
     "Plain",

@@ -14,8 +14,8 @@ from multireplay.arguments import as_schedule
 from multireplay.buffer import Buffer
 from multireplay.problems import Problem
 from multireplay.problems.base import Columns, as_constraint
+from multireplay.residuals import measure
 from multireplay.result import Result, Status
-from multireplay.rounds import measure
 from multireplay.selection import FACTORS, split
 from multireplay.sets import Set
 from multireplay.text import TextTable

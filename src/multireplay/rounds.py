@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from multireplay.problems import Problem
 from multireplay.problems.base import Columns
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.dyadic import dyadic_order
+from multireplay.residuals import measure
 from multireplay.result import Epoch
 from multireplay.sets import Set
 from multireplay.steps import Constant
@@ -24,9 +24,6 @@ from multireplay.tracking import Track
 
 Vector = NDArray[np.float64]
 
-BATCHES = 32
-WELL_BELOW = 0.1
-"""A mean operator shorter than this share of its own standard error is noise: more passes would fit that."""
 ON_ITS_WAY = 0.15
 """A round whose last two quarters differ by more than this share of all it moved had not arrived."""
 MOST_ROUNDS = 2
@@ -35,47 +32,6 @@ ENOUGH = 5.0
 PREFIX = 4096
 WIDEST = 1024
 SECOND_HALF = Averaging(fraction=0.5, answers=True)
-
-
-@dataclass(frozen=True)
-class Residual:
-    """The record's mean operator F̂(x) at a point, and what is left of it on the feasible set.
-
-    Attributes
-    ----------
-    mean : ndarray
-        F̂(x).
-    size : float
-        ‖x − Proj(x − F̂(x))‖, which is ‖F̂(x)‖ on the whole space.
-    error : float
-        Standard error of F̂(x) under dependence, from the means of 32 consecutive batches.
-    """
-
-    mean: Vector
-    size: float
-    error: float
-
-    @property
-    def is_noise(self) -> bool:
-        """Whether it is well below its own standard error."""
-        return self.size <= WELL_BELOW * self.error
-
-
-def measure(problem: Problem, columns: Columns, feasible: Set, x: Vector) -> Residual:
-    """F̂(x) and its standard error, in one pass over the record in order."""
-    length = len(next(iter(columns.values())))
-    bounds = np.linspace(0, length, min(BATCHES, length) + 1).astype(int)
-    sizes = np.diff(bounds)
-    means = np.array(
-        [
-            problem.mean_operator(x, {name: column[start:stop] for name, column in columns.items()})
-            for start, stop in pairwise(bounds.tolist())
-        ]
-    )
-    mean = np.average(means, axis=0, weights=sizes)
-    spread = float(np.sqrt(means.var(axis=0, ddof=1).sum() / len(sizes))) if len(sizes) > 1 else np.inf
-    left = x - feasible.projected(x - mean)
-    return Residual(mean, float(np.linalg.norm(left)), spread)
 
 
 def contraction(

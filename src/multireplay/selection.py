@@ -12,8 +12,8 @@ from multireplay.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import GLM, Problem
 from multireplay.problems.base import Columns
+from multireplay.residuals import measure
 from multireplay.result import Epoch
-from multireplay.rounds import measure
 from multireplay.sets import Set
 
 Vector = NDArray[np.float64]

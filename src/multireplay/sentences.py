@@ -30,6 +30,17 @@ def diverged(epochs: tuple[Epoch, ...], problem: Problem, samples: Any, chosen: 
     )
 
 
+def corrected(rows: int, length: int, corrections: int, passes: float, note: str) -> Status:
+    """A run of Newton corrections."""
+    passed = f"{corrections} Newton correction{'s' * (corrections > 1)} in passes over all {length} in order"
+    ending = f"; {note}" if note else ""
+    return Status(
+        "finished",
+        f"Finished: {rows} samples, {length / rows:.3g} apart, fitted exactly, then {passed} "
+        f"({passes:.3g} passes in all){ending}.",
+    )
+
+
 def finished(
     epochs: tuple[Epoch, ...],
     chosen: int,

@@ -87,6 +87,10 @@ class Problem(ABC):
         """A symmetric matrix that the symmetric part of F̂'s Jacobian at x is at least, where one is known."""
         return None
 
+    def jacobian(self, x: Vector, columns: Columns) -> Vector | None:
+        """The derivative of F̂ at x, where one is known: what `Newton` divides by."""
+        return None
+
     def loss(self, x: Vector, columns: Columns) -> float | None:
         """The mean loss over the rows whose gradient F̂ is, where there is one: what a held-out block is scored by."""
         return None

@@ -142,6 +142,10 @@ class GLM(Problem):
         rows = columns["features"].astype(np.float64, copy=False)
         return np.asarray(rows.T @ (self.link.derivative(rows @ x)[:, None] * rows) / len(rows))
 
+    def jacobian(self, x: Vector, columns: Columns) -> Vector | None:
+        """The same, for a link whose derivative is known."""
+        return None if self.users_code else self.curvature(x, columns)
+
     def loss(self, x: Vector, columns: Columns) -> float | None:
         """The mean of ∫f(a_tᵀx) − y_t a_tᵀx, whose gradient is F̂(x): for a canonical link the likelihood's."""
         if self.link.integral is None:

@@ -134,6 +134,10 @@ class PolicyEvaluation(Problem):
         rows = columns["features"].astype(np.float64, copy=False)
         return np.asarray((1 - self.gamma) * rows.T @ rows / len(rows))
 
+    def jacobian(self, x: Vector, columns: Columns) -> Vector:
+        """Â, which does not depend on x and is not symmetric."""
+        return self.moments(columns)[0]
+
     def moments(self, columns: Columns) -> tuple[Vector, Vector]:
         """Â and b̂ with F̂(θ) = Âθ − b̂, in one pass over the rows."""
         dim = self.dim(columns)
