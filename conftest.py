@@ -1,4 +1,4 @@
-"""Compiled loops are cached by the contents of the sources that have any: Numba would miss a change in a function they call."""
+"""Compiled loops are cached by the sources that have any: Numba would miss a change in a function they call."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ METHODS = (
         variance_reduced,
         published="-",
         tuned=False,
-        note="mr.solve with that update: O(d) a step",
+        note="mr.solve with that update, O(d) a step",
     ),
     Method(
         "Richardson-Romberg",
