@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +14,7 @@ from multireplay.errors import InputError
 from multireplay.precondition import Preconditioner
 from multireplay.problems import Problem
 from multireplay.problems.base import largest_square
+from multireplay.replay.base import whole_number
 from multireplay.sets import Set, WholeSpace
 from multireplay.steps import Constant, Schedule
 from multireplay.tracking import as_vector
@@ -39,6 +41,11 @@ def starting_point(x0: Any, feasible: Set, dim: int) -> Vector:
     if not feasible.contains(start):
         raise InputError(f"x0 is not in {feasible!r}; the closest point of it is {feasible.projected(start)}")
     return start
+
+
+def as_threads(threads: object) -> int:
+    """The number of threads asked for; by default the cores that this process may use."""
+    return int(joblib.cpu_count()) if threads is None else whole_number("threads", threads, least=1)
 
 
 def as_schedule(step: Any, problem: Problem, samples: Any, preconditioner: Preconditioner | None = None) -> Schedule:

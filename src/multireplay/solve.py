@@ -15,6 +15,7 @@ from multireplay import sentences
 from multireplay.arguments import (
     DEFAULT_TAIL,
     as_schedule,
+    as_threads,
     choose_preconditioner,
     round_step,
     starting_point,
@@ -55,6 +56,7 @@ def solve(
     backend: Backend = "auto",
     track: Track | Any | None = None,
     holdout: float | Literal["auto"] | None = "auto",
+    threads: int | None = None,
     progress: bool = False,
 ) -> Result:
     """Solve a problem from a stored record, one sample at a time: x ← Proj_X(x − η F̃(x, ξ)) (Eq. MER_update).
@@ -99,6 +101,9 @@ def solve(
         fit overfits, so that a small residual on the record itself is no virtue. "auto" holds out a fifth for a GLM
         with fewer than 20 rows a coordinate, where neither replay, update nor passes is given. ``result.candidates``
         shows what competed. It costs about eight passes.
+    threads : int, optional
+        Threads for orders whose chains run side by side (`Interleaved`, ``Multiscale(phases=...)``); by default as many
+        as there are cores. The answer does not depend on it by a single bit.
     progress : bool
         Show a progress bar.
 
@@ -175,7 +180,7 @@ def solve(
 
     with _progress_bar(plan) if progress else nullcontext(lambda steps: None) as advanced:
         began = time.perf_counter()
-        job = Job(problem, samples, stepper, schedule, averaging, start, limit, tracked, advanced)
+        job = Job(problem, samples, stepper, schedule, averaging, start, limit, tracked, advanced, as_threads(threads))
         epochs = run(plan, job)
         passes_taken = sum(epoch.taken for epoch in epochs) / len(buffer)
         epochs, chosen = by_residual(epochs, problem, columns, feasible)

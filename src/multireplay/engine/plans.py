@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.averaging import Averaging
+from multireplay.engine import lanes
 from multireplay.engine.chains import Chains, stream_epochs
 from multireplay.engine.run import EpochRun, finished
 from multireplay.engine.steppers import CompiledStepper, StepFailure, Stepper, explain_failure, is_built_in, run_kernel
 from multireplay.problems import Problem
+from multireplay.problems.glm import RegressionSamples
+from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.base import BLOCK
 from multireplay.result import Epoch
@@ -20,6 +24,8 @@ from multireplay.steps import Constant, Schedule, Theorem1
 from multireplay.tracking import Recorder, Track
 
 Vector = NDArray[np.float64]
+WINDOW = 32
+"""Blocks of rows between two reports of progress where threads work side by side."""
 
 
 class Job(NamedTuple):
@@ -34,6 +40,7 @@ class Job(NamedTuple):
     limit: float
     track: Track | None = None
     advanced: Callable[[int], object] = lambda steps: None
+    threads: int = 1
 
     def epoch(self, planned: PlannedEpoch) -> EpochRun:
         """The run of one chain of an epoch."""
@@ -47,7 +54,55 @@ def run(plan: tuple[PlannedEpoch, ...], job: Job) -> tuple[Epoch, ...]:
         job.stepper.looks_ahead = len(plan) == 1
     if streams(plan, job):
         return run_streaming(plan, job)
-    return tuple(run_chains(planned, job) if planned.chains > 1 else run_epoch(planned, job) for planned in plan)
+    return tuple(_run_one(planned, job) for planned in plan)
+
+
+def _run_one(planned: PlannedEpoch, job: Job) -> Epoch:
+    if planned.chains == 1:
+        return run_epoch(planned, job)
+    return run_lanes(planned, job) if side_by_side(planned, job) else run_chains(planned, job)
+
+
+def side_by_side(planned: PlannedEpoch, job: Job) -> bool:
+    """Whether the chains of an epoch are run in one pass: compiled, with all their iterates in memory."""
+    return (
+        planned.side_by_side is not None
+        and type(job.stepper) is CompiledStepper
+        and isinstance(job.samples, RegressionSamples | TransitionSamples)
+        and is_built_in(job.samples)
+        and job.track is None
+        and planned.chains * len(job.x0) * 8 <= lanes.MEMORY
+    )
+
+
+def make_lanes(planned: PlannedEpoch, job: Job) -> lanes.Lanes:
+    """The chains of an epoch before their first step."""
+    assert isinstance(job.stepper, CompiledStepper)
+    assert planned.side_by_side is not None
+    weights = job.averaging.weights(planned.length, 0, planned.length)
+    steps = job.epoch(planned).steps(planned.length)
+    return lanes.Lanes(job.stepper.spec, job.x0, steps, weights, job.limit, planned.side_by_side, planned.chains)
+
+
+def run_lanes(planned: PlannedEpoch, job: Job) -> Epoch:
+    """The chains of an epoch side by side, in one pass over the record in order, by all cores."""
+    length = planned.side_by_side
+    assert length is not None
+    chains = make_lanes(planned, job)
+    rows = max(planned.chains, WINDOW * BLOCK)
+    with ThreadPoolExecutor(job.threads) as pool:
+        for first in range(0, length, rows):
+            before = chains.taken
+            chains.advance(job.samples, 1, min(length, first + rows), pool if job.threads > 1 else None)
+            job.advanced(chains.taken - before)
+    return finish_lanes(planned, job, chains)
+
+
+def finish_lanes(planned: PlannedEpoch, job: Job, chains: lanes.Lanes) -> Epoch:
+    """What the chains of an epoch found."""
+    last, average = chains.answers()
+    step = float(chains.steps[0])
+    return finished(planned, step, job.averaging, job.x0, last, average, chains.taken, chains.diverged, None)
 
 
 def run_epoch(planned: PlannedEpoch, job: Job) -> Epoch:
