@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -211,3 +212,16 @@ def test_empty(tmp_path):
     pq.write_table(two, tmp_path / "c.parquet")
     with pytest.raises(mr.InputError, match=r"c.parquet has two columns called 'a'"):
         mr.Buffer.open(tmp_path / "c.parquet")
+
+
+def test_no_thread_is_left_by_an_error(folder):
+    before = threading.active_count()
+    (folder / "part-10.parquet").rename(folder / "part-0.parquet")
+    with pytest.raises(mr.InputError) as caught:  # whose traceback keeps the frames
+        mr.Buffer.open(folder, time="t")
+    buffer = stored(folder, rows=7)
+    (folder / "part-2.parquet").unlink()
+    with pytest.raises(mr.InputError) as also:
+        list(buffer.blocks())
+    assert caught.value is not also.value
+    assert threading.active_count() == before

@@ -66,7 +66,7 @@ def resolve(columns: Any, source: Source, time: Any = None) -> dict[str, Column]
         if not isinstance(name, str):
             raise InputError(f"a column's name must be text, not {name!r}, in columns={columns!r}")
     found = {name: _column(name, wanted, source) for name, wanted in columns.items()}
-    lowest = min(0, *(column.shift for column in found.values()), 0)
+    lowest = min(0, *(column.shift for column in found.values()))
     return {name: Column(column.layout, column.shift - lowest) for name, column in found.items()}
 
 

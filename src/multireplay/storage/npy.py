@@ -1,7 +1,8 @@
 """One array in NumPy's format, read piece by piece with plain reads.
 
 Mapped memory is not used: the pages of a mapped file count as the process's memory, and a mapped file that is cut
-short by another program ends this one.
+short by another program ends this one. Pages of the file that the system keeps for itself are left to it: a second
+pass over a file that fits comes from there.
 """
 
 from __future__ import annotations
