@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from multireplay import sentences
 from multireplay.buffer import Buffer
+from multireplay.checkpoint import Checkpoint
 from multireplay.errors import InputError
-from multireplay.problems import Problem
-from multireplay.problems.base import Columns
+from multireplay.ledger import Ledger
 from multireplay.progress import step_bar
-from multireplay.replay.dyadic import dyadic_order
-from multireplay.residuals import Batches, batch_means
+from multireplay.record import Record
+from multireplay.replay.multiscale import evenly
+from multireplay.residuals import Batches
 from multireplay.result import Epoch, Result
 from multireplay.tracking import Recorder, Track
 
@@ -83,32 +84,22 @@ class Coarse:
         return float(np.linalg.norm(scipy.linalg.lu_solve(self._factors, self.half), 2))
 
 
-def coarse_fit(problem: Problem, take: Callable[[NDArray[np.int64]], Columns], length: int, dim: int) -> Coarse | None:
-    """The coarse epoch, as long as it has to be; None where this problem or its size is not for Newton corrections.
-
-    Parameters
-    ----------
-    problem : Problem
-        On the whole space.
-    take : callable
-        Gives the columns at some rows, counted from 0 and in increasing order.
-    length, dim : int
-        Rows of the record, and coordinates of x.
-    """
+def coarse_fit(record: Record) -> Coarse | None:
+    """The coarse epoch, as long as it has to be; None where this problem or its size is not for Newton corrections."""
+    length, dim = record.length, record.dim
     rows = min(length, COARSE)
     most = max(CHEAP, PASSES_WORTH * length * dim) / dim**2
     if rows > most or rows < 4 * dim:
         return None
-    order = dyadic_order(length)
-    fit = _fit(problem, take, order[:rows])
+    fit = _fit(record, rows)
     while fit is not None and fit.disagreement > DEPENDABLE and 2 * rows <= min(most, length // 4):
         rows *= 2
-        fit = _fit(problem, take, order[:rows])
+        fit = _fit(record, rows)
     return fit
 
 
-def _fit(problem: Problem, take: Callable[[NDArray[np.int64]], Columns], order: NDArray[np.int64]) -> Coarse | None:
-    columns = take(np.sort(order) - 1)
+def _fit(record: Record, rows: int) -> Coarse | None:
+    problem, columns = record.problem, record.take(evenly(record.length, rows))
     even, odd = ({name: column[first::2] for name, column in columns.items()} for first in (0, 1))
     try:
         x = problem.fit_exactly(Buffer(**columns))
@@ -126,7 +117,7 @@ def _fit(problem: Problem, take: Callable[[NDArray[np.int64]], Columns], order: 
     matrix = units * (first + second) / 2
     if not np.linalg.cond(matrix) < SINGULAR:
         return None
-    return Coarse(x, matrix, units * (first - second) / 2, scale, _root(units * moments), len(order))
+    return Coarse(x, matrix, units * (first - second) / 2, scale, _root(units * moments), rows)
 
 
 def _root(matrix: Vector) -> Vector:
@@ -207,17 +198,18 @@ def _combine(root: Vector, points: list[Vector], moves: list[Vector]) -> Vector:
 
 
 def solve_by_corrections(
-    problem: Problem, columns: Columns, length: int, dim: int, most: int | None, track: Track | None, progress: bool
+    record: Record, most: int | None, track: Track | None, checkpoint: Checkpoint | None, progress: bool
 ) -> Result | None:
     """The whole run; None where it is not for Newton corrections, see `coarse_fit`."""
     began = time.perf_counter()
-    coarse = coarse_fit(problem, lambda rows: {name: column[rows] for name, column in columns.items()}, length, dim)
+    coarse = coarse_fit(record)
     if coarse is None:
         return None
+    length, ledger = record.length, Ledger(checkpoint)
 
     def pass_over(x: Vector) -> Batches:
         with step_bar(length, "rows") if progress else nullcontext(lambda rows: None) as advanced:
-            return batch_means(problem, columns, x, advanced)
+            return ledger.batches(record, x, advanced)
 
     found = correct(coarse, pass_over, most)
     k = coarse.rows.bit_length() - 1

@@ -11,7 +11,6 @@ from scipy.sparse.linalg import svds
 
 from multireplay.errors import InputError
 from multireplay.problems.base import row_blocks
-from multireplay.replay.dyadic import dyadic_order
 
 Vector = NDArray[np.float64]
 PREFIX = 4096
@@ -58,8 +57,8 @@ def none(dim: int) -> Preconditioner:
     return Preconditioner(np.zeros((0, dim)), np.zeros(0))
 
 
-def from_prefix(features: NDArray[Any], rank: int | Literal["auto"]) -> Preconditioner:
-    """The preconditioner of that rank from 4096 samples spread over the record, in dyadic order.
+def from_sample(features: NDArray[Any], rank: int | Literal["auto"]) -> Preconditioner:
+    """The preconditioner of that rank from the features of 4096 samples spread evenly over the record.
 
     With v_k and λ_k the leading eigenvectors and eigenvalues of their second-moment matrix, P shortens v_1, …, v_rank
     to the length of the next one: stretch_k = λ_{rank+1}/λ_k − 1. What limits the step is then the longest of the rows
@@ -70,8 +69,7 @@ def from_prefix(features: NDArray[Any], rank: int | Literal["auto"]) -> Precondi
         raise InputError(f"precondition={rank} needs more than {rank} features; there are {dim}")
     if dim < 2 or length < 2:
         return none(dim)
-    order = dyadic_order(length)[: min(length, PREFIX)] - 1
-    sample = np.ascontiguousarray(features[order], dtype=np.float64)
+    sample = np.ascontiguousarray(features, dtype=np.float64)
     most = max(RANKS) if rank == "auto" else rank
     moments, axes = _leading(sample, most + 1)
     chosen = _best_rank(sample, moments, axes) if rank == "auto" else rank

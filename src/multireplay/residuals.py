@@ -71,8 +71,7 @@ def batch_means(
     problem: Problem, columns: Columns, x: Vector, advanced: Callable[[int], object] = lambda rows: None
 ) -> Batches:
     """F̂(x) by batches, in one pass over the record in order; `advanced` is told the rows of each."""
-    length = len(next(iter(columns.values())))
-    bounds = np.linspace(0, length, min(BATCHES, length) + 1).astype(np.int64)
+    bounds = batch_bounds(len(next(iter(columns.values()))))
     means = []
     for start, stop in pairwise(bounds.tolist()):
         means.append(problem.mean_operator(x, {name: column[start:stop] for name, column in columns.items()}))
@@ -80,9 +79,18 @@ def batch_means(
     return Batches(np.array(means), np.diff(bounds))
 
 
-def measure(problem: Problem, columns: Columns, feasible: Set, x: Vector) -> Residual:
-    """F̂(x), what is left of it on the feasible set, and its standard error, in one pass over the record in order."""
-    batches = batch_means(problem, columns, x)
+def batch_bounds(length: int) -> NDArray[np.int64]:
+    """Where the batches of a record of that length begin and end."""
+    return np.linspace(0, length, min(BATCHES, length) + 1).astype(np.int64)
+
+
+def residual_of(batches: Batches, feasible: Set, x: Vector) -> Residual:
+    """What is left of F̂(x) on the feasible set, and its standard error."""
     left = x - feasible.projected(x - batches.mean)
     parts = np.array([x - feasible.projected(x - mean) for mean in batches.means])
     return Residual(batches.mean, float(np.linalg.norm(left)), batches.spread(parts))
+
+
+def measure(problem: Problem, columns: Columns, feasible: Set, x: Vector) -> Residual:
+    """F̂(x), what is left of it on the feasible set, and its standard error, in one pass over the record in order."""
+    return residual_of(batch_means(problem, columns, x), feasible, x)

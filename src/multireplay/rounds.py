@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +11,10 @@ from multireplay.averaging import Averaging
 from multireplay.engine import EpochRun
 from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper
 from multireplay.precondition import Preconditioner
-from multireplay.problems import Problem
-from multireplay.problems.base import Columns
+from multireplay.record import Record
 from multireplay.replay import PlannedEpoch
-from multireplay.replay.dyadic import dyadic_order
-from multireplay.residuals import measure
+from multireplay.replay.multiscale import evenly
+from multireplay.residuals import residual_of
 from multireplay.result import Epoch
 from multireplay.sets import Set
 from multireplay.steps import Constant
@@ -34,22 +32,18 @@ WIDEST = 1024
 SECOND_HALF = Averaging(fraction=0.5, answers=True)
 
 
-def contraction(
-    problem: Problem, columns: Columns, preconditioner: Preconditioner, step: float, x: Vector
-) -> float | None:
+def contraction(record: Record, preconditioner: Preconditioner, step: float, x: Vector) -> float | None:
     """How often one pass shrinks the slowest direction by a factor e: η·λ_min·B, from 4096 samples of the record.
 
     None where the problem knows no curvature, or has so many coordinates that this would cost more than a pass.
     """
-    length = len(next(iter(columns.values())))
     if len(x) > WIDEST:
         return None
-    rows = dyadic_order(length)[:PREFIX] - 1
-    curvature = problem.curvature(x, {name: column[rows] for name, column in columns.items()})
+    curvature = record.problem.curvature(x, record.take(evenly(record.length, PREFIX)))
     if curvature is None:
         return None
     root = preconditioner.root()
-    return float(step * length * np.linalg.eigvalsh(root @ curvature @ root)[0])
+    return float(step * record.length * np.linalg.eigvalsh(root @ curvature @ root)[0])
 
 
 @dataclass(frozen=True)
@@ -62,9 +56,7 @@ class Outcome:
 
 
 def run_rounds(
-    problem: Problem,
-    columns: Columns,
-    samples: Any,
+    record: Record,
     plan: tuple[PlannedEpoch, ...],
     stepper: ReducedPythonStepper | ReducedCompiledStepper,
     feasible: Set,
@@ -80,23 +72,22 @@ def run_rounds(
     that is not known, where the first round was still on its way at its end. A round that diverges is run once more
     at half the step; if that diverges too, what it started from is the answer.
     """
-    length = len(next(iter(columns.values())))
     x, epochs, notes, passes = start, [], [], 0.0
-    shrinks = contraction(problem, columns, stepper.preconditioner, step, start) if rounds is None else None
+    shrinks = contraction(record, stepper.preconditioner, step, start) if rounds is None else None
     for number in range(1, (rounds or MOST_ROUNDS) + 1):
-        residual = measure(problem, columns, feasible, x)
+        residual = residual_of(record.batches([x])[0], feasible, x)
         passes += 1
         if rounds is None and residual.is_noise:
             share = residual.size / residual.error if residual.error else 0.0
             notes.append(f"no round {number}, since the residual is only {share:.2g} of its standard error")
             break
-        epoch, drift = _round(problem, samples, plan, stepper, x, residual.mean, step, limit, number, track)
-        passes += epoch.taken / length
+        epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
+        passes += epoch.taken / record.length
         if epoch.diverged:
             step /= 2
             notes.append(f"round {number} diverged and was run again at half the step ({step:.3g})")
-            epoch, drift = _round(problem, samples, plan, stepper, x, residual.mean, step, limit, number, track)
-            passes += epoch.taken / length
+            epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
+            passes += epoch.taken / record.length
         epochs.append(epoch)
         if epoch.diverged:
             break
@@ -114,8 +105,7 @@ def run_rounds(
 
 
 def _round(
-    problem: Problem,
-    samples: Any,
+    record: Record,
     plan: tuple[PlannedEpoch, ...],
     stepper: ReducedPythonStepper | ReducedCompiledStepper,
     anchor: Vector,
@@ -129,13 +119,13 @@ def _round(
     stepper.anchor = anchor.copy()
     stepper.mean = stepper.preconditioner.apply(mean)
     planned = replace(plan[-1], k=plan[-1].k + number, length=sum(epoch.steps for epoch in plan), chains=1)
-    run = EpochRun(problem, stepper, planned, Constant(step), SECOND_HALF, anchor, limit, track)
+    run = EpochRun(record.problem, stepper, planned, Constant(step), SECOND_HALF, anchor, limit, track)
     three_quarters = planned.length - (planned.length - run.skipped) // 2
     earlier, seen = np.zeros_like(anchor), 0
-    for positions in (block for epoch in plan for block in epoch.blocks()):
+    for samples, positions, shown in record.chunks(block for epoch in plan for block in epoch.blocks()):
         cut = int(np.clip(three_quarters - run.taken, 0, len(positions)))
-        for part in (positions[:cut], positions[cut:]):
-            if len(part) and not run.feed(samples, part):
+        for part in (slice(0, cut), slice(cut, None)):
+            if len(positions[part]) and not run.feed(samples, positions[part], shown[part]):
                 return run.finish(), np.inf
             if run.taken == three_quarters:
                 earlier, seen = stepper.total.copy(), run.taken - run.skipped

@@ -93,7 +93,7 @@ def test_against_the_literal_algorithm(data):
 def test_the_preconditioner_is_a_change_of_variables(data, rank, backend):
     """Plain variance reduction on transformed rows, transformed back, gives the same numbers."""
     problem = mr.PolicyEvaluation(0.7)
-    shortened = precondition.from_prefix(data["features"], rank)
+    shortened = precondition.from_sample(data["features"], rank)
     assert shortened.rank == rank
     root = shortened.root()
     assert np.allclose(root @ root, np.eye(DIM) + (shortened.axes.T * shortened.stretch) @ shortened.axes)
@@ -111,8 +111,8 @@ def test_the_preconditioner_is_a_change_of_variables(data, rank, backend):
 
 
 def test_preconditioning_is_automatic_only_where_it_pays(data):
-    assert precondition.from_prefix(data["features"], "auto").rank == 1
-    assert precondition.from_prefix(data["features"] - [4.0, 0, 0, 0], "auto").rank == 0
+    assert precondition.from_sample(data["features"], "auto").rank == 1
+    assert precondition.from_sample(data["features"] - [4.0, 0, 0, 0], "auto").rank == 0
     assert "preconditioner of rank 1" in str(mr.solve(mr.GLM(), data, update=mr.VarianceReduced()).status)
     assert "preconditioner" not in str(mr.solve(mr.GLM(), data, constraint=sets.Ball(0.3)).status)
 
@@ -191,10 +191,10 @@ def test_a_round_that_diverges_is_run_again_at_half_the_step_once(monkeypatch, s
     plain, steps = rounds._round, []
 
     def wild(*arguments):
-        step = arguments[6]
+        step = arguments[5]
         steps.append(step)
         far = 1000.0 if stubborn or len(steps) == 1 else 1.0
-        return plain(*arguments[:6], far * step, *arguments[7:])
+        return plain(*arguments[:5], far * step, *arguments[6:])
 
     monkeypatch.setattr(rounds, "_round", wild)
     if stubborn:

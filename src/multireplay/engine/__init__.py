@@ -2,6 +2,7 @@
 
 from multireplay.engine.plans import Job, run
 from multireplay.engine.run import EpochRun
+from multireplay.engine.sequential import runs_in_order
 from multireplay.engine.steppers import Backend, Stepper, as_backend, make_stepper
 
-__all__ = ["Backend", "EpochRun", "Job", "Stepper", "as_backend", "make_stepper", "run"]
+__all__ = ["Backend", "EpochRun", "Job", "Stepper", "as_backend", "make_stepper", "run", "runs_in_order"]

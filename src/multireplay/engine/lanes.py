@@ -196,6 +196,10 @@ class Lanes:
         else:
             advance_lanes(samples, self.spec, *where, *lanes, np.zeros(self.xs.shape[1]))
 
+    def state(self) -> dict[str, Any]:
+        """All that changes, as arrays that can be written into."""
+        return {"xs": self.xs, "totals": self._totals, "cursors": self._cursors}
+
     def answers(self) -> tuple[Vector, Vector]:
         """Mean over the chains of their last iterates and of their averages."""
         last = self.xs.mean(axis=0)

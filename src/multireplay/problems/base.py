@@ -79,6 +79,10 @@ class Problem(ABC):
         """The size of the residual r, with F̃ = r · features, beyond which a run from x0 counts as diverged."""
         return UNBOUNDED
 
+    def extreme_rows(self, samples: Any, x0: Vector) -> NDArray[np.intp]:
+        """Rows among which are those that `lipschitz` and `limit` depend on, so that a record can be read in parts."""
+        return np.zeros(1, dtype=np.intp)
+
     def probe(self, x0: Vector, samples: Any) -> None:
         """Try the user's code once before a run, and raise `OperatorError` if it cannot be used."""
         return
@@ -177,6 +181,16 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
 def largest_square(features: NDArray[Any]) -> float:
     """max ‖ψ_t‖² over the rows, in one pass, in float64 also where the features are not."""
     return max(float(np.einsum("ij,ij->i", block, block, dtype=np.float64).max()) for block in row_blocks(features))
+
+
+def extremes(*values: NDArray[Any]) -> NDArray[np.intp]:
+    """Where each of these arrays is largest and smallest."""
+    return np.unique([place for array in values for place in (array.argmax(), array.argmin())])
+
+
+def squares(features: NDArray[Any]) -> Vector:
+    """‖ψ_t‖² of every row."""
+    return np.concatenate([np.einsum("ij,ij->i", block, block, dtype=np.float64) for block in row_blocks(features)])
 
 
 def largest(values: NDArray[Any]) -> float:

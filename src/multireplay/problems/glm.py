@@ -18,9 +18,11 @@ from multireplay.problems.base import (
     Problem,
     Vector,
     as_constraint,
+    extremes,
     largest,
     largest_square,
     row_blocks,
+    squares,
 )
 from multireplay.problems.estimating import EstimatingEquation
 from multireplay.problems.exact import as_ridge, extragradient, newton
@@ -136,6 +138,10 @@ class GLM(Problem):
         scores = [block @ x0 for block in row_blocks(samples.features)] if x0.any() else [np.zeros(1)]
         size = largest(samples.targets) + max(map(largest, scores))
         return GROWTH * max(size, *(largest(self.link.function(score)) for score in scores)) or UNBOUNDED
+
+    def extreme_rows(self, samples: RegressionSamples, x0: Vector) -> NDArray[np.intp]:
+        scores = samples.features @ x0
+        return extremes(squares(samples.features), samples.targets, scores)
 
     def curvature(self, x: Vector, columns: Columns) -> Vector:
         """The Jacobian of F̂ at x, Σ f'(a_tᵀx) a_t a_tᵀ / B, which is symmetric."""

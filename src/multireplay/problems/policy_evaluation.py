@@ -17,9 +17,11 @@ from multireplay.problems.base import (
     Problem,
     Vector,
     as_constraint,
+    extremes,
     largest,
     largest_square,
     row_blocks,
+    squares,
 )
 from multireplay.problems.exact import as_ridge, extragradient
 from multireplay.sets import Set, WholeSpace
@@ -128,6 +130,10 @@ class PolicyEvaluation(Problem):
                 for now, then, discount in zip(*map(row_blocks, read), strict=True)
             )
         return GROWTH * size or UNBOUNDED
+
+    def extreme_rows(self, samples: TransitionSamples, x0: Vector) -> NDArray[np.intp]:
+        scores = samples.features @ x0 - samples.discounts * (samples.next_features @ x0)
+        return extremes(squares(samples.features), samples.rewards, scores)
 
     def curvature(self, x: Vector, columns: Columns) -> Vector:
         """(1 − γ) times the second moments of the features, which Â's symmetric part is at least on policy."""

@@ -109,3 +109,12 @@ def multiples_of_gap(steps: int, length: int, first: int, count: int) -> Positio
     base, carry = divmod(first * rest, steps)
     j = np.arange(1, count + 1, dtype=np.int64)
     return np.asarray(first * whole + base + j * whole + (carry + j * rest) // steps, dtype=np.int64)
+
+
+def evenly(length: int, count: int) -> Positions:
+    """Rows, counted from 0 and increasing, of `count` samples spread evenly over the record, or of all if it has fewer.
+
+    For a power of two this is an epoch of Algorithm 1, and a prefix of the dyadic order.
+    """
+    count = min(count, length)
+    return multiples_of_gap(count, length, 0, count) - 1
