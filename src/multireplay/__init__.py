@@ -12,7 +12,7 @@ paper's theory in `theory`, worlds with known answers in `simulate`. `Online` le
 how dependent a record is.
 """
 
-from multireplay import problems, replay, sets, simulate, steps, theory
+from multireplay import problems, replay, report, sets, simulate, steps, theory
 from multireplay.buffer import Buffer
 from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.errors import DivergenceWarning, InputError, MultireplayError, OperatorError
@@ -55,6 +55,7 @@ __all__ = [
     "diagnose",
     "problems",
     "replay",
+    "report",
     "sets",
     "simulate",
     "solve",
