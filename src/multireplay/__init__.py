@@ -12,7 +12,7 @@ in `sets`, step sizes in `steps`, the paper's theory in `theory`, worlds with kn
 learns from a stream, `diagnose` says how dependent a record is.
 """
 
-from multireplay import problems, replay, sets, simulate, steps, theory
+from multireplay import problems, replay, report, sets, simulate, steps, theory
 from multireplay.buffer import Buffer
 from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.errors import DivergenceWarning, InputError, MultireplayError, OperatorError
@@ -57,6 +57,7 @@ __all__ = [
     "diagnose",
     "problems",
     "replay",
+    "report",
     "sets",
     "simulate",
     "solve",

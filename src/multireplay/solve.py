@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, Literal
 
 from multireplay.arguments import DEFAULT_TAIL, as_threads
@@ -17,6 +18,7 @@ from multireplay.errors import InputError
 from multireplay.holdout import solve_held_out
 from multireplay.problems import Problem
 from multireplay.problems.base import as_constraint
+from multireplay.recipe import Recipe
 from multireplay.record import Record, as_record
 from multireplay.replay import Dyadic, Replay
 from multireplay.result import Result
@@ -120,6 +122,7 @@ def solve(
     >>> len(result.epochs), result.epochs[-1].gap
     (12, 1.0)
     """
+    given = dict(locals())
     if not isinstance(problem, Problem):
         raise InputError(f"problem must be a multireplay problem such as mr.GLM(), not {problem!r}")
     if not isinstance(buffer, Buffer | StoredBuffer):
@@ -138,20 +141,21 @@ def solve(
     share = as_share(holdout, record, free)
     if share is not None:
         options = {"replay": replay or Dyadic(), "x0": x0, "constraint": constraint, "backend": backend}
-        return solve_held_out(solve, record, buffer, share, step, average, track, options)
+        held_out = solve_held_out(solve, record, buffer, share, step, average, track, options)
+        return replace(held_out, recipe=Recipe.of(given))
     asked = f"{problem!r} {buffer!r} {replay!r} {update!r} {passes} {step!r} {averaging} {x0!r} {feasible!r}"
     kept = None if checkpoint is None else Checkpoint(checkpoint, asked)
+    found = None
     with nullcontext() if kept is None else kept:
         if isinstance(update, Newton) or (update is None and replay is None and x0 is None and step == "auto"):
             found = _by_corrections(record, feasible, replay, update, passes, tracked, kept, progress)
-            if found is not None:
-                return found
-        if update is None and passes is None and (replay is not None or not isinstance(step, str | float | int)):
-            update = Plain()
-        how = HowToStep(
-            replay or Dyadic(), as_update(update, passes), step, averaging, x0, feasible, backend, as_threads(threads)
-        )
-        return solve_by_steps(record, how, tracked, kept, progress)
+        if found is None:
+            if update is None and passes is None and (replay is not None or not isinstance(step, str | float | int)):
+                update = Plain()
+            order, change, cores = replay or Dyadic(), as_update(update, passes), as_threads(threads)
+            how = HowToStep(order, change, step, averaging, x0, feasible, backend, cores)
+            found = solve_by_steps(record, how, tracked, kept, progress)
+    return replace(found, recipe=Recipe.of(given))
 
 
 def _by_corrections(
