@@ -13,6 +13,7 @@ from multireplay.errors import InputError
 from multireplay.precondition import Preconditioner
 from multireplay.problems import Problem
 from multireplay.problems.base import largest_square
+from multireplay.problems.rows import column_sizes, take
 from multireplay.sets import Set, WholeSpace
 from multireplay.steps import Constant, Schedule
 from multireplay.tracking import as_vector
@@ -94,7 +95,7 @@ def warn_of_scales(samples: Any) -> None:
     features = getattr(samples, "features", None)
     if features is None:
         return
-    sizes = np.sqrt(np.mean(np.square(features[:: max(1, len(features) // 1000)], dtype=np.float64), axis=0))
+    sizes = column_sizes(take(features, slice(None, None, max(1, len(features) // 1000))))
     sizes = sizes[sizes > 0]
     if len(sizes) and sizes.max() > UNEVEN * sizes.min():
         ratio = sizes.max() / sizes.min()

@@ -138,12 +138,12 @@ def solve(
         options = {"replay": replay, "x0": x0, "constraint": constraint, "backend": backend}
         return solve_held_out(solve, problem, buffer, share, step, average, track, options)
     feasible = problem.constraint if constraint is None else as_constraint(constraint)
-    stepper = make_stepper(problem, feasible, dim, as_backend(backend))
+    samples = problem.samples(columns)
+    stepper = make_stepper(problem, feasible, dim, as_backend(backend), samples)
     averaging = as_averaging(average)
     start = starting_point(x0, feasible, dim)
     tracked = as_track(track, dim)
     plan = replay.plan(len(buffer))
-    samples = problem.samples(columns)
     preconditioner = choose_preconditioner(update, problem, samples, feasible, dim)
     if isinstance(update, VarianceReduced):
         stepper = make_reduced(problem, stepper, feasible, dim, preconditioner)
@@ -160,14 +160,14 @@ def solve(
         epochs = run(plan, job)
         passes_taken = sum(epoch.taken for epoch in epochs) / len(buffer)
         epochs, chosen = by_residual(epochs, problem, columns, feasible)
-        notes: tuple[str, ...] = ()
+        notes = sentences.costs(samples, feasible)
         if isinstance(update, VarianceReduced) and not epochs[chosen].diverged:
             size = round_step(step, problem, samples, preconditioner)
             rounds = None if isinstance(update.rounds, str) else update.rounds
             reduced = cast(ReducedPythonStepper | ReducedCompiledStepper, stepper)
             answer = epochs[chosen].answer
             more = run_rounds(problem, columns, samples, plan, reduced, feasible, size, answer, limit, rounds, tracked)
-            epochs, notes = (*epochs, *more.epochs), more.notes
+            epochs, notes = (*epochs, *more.epochs), (*notes, *more.notes)
             passes_taken += more.passes
             good = [index for index, epoch in enumerate(epochs) if not epoch.diverged]
             chosen = good[-1] if more.epochs else chosen

@@ -1,7 +1,8 @@
 """Engines: how a plan is executed, in plain Python for any callable or compiled for speed."""
 
+from multireplay.engine.choice import make_stepper
 from multireplay.engine.plans import Job, run
 from multireplay.engine.run import EpochRun
-from multireplay.engine.steppers import Backend, Stepper, as_backend, make_stepper
+from multireplay.engine.steppers import Backend, Stepper, as_backend
 
 __all__ = ["Backend", "EpochRun", "Job", "Stepper", "as_backend", "make_stepper", "run"]

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from multireplay.averaging import Averaging
 from multireplay.engine.chains import Chains, stream_epochs
+from multireplay.engine.lazy import SparseStepper
+from multireplay.engine.lazy_chains import SparseChains
 from multireplay.engine.run import EpochRun, finished
 from multireplay.engine.steppers import CompiledStepper, StepFailure, Stepper, explain_failure, is_built_in, run_kernel
 from multireplay.problems import Problem
@@ -65,10 +67,12 @@ def run_chains(planned: PlannedEpoch, job: Job) -> Epoch:
     """The chains of an epoch, short ones many at a time where that is compiled, and the mean of what they end with."""
     first = job.epoch(planned)
     recorder = None if job.track is None else Recorder(job.track, planned.length, job.x0)
-    if type(job.stepper) is not CompiledStepper or planned.length > BLOCK:
+    if type(job.stepper) not in (CompiledStepper, SparseStepper) or planned.length > BLOCK:
         return _one_by_one(planned, job, recorder)
     weights = job.averaging.weights(planned.length, 0, planned.length)
-    chains = Chains(job.stepper.spec, job.x0, first.steps(planned.length), weights, job.limit)
+    assert isinstance(job.stepper, CompiledStepper | SparseStepper)
+    kind = Chains if isinstance(job.stepper, CompiledStepper) else SparseChains
+    chains = kind(job.stepper.spec, job.x0, first.steps(planned.length), weights, job.limit)
     taken = 0
     for positions in planned.blocks(BLOCK // planned.length * planned.length):
         try:
