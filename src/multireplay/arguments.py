@@ -14,6 +14,7 @@ from multireplay.errors import InputError
 from multireplay.precondition import Preconditioner
 from multireplay.problems import Problem
 from multireplay.problems.base import largest_square
+from multireplay.problems.rows import column_sizes, take
 from multireplay.record import Record
 from multireplay.replay.base import whole_number
 from multireplay.replay.multiscale import evenly
@@ -111,7 +112,7 @@ def warn_of_scales(record: Record) -> None:
     if not hasattr(record.example, "features"):
         return
     features = record.problem.samples(record.take(evenly(record.length, 1000))).features
-    sizes = np.sqrt(np.mean(np.square(features, dtype=np.float64), axis=0))
+    sizes = column_sizes(take(features, slice(None)))
     sizes = sizes[sizes > 0]
     if len(sizes) and sizes.max() > UNEVEN * sizes.min():
         ratio = sizes.max() / sizes.min()

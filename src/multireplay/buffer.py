@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from multireplay.errors import InputError
+from multireplay.sparse_column import SparseColumn, as_sparse_column
 
 if TYPE_CHECKING:
     from multireplay.storage import StoredBuffer
@@ -20,6 +22,9 @@ Array = NDArray[Any]
 MAX_ROWS = 2**46
 """Positions ⌊t·B/2^k⌋ are computed in 64-bit integers block by block; beyond this B they would overflow."""
 
+STATES = ("states", "next_states")
+"""Columns of row numbers of a feature table: whole numbers in them stay whole numbers."""
+
 _CHECK_BYTES = 2**22
 
 
@@ -27,14 +32,15 @@ class Buffer:
     """One long, ordered record as named columns: row t is the sample ξ_t of the paper.
 
     Columns are kept as they are (views are not copied) when they hold float64, float32 or booleans;
-    other real numbers become float64. Every value must be finite. ``buffer[name]`` is a column, ``buffer[10:20]`` a
-    buffer of those rows, as views.
+    other real numbers become float64, apart from whole numbers in ``states`` and ``next_states``, which are rows of a
+    feature table. A scipy sparse matrix is kept as CSR. Every value must be finite. ``buffer[name]`` is a column,
+    ``buffer[10:20]`` a buffer of those rows, as views.
 
     Parameters
     ----------
     **columns
         Arrays whose first axis is time, all of one length. One-dimensional columns hold a number a
-        sample, two-dimensional ones a row a sample.
+        sample, two-dimensional ones, dense or sparse, a row a sample.
 
     Examples
     --------
@@ -50,6 +56,9 @@ class Buffer:
     Buffer(3 rows: features (3, 4) float64, next_features (3, 4) float64, rewards (3,) float64)
     >>> buffer[1:]["rewards"]
     array([0., 2.])
+    >>> import scipy.sparse
+    >>> mr.Buffer(features=scipy.sparse.csr_array(F), targets=[1, 0, 2, 0])
+    Buffer(4 rows: features (4, 4) float64 with 4 nonzeros, targets (4,) float64)
     """
 
     def __init__(self, *unnamed: Any, **columns: Any) -> None:
@@ -169,7 +178,7 @@ class Buffer:
         return (_rebuild, (dict(self._columns),))
 
     def __repr__(self) -> str:
-        parts = (f"{name} {array.shape} {array.dtype}" for name, array in self._columns.items())
+        parts = (f"{name} {array.shape} {array.dtype}{_nonzeros(array)}" for name, array in self._columns.items())
         return f"Buffer({self._length} rows: {', '.join(parts)})"
 
 
@@ -177,7 +186,13 @@ def _rebuild(columns: dict[str, Array]) -> Buffer:
     return Buffer(**columns)
 
 
+def _nonzeros(array: Array) -> str:
+    return f" with {array.nnz} nonzeros" if isinstance(array, SparseColumn) else ""
+
+
 def _as_column(name: str, values: Any) -> Array:
+    if issparse(values):
+        return as_sparse_column(name, values)
     if np.ma.is_masked(values):
         row = int(np.argwhere(np.ma.getmaskarray(values))[0, 0])
         raise InputError(f"column {name!r} has masked entries, the first at row {row} (counting from 0); fill them")
@@ -189,6 +204,8 @@ def _as_column(name: str, values: Any) -> Array:
         raise InputError(f"column {name!r} has {array.ndim} dimensions; it needs 1 (numbers) or 2 (rows)")
     if array.dtype == np.object_:
         return _from_objects(name, array)
+    if name in STATES and array.ndim == 1 and array.dtype.kind in "iu":
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
     if array.dtype.kind in "iu" or array.dtype.char == "g":
         return array.astype(np.float64)
     if array.dtype == np.float16:
@@ -232,7 +249,7 @@ def _check_lengths(lengths: dict[str, int]) -> None:
 
 def _check_finite(name: str, array: Array) -> None:
     """Raise if a value is NaN or infinite, naming the first place; reads the column once, in blocks."""
-    if array.dtype == np.bool_:
+    if array.dtype.kind in "biu" or isinstance(array, SparseColumn):  # sparse values have been checked
         return
     row_bytes = array.itemsize * (array.shape[1] if array.ndim == 2 else 1)
     rows = max(1, _CHECK_BYTES // max(1, row_bytes))

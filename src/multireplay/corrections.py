@@ -17,6 +17,7 @@ from multireplay.buffer import Buffer
 from multireplay.checkpoint import Checkpoint
 from multireplay.errors import InputError
 from multireplay.ledger import Ledger
+from multireplay.problems.rows import dense_products
 from multireplay.progress import step_bar
 from multireplay.record import Record
 from multireplay.replay.multiscale import evenly
@@ -108,8 +109,8 @@ def _fit(record: Record, rows: int) -> Coarse | None:
     first, second = problem.jacobian(x, even), problem.jacobian(x, odd)
     if first is None or second is None:
         return None
-    features = columns["features"].astype(np.float64, copy=False)
-    moments = features.T @ features / len(features)
+    features = problem.samples(columns).features
+    moments = dense_products(features, features) / rows
     if not (np.diag(moments) > 0).all():
         return None
     scale = 1 / np.sqrt(np.diag(moments))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from multireplay.buffer import Buffer
 from multireplay.errors import InputError
@@ -129,7 +130,7 @@ class MemoryRecord(Record):
         return (Chunk(self.samples, positions, positions) for positions in blocks)
 
     def windows(self, first: int, cached: bool) -> Generator[Window, None, None]:
-        a_row = sum(column.nbytes for column in self.columns.values()) // self.length + 1
+        a_row = sum(size_of(column) for column in self.columns.values()) // self.length + 1
         rows = WINDOW // a_row + 1 if cached else 2**20
         for start in range(first, self.length, rows):
             yield Window(self.samples, 1, min(self.length, start + rows))
@@ -241,3 +242,8 @@ def as_record(problem: Problem, buffer: Buffer | StoredBuffer) -> Record:
 
 def _rows(columns: Columns) -> int:
     return len(next(iter(columns.values())))
+
+
+def size_of(column: Any) -> int:
+    """Bytes of a column, dense or sparse."""
+    return int(column.data.nbytes + column.indices.nbytes if issparse(column) else column.nbytes)

@@ -8,8 +8,10 @@ from multireplay.arguments import AUTO_SHARE
 from multireplay.averaging import Averaging
 from multireplay.precondition import Preconditioner
 from multireplay.problems import Problem
+from multireplay.problems.packed import has_sparse_rows
 from multireplay.replay import Replay
 from multireplay.result import Epoch, Status
+from multireplay.sets import Set, WholeSpace
 from multireplay.updates import RichardsonRomberg, Update, VarianceReduced
 
 
@@ -39,6 +41,13 @@ def corrected(rows: int, length: int, corrections: int, passes: float, note: str
         f"Finished: {rows} samples, {length / rows:.3g} apart, fitted exactly, then {passed} "
         f"({passes:.3g} passes in all){ending}.",
     )
+
+
+def costs(samples: Any, feasible: Set) -> tuple[str, ...]:
+    """What to know of the price of a step, if anything."""
+    if not has_sparse_rows(samples) or isinstance(feasible, WholeSpace):
+        return ()
+    return (f"every step projects on {feasible!r}, and so costs O(d) although the rows are sparse",)
 
 
 def finished(

@@ -70,7 +70,7 @@ def solve_by_steps(
     """The whole run."""
     plan = how.replay.plan(record.length)
     start = starting_point(how.x0, how.feasible, record.dim)
-    make_stepper(record.problem, how.feasible, record.dim, how.backend)  # says first what cannot be
+    make_stepper(record.problem, how.feasible, record.dim, how.backend, record.example)  # says first what cannot be
     preconditioner = choose_preconditioner(how.update, record, how.feasible)
     several = isinstance(how.step, Sequence) and not isinstance(how.step, str)
     sizes = list(how.step) if several else [how.step]
@@ -84,7 +84,7 @@ def solve_by_steps(
     record.problem.probe(start, record.example)
 
     def job(schedule: Schedule, advanced: Any = lambda steps: None) -> Job:
-        stepper: Any = make_stepper(record.problem, how.feasible, record.dim, how.backend)
+        stepper: Any = make_stepper(record.problem, how.feasible, record.dim, how.backend, record.example)
         if isinstance(how.update, VarianceReduced):
             stepper = make_reduced(record.problem, stepper, how.feasible, record.dim, preconditioner)
         nothing = np.zeros(0)
@@ -99,7 +99,7 @@ def solve_by_steps(
         began = time.perf_counter()
         epochs = tuple(epoch for found in run(plan, jobs) for epoch in found)
         passes = sum(epoch.taken for epoch in epochs) / record.length / len(schedules)
-        found = Found(*by_residual(epochs, record, how.feasible), passes)
+        found = Found(*by_residual(epochs, record, how.feasible), passes, sentences.costs(record.example, how.feasible))
         if isinstance(how.update, VarianceReduced):
             found = _with_rounds(found, plan, jobs[0], how)
         if isinstance(how.update, RichardsonRomberg):
@@ -125,7 +125,7 @@ def _tell_costs(record: Record, plan: tuple[PlannedEpoch, ...], how: HowToStep, 
 
 def _with_rounds(found: Found, plan: tuple[PlannedEpoch, ...], job: Job, how: HowToStep) -> Found:
     """More rounds of variance reduction from what was found."""
-    epochs, chosen, passes, _ = found
+    epochs, chosen, passes, notes = found
     if epochs[chosen].diverged:
         return found
     assert isinstance(how.update, VarianceReduced)
@@ -136,7 +136,7 @@ def _with_rounds(found: Found, plan: tuple[PlannedEpoch, ...], job: Job, how: Ho
     more = run_rounds(job.record, plan, stepper, how.feasible, size, answer, job.limit, rounds, job.track)
     epochs = (*epochs, *more.epochs)
     good = [index for index, epoch in enumerate(epochs) if not epoch.diverged]
-    return Found(epochs, good[-1] if more.epochs else chosen, passes + more.passes, more.notes)
+    return Found(epochs, good[-1] if more.epochs else chosen, passes + more.passes, (*notes, *more.notes))
 
 
 def _with_twice_the_step(found: Found, plan: tuple[PlannedEpoch, ...], job: Job) -> Found:

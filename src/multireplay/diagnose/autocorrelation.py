@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import fft
+from scipy.sparse import issparse
 
 from multireplay.diagnose.checks import as_series
 from multireplay.errors import InputError
@@ -129,7 +130,9 @@ def estimate(
 
 def _centred(series: NDArray[Any], features: NDArray[np.intp]) -> tuple[Floats, NDArray[np.bool_]]:
     """The features that vary as contiguous rows with mean zero and size one, and which ones they are."""
-    block = np.array(series[:, features].T, dtype=np.float64, order="C")
+    chosen: Any = series[:, features]
+    chosen = chosen.toarray() if issparse(chosen) else chosen
+    block = np.array(chosen.T, dtype=np.float64, order="C")
     # Halves cannot overflow when subtracted; relative to the first row, a constant is exactly zero.
     block *= 0.5
     block -= block[:, :1].copy()

@@ -56,7 +56,7 @@ def _carry(x, total, move, weight, samples, i, other, following):  # type: ignor
     return None
 
 
-@numba.njit(cache=True, fastmath=kernels._FAST, _nrt=False)
+@numba.njit(cache=True, fastmath=kernels.FAST, _nrt=False)
 def sweep(x, total, move, weight, features, other, row):  # type: ignore[no-untyped-def]
     """One loop over the coordinates for all of it: memory is read while the arithmetic goes on."""
     value = x.dtype.type(0.0)

@@ -12,6 +12,8 @@ from multireplay.averaging import Averaging
 from multireplay.checkpoint import Checkpoint
 from multireplay.engine import sequential
 from multireplay.engine.chains import Chains
+from multireplay.engine.lazy import SparseStepper
+from multireplay.engine.lazy_chains import SparseChains
 from multireplay.engine.run import EpochRun, finished
 from multireplay.engine.steppers import CompiledStepper, StepFailure, Stepper, explain_failure
 from multireplay.problems import Problem
@@ -86,10 +88,12 @@ def _run_chains(planned: PlannedEpoch, job: Job) -> Epoch:
     first = job.epoch(planned)
     recorder = None if job.track is None else Recorder(job.track, planned.length, job.x0)
     room = min(BLOCK, job.record.at_once)
-    if type(job.stepper) is not CompiledStepper or planned.length > room:
+    if type(job.stepper) not in (CompiledStepper, SparseStepper) or planned.length > room:
         return _one_by_one(planned, job, recorder)
     weights = job.averaging.weights(planned.length, 0, planned.length)
-    chains = Chains(job.stepper.spec, job.x0, first.steps(planned.length), weights, job.limit)
+    assert isinstance(job.stepper, CompiledStepper | SparseStepper)
+    kind = Chains if isinstance(job.stepper, CompiledStepper) else SparseChains
+    chains = kind(job.stepper.spec, job.x0, first.steps(planned.length), weights, job.limit)
     taken = 0
     for samples, positions, shown in job.record.chunks(planned.blocks(room // planned.length * planned.length)):
         try:

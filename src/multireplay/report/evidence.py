@@ -14,8 +14,8 @@ from multireplay.replay import Replay, Serial
 from multireplay.report.missing import Missing
 from multireplay.report.rivals import Rival
 from multireplay.report.uncertainty import Uncertainty
+from multireplay.residuals import Residual
 from multireplay.result import Result
-from multireplay.rounds import Residual
 
 Vector = NDArray[np.float64]
 

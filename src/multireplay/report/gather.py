@@ -19,8 +19,8 @@ from multireplay.report.evidence import Evidence
 from multireplay.report.missing import Missing
 from multireplay.report.rivals import Rival
 from multireplay.report.uncertainty import Uncertainty, uncertainty
+from multireplay.residuals import Residual, measure
 from multireplay.result import Result
-from multireplay.rounds import Residual, measure
 from multireplay.selection import SLOW
 from multireplay.sets import Set
 from multireplay.tracking import Track

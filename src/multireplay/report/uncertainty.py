@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from multireplay.problems import GLM, PolicyEvaluation, Problem
 from multireplay.problems.base import Columns
-from multireplay.rounds import BATCHES
+from multireplay.residuals import BATCHES
 from multireplay.sets import Set, WholeSpace
 
 Vector = NDArray[np.float64]

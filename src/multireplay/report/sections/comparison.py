@@ -13,7 +13,7 @@ from multireplay.report.figures import Line
 from multireplay.report.missing import Missing
 from multireplay.report.rivals import Rival
 from multireplay.report.wording import rough, seconds, short, times
-from multireplay.rounds import measure
+from multireplay.residuals import measure
 
 Vector = NDArray[np.float64]
 
