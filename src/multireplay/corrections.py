@@ -35,7 +35,8 @@ CHEAP = 2e9
 """Multiplications for a Jacobian that are always allowed: about a tenth of a second."""
 PASSES_WORTH = 32
 """And otherwise as many as this many passes over the record need."""
-SINGULAR = 1e10
+SINGULAR = 1e11
+SLIGHTLY = 1e-13
 NEGLIGIBLE = 0.1
 """A correction expected to be below this share of its standard error is not worth a pass."""
 MOST = 5
@@ -81,8 +82,16 @@ class Coarse:
 
     @cached_property
     def disagreement(self) -> float:
-        """‖J⁻¹ · half‖: how much of an error is expected to survive a correction."""
-        return float(np.linalg.norm(scipy.linalg.lu_solve(self._factors, self.half), 2))
+        """‖J⁻¹ · half‖: how much of an error is expected to survive a correction. By power iteration: O(d²)."""
+        vector, size = np.ones(len(self.half)) / np.sqrt(len(self.half)), 0.0
+        for _ in range(8):
+            moved = scipy.linalg.lu_solve(self._factors, self.half @ vector)
+            size = float(np.linalg.norm(moved))
+            if not size:
+                break
+            vector = self.half.T @ scipy.linalg.lu_solve(self._factors, moved / size, trans=1)
+            vector /= np.linalg.norm(vector) or 1.0
+        return size
 
 
 def coarse_fit(record: Record) -> Coarse | None:
@@ -116,15 +125,17 @@ def _fit(record: Record, rows: int) -> Coarse | None:
     scale = 1 / np.sqrt(np.diag(moments))
     units = np.outer(scale, scale)
     matrix = units * (first + second) / 2
-    if not np.linalg.cond(matrix) < SINGULAR:
+    if _is_singular(matrix):
         return None
-    return Coarse(x, matrix, units * (first - second) / 2, scale, _root(units * moments), rows)
+    almost = units * moments + SLIGHTLY * np.eye(len(scale))  # so that it has a root whatever the rounding
+    return Coarse(x, matrix, units * (first - second) / 2, scale, np.asarray(np.linalg.cholesky(almost).T), rows)
 
 
-def _root(matrix: Vector) -> Vector:
-    """R with RᵀR the matrix, which is symmetric and not negative."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
+def _is_singular(matrix: Vector) -> bool:
+    """Whether the condition number is beyond any use, by LAPACK's estimate: O(d²) beside the factors."""
+    factors, _, _ = scipy.linalg.lapack.dgetrf(matrix)
+    reciprocal, _ = scipy.linalg.lapack.dgecon(factors, np.linalg.norm(matrix, 1))
+    return not reciprocal > 1 / SINGULAR
 
 
 @dataclass(frozen=True, eq=False)
