@@ -25,6 +25,9 @@ from multireplay.tracking import Track
 Vector = NDArray[np.float64]
 
 BATCHES = 32
+FEWEST_BATCHES = 8
+BATCH_NUMBERS = 2**22
+"""Where the means of 32 batches would be more numbers than this, fewer batches are taken, but at least 8."""
 WELL_BELOW = 0.1
 """A mean operator shorter than this share of its own standard error is noise: more passes would fit that."""
 ON_ITS_WAY = 0.15
@@ -48,7 +51,7 @@ class Residual:
     size : float
         ‖x − Proj(x − F̂(x))‖, which is ‖F̂(x)‖ on the whole space.
     error : float
-        Standard error of F̂(x) under dependence, from the means of 32 consecutive batches.
+        Standard error of F̂(x) under dependence, from the means of 32 consecutive batches (8 where x is very long).
     """
 
     mean: Vector
@@ -64,7 +67,8 @@ class Residual:
 def measure(problem: Problem, columns: Columns, feasible: Set, x: Vector) -> Residual:
     """F̂(x) and its standard error, in one pass over the record in order."""
     length = len(next(iter(columns.values())))
-    bounds = np.linspace(0, length, min(BATCHES, length) + 1).astype(int)
+    batches = min(BATCHES, length, max(FEWEST_BATCHES, BATCH_NUMBERS // len(x)))
+    bounds = np.linspace(0, length, batches + 1).astype(int)
     sizes = np.diff(bounds)
     means = np.array(
         [
