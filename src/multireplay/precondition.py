@@ -71,13 +71,17 @@ def from_sample(features: Rows, rank: int | Literal["auto"]) -> Preconditioner:
     if dim < 2 or length < 2:
         return none(dim)
     sample = take(features, slice(None))
+    places = np.unique(sample.indices) if is_sparse(sample) else None
+    sample = sample if places is None else sample[:, places]  # what does not occur has no part in an axis
     most = max(RANKS) if rank == "auto" else rank
     moments, axes = _leading(sample, most + 1)
     chosen = _best_rank(sample, moments, axes) if rank == "auto" else rank
     if chosen >= len(moments) or not moments[chosen] > 0:
         return none(dim)
     stretch = moments[chosen] / moments[:chosen] - 1
-    return Preconditioner(np.ascontiguousarray(axes[:chosen]), stretch)
+    whole = np.zeros((chosen, dim))
+    whole[:, slice(None) if places is None else places] = axes[:chosen]
+    return Preconditioner(whole, stretch)
 
 
 def _best_rank(sample: Rows, moments: Vector, axes: Vector) -> int:
@@ -88,7 +92,7 @@ def _best_rank(sample: Rows, moments: Vector, axes: Vector) -> int:
         if rank < len(moments) and moments[rank] > 1e-12 * moments[0]:
             longest = (lengths + along[:, :rank] @ (moments[rank] / moments[:rank] - 1)).max()
             costs[rank] = float(longest) * (1 + rank / 4)
-    return min(costs, key=lambda rank: costs[rank])
+    return min(costs, key=lambda rank: costs[rank], default=0)
 
 
 def _leading(sample: Rows, count: int) -> tuple[Vector, Vector]:
@@ -106,10 +110,7 @@ def _leading(sample: Rows, count: int) -> tuple[Vector, Vector]:
 
 
 def _leading_of_wide(sample: Rows, count: int) -> tuple[Vector, Vector]:
-    """The same for more sparse features than rows, from the products of the rows with each other.
-
-    Features that do not occur then have no part in an axis, not even by rounding.
-    """
+    """The same for more sparse features than rows, from the products of the rows with each other."""
     between = sample @ sample.T
     if 4 * count >= len(sample):
         values, vectors = np.linalg.eigh(between.toarray())
