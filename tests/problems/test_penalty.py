@@ -1,4 +1,4 @@
-"""Weights and the L2 penalty of the built-in problems: both engines, literal loops, and scikit-learn's exact solvers."""
+"""Weights and the L2 penalty of the built-in problems: both engines, literal loops, scikit-learn's exact solvers."""
 
 from __future__ import annotations
 
