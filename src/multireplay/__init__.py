@@ -12,6 +12,9 @@ paper's theory in `theory`, worlds with known answers in `simulate`. `Online` le
 how dependent a record is.
 """
 
+import importlib
+from typing import Any
+
 from multireplay import problems, replay, sets, simulate, steps, theory
 from multireplay.buffer import Buffer
 from multireplay.diagnose import Diagnosis, diagnose
@@ -25,6 +28,15 @@ from multireplay.tracking import Curve, Track
 from multireplay.updates import Plain, RichardsonRomberg, VarianceReduced
 
 __version__ = "0.1.0"
+
+_LAZY = ("torchrl",)  # rooms that need optional packages are imported when they are first asked for
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return importlib.import_module(f"multireplay.{name}")
+    raise AttributeError(f"module 'multireplay' has no attribute {name!r}")
+
 
 __all__ = [
     "GLM",
