@@ -1,0 +1,60 @@
+"""multireplay diagnose"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from multireplay.cli.app import app
+from multireplay.cli.options import Data, Json, Time, names_in
+from multireplay.cli.record import Record
+from multireplay.cli.speak import note, print_json
+from multireplay.errors import InputError
+
+
+@app.command()
+def diagnose(
+    data: Data,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Columns to look at, with commas between; all numeric ones by default.", show_default=False),
+    ] = None,
+    time: Time = None,
+    as_json: Json = False,
+) -> None:
+    """Say how strongly the rows of a record depend on their neighbours, column by column.
+
+    Example: multireplay diagnose data.csv --columns load,temperature --time when
+    """
+    from multireplay.diagnose import diagnose
+    from multireplay.text import terminal
+
+    record = Record.read(data)
+    if time is not None:
+        record.check_order(time)
+    chosen, left_out = choose_columns(record, columns, without={time})
+    found = diagnose({name: record.numbers(name) for name in chosen})
+    if as_json:
+        print_json({"file": data, **found.to_dict(), "left_out": left_out})
+        return
+    if left_out:
+        note(f"Left out, because they are not numbers: {', '.join(left_out)}.")
+    terminal().print(str(found), markup=False, highlight=False, soft_wrap=True)
+
+
+def choose_columns(record: Record, wanted: str | None, without: set[str | None]) -> tuple[list[str], list[str]]:
+    """The columns that are asked for, or all numeric ones, and those that are left out because they are not numbers."""
+    if wanted is not None:
+        chosen = list(names_in(wanted))
+        if not chosen:
+            raise InputError("no column is named in an empty list")
+        twice = [name for name in chosen if chosen.count(name) > 1]
+        if twice:
+            raise InputError(f"column {twice[0]!r} is named twice")
+        return chosen, []
+    rest = [name for name in record.names if name not in without]
+    chosen = [name for name in rest if record.is_numeric(name)]
+    if not chosen:
+        raise InputError(f"{record.path} has no numeric columns to use; it has {', '.join(record.names)}")
+    return chosen, [name for name in rest if name not in chosen]
