@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.errors import InputError
+
+if TYPE_CHECKING:
+    from multireplay.storage import StoredBuffer
 
 Array = NDArray[Any]
 
@@ -60,6 +64,65 @@ class Buffer:
         for name, array in arrays.items():
             _check_finite(name, array)
         self._keep(arrays)
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], columns: Any = None, memory: int | str = "512 MB", time: Any = None
+    ) -> Buffer | StoredBuffer:
+        """A buffer from a file or a folder. What takes at most half of `memory` is loaded; more stays on disk.
+
+        Parameters
+        ----------
+        path
+            A ``.npy`` or ``.npz`` file, a folder of ``.npy`` files (one a column), a Parquet file, a folder of Parquet
+            files (one after the other, in the natural order of their names), or a ``.csv`` file, which must be small.
+        columns
+            What the columns are made of, by name: ``"psi"`` is a stored column, ``["a", "b"]`` stored columns side by
+            side, ``("psi", +1)`` a stored column one row further on, so that a trajectory's next features need not be
+            stored. A ``.npy`` file holds one column, ``samples``; a number, a slice or a list of numbers picks
+            features of it. By default all stored columns under their own names.
+        memory
+            How much memory may be used, such as ``"512 MB"`` or ``"2 GB"``, or a number of bytes.
+        time
+            A stored column that must not decrease: it is read once and checked. It is a column of the buffer only if
+            `columns` names it.
+
+        Returns
+        -------
+        Buffer or StoredBuffer
+            The record in memory, or on disk, where it is read in blocks within the budget.
+
+        Examples
+        --------
+        >>> import tempfile, numpy as np, multireplay as mr
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> np.savez(folder.name + "/run.npz", psi=np.eye(4), reward=[1.0, 0.0, 2.0, 0.0])
+        >>> names = {"features": "psi", "next_features": ("psi", +1), "rewards": "reward"}
+        >>> mr.Buffer.open(folder.name + "/run.npz", columns=names)
+        Buffer(3 rows: features (3, 4) float64, next_features (3, 4) float64, rewards (3,) float64)
+        >>> folder.cleanup()
+        """
+        from multireplay.storage.opening import open_buffer  # which needs this class
+
+        return open_buffer(path, columns, memory, time)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the buffer as a folder: one ``.npy`` file a column, and a page with checksums.
+
+        The folder has its name only once it is complete; a buffer saved there before is replaced.
+
+        Examples
+        --------
+        >>> import tempfile, multireplay as mr
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> mr.Buffer(features=[[1.0], [2.0]], targets=[0.0, 1.0]).save(folder.name + "/record")
+        >>> mr.Buffer.open(folder.name + "/record")
+        Buffer(2 rows: features (2, 1) float64, targets (2,) float64)
+        >>> folder.cleanup()
+        """
+        from multireplay.storage.saving import save_arrays
+
+        save_arrays(path, self._columns)
 
     def _keep(self, arrays: dict[str, Array]) -> None:
         self._columns = MappingProxyType(arrays)
