@@ -15,7 +15,7 @@ how dependent a record is.
 import importlib
 from typing import Any
 
-from multireplay import problems, replay, sets, simulate, steps, theory
+from multireplay import problems, replay, report, sets, simulate, steps, theory
 from multireplay.buffer import Buffer
 from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.errors import DivergenceWarning, InputError, MultireplayError, OperatorError
@@ -67,6 +67,7 @@ __all__ = [
     "diagnose",
     "problems",
     "replay",
+    "report",
     "sets",
     "simulate",
     "solve",

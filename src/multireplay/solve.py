@@ -28,6 +28,7 @@ from multireplay.errors import DivergenceWarning, InputError
 from multireplay.holdout import solve_held_out
 from multireplay.problems import Problem
 from multireplay.problems.base import as_constraint
+from multireplay.recipe import Recipe
 from multireplay.replay import Dyadic, PlannedEpoch, Replay
 from multireplay.result import Epoch, Result
 from multireplay.rounds import run_rounds
@@ -118,6 +119,7 @@ def solve(
     >>> len(result.epochs), result.epochs[-1].gap
     (12, 1.0)
     """
+    given = dict(locals())
     if not isinstance(problem, Problem):
         raise InputError(f"problem must be a multireplay problem such as mr.GLM(), not {problem!r}")
     if not isinstance(buffer, Buffer):
@@ -136,7 +138,8 @@ def solve(
     share = as_share(holdout, problem, len(buffer), dim, free)
     if share is not None:
         options = {"replay": replay, "x0": x0, "constraint": constraint, "backend": backend}
-        return solve_held_out(solve, problem, buffer, share, step, average, track, options)
+        found = solve_held_out(solve, problem, buffer, share, step, average, track, options)
+        return replace(found, recipe=Recipe.of(given))
     feasible = problem.constraint if constraint is None else as_constraint(constraint)
     stepper = make_stepper(problem, feasible, dim, as_backend(backend))
     averaging = as_averaging(average)
@@ -188,7 +191,8 @@ def solve(
         if step == "auto":
             warn_of_scales(samples)
     x = epochs[chosen].answer.copy()
-    return Result(x=x, epochs=epochs, status=status, passes=passes_taken, seconds=seconds, chosen=chosen)
+    recipe = Recipe.of(given)
+    return Result(x, epochs, status, passes=passes_taken, seconds=seconds, chosen=chosen, recipe=recipe)
 
 
 def richardson_romberg(short: Epoch, long: Epoch) -> Epoch:
