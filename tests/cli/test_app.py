@@ -35,10 +35,10 @@ def test_what_is_not_understood_ends_with_2(run, arguments):
     ],
 )
 def test_errors_are_one_line(run, monkeypatch, tmp_path, error, code, text):
-    def fail(path):
+    def fail(path, memory):
         raise error
 
-    monkeypatch.setattr("multireplay.cli.record.read_table", fail)
+    monkeypatch.setattr("multireplay.cli.record.find_source", fail)
     result = run("diagnose", tmp_path / "data.csv")
     assert result.exit_code == code
     assert result.stdout == ""

@@ -28,12 +28,12 @@ def test_all_numeric_columns_by_default_and_a_note_on_the_others(run, data):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--columns", "x,zz"], "has no column 'zz'; did you mean 'z'?"),
+        (["--columns", "x,zz"], "no column 'zz' in"),
         (["--columns", "x,x"], "column 'x' is named twice"),
         (["--columns", ","], "no column is named"),
-        (["--columns", "place"], "column 'place' holds 'north' in row 1, not a number"),
-        (["--time", "x"], "the time column 'x' goes back in row"),
-        (["--time", "place"], "neither numbers nor times"),
+        (["--columns", "place"], "holds 'north' at row 0"),
+        (["--time", "x"], "not in time order"),
+        (["--time", "place"], "holds 'north' at row 0"),
     ],
 )
 def test_what_cannot_be_used_is_named(run, data, arguments, text):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from multireplay.cli.app import app
-from multireplay.cli.options import Data, Json, Time, names_in
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Time, names_in
 from multireplay.cli.record import Record
 from multireplay.cli.speak import note, print_json
 from multireplay.errors import InputError
@@ -21,6 +22,7 @@ def diagnose(
         typer.Option(help="Columns to look at, with commas between; all numeric ones by default.", show_default=False),
     ] = None,
     time: Time = None,
+    memory: Memory = DEFAULT_MEMORY,
     as_json: Json = False,
 ) -> None:
     """Say how strongly the rows of a record depend on their neighbours, column by column.
@@ -30,11 +32,11 @@ def diagnose(
     from multireplay.diagnose import diagnose
     from multireplay.text import terminal
 
-    record = Record.read(data)
+    record = Record.open(data, memory)
     if time is not None:
         record.check_order(time)
-    chosen, left_out = choose_columns(record, columns, without={time})
-    found = diagnose({name: record.numbers(name) for name in chosen})
+    chosen, left_out = choose_columns(record, columns, without=[time])
+    found = diagnose(record.numbers(chosen))
     if as_json:
         print_json({"file": data, **found.to_dict(), "left_out": left_out})
         return
@@ -43,7 +45,7 @@ def diagnose(
     terminal().print(str(found), markup=False, highlight=False, soft_wrap=True)
 
 
-def choose_columns(record: Record, wanted: str | None, without: set[str | None]) -> tuple[list[str], list[str]]:
+def choose_columns(record: Record, wanted: str | None, without: Sequence[str | None]) -> tuple[list[str], list[str]]:
     """The columns that are asked for, or all numeric ones, and those that are left out because they are not numbers."""
     if wanted is not None:
         chosen = list(names_in(wanted))
@@ -53,8 +55,7 @@ def choose_columns(record: Record, wanted: str | None, without: set[str | None])
         if twice:
             raise InputError(f"column {twice[0]!r} is named twice")
         return chosen, []
-    rest = [name for name in record.names if name not in without]
-    chosen = [name for name in rest if record.is_numeric(name)]
+    chosen = [name for name in record.source.fields if name not in without]
     if not chosen:
-        raise InputError(f"{record.path} has no numeric columns to use; it has {', '.join(record.names)}")
-    return chosen, [name for name in rest if name not in chosen]
+        raise InputError(f"{record.path} has no other columns of numbers; it has {', '.join(record.names)}")
+    return chosen, [name for name in record.source.refused if name not in without]

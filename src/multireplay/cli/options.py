@@ -13,7 +13,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and no
 Data = Annotated[
     Path,
     typer.Argument(
-        help="The record: a CSV, TSV, Parquet or Feather file. Rows in file order are rows in time order.",
+        help="The record: a .csv, .parquet, .npz or .npy file, or a folder of Parquet or .npy files. "
+        "The order of its rows is their order in time.",
         show_default=False,
     ),
 ]
@@ -24,6 +25,9 @@ Time = Annotated[
         help="A column that must not decrease: it is checked, not sorted by, and is no feature.", show_default=False
     ),
 ]
+
+Memory = Annotated[str, typer.Option(help="How much memory the record may take, such as '8 GB'.")]
+DEFAULT_MEMORY = "2 GB"
 
 
 class SizeName(StrEnum):

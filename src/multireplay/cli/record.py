@@ -1,129 +1,132 @@
-"""A record in a file: its columns, checked as they are read, with errors that name the file, the column and the row."""
+"""A record in a file, as the commands read it: numbers by name, features side by side, classes, time order."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from multireplay.cli.files import read_table
+from multireplay.buffer import Buffer
+from multireplay.cli.words import read_words
 from multireplay.errors import InputError
+from multireplay.storage import StoredBuffer
+from multireplay.storage.opening import find_source
+from multireplay.storage.sizes import bytes_of, in_words
+from multireplay.storage.source import Source
 
 Vector = NDArray[np.float64]
+
+BLOCK = 2**16
+"""Rows handed out at a time from a record that is in memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A table, with the name of its file for the errors."""
+    """A file with columns. A column with several numbers a row gives features ``name[0]``, ``name[1]``, …"""
 
     path: Path
-    table: Any
+    source: Source
+    memory: str
 
     @classmethod
-    def read(cls, path: Path) -> Record:
-        """Read the whole file."""
-        record = cls(path, read_table(path))
-        if not record.rows:
-            raise InputError(f"{path} has no rows")
-        return record
+    def open(cls, path: Path, memory: str) -> Record:
+        """Look at what the file holds; the rows are read later."""
+        return cls(path, find_source(path, bytes_of(memory)), memory)
 
     @property
     def rows(self) -> int:
-        return int(self.table.num_rows)
+        return self.source.rows
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self.table.column_names)
+        """All columns, numbers or not."""
+        return (*self.source.fields, *self.source.refused)
 
-    def column(self, name: str) -> Any:
-        """The column as it is stored."""
-        count = self.names.count(name)
-        if count == 1:
-            return self.table.column(name)
-        if count:
-            raise InputError(f"{self.path} has {count} columns named {name!r}; rename them")
-        close = difflib.get_close_matches(name, self.names, n=1)
+    @property
+    def features(self) -> dict[str, tuple[str, int | None]]:
+        """Every number of a row by name: the column it is in, and which one there."""
+        found: dict[str, tuple[str, int | None]] = {}
+        for name, field in self.source.fields.items():
+            places = [None] if field.width is None else list(range(field.width))
+            found |= {name if place is None else f"{name}[{place}]": (name, place) for place in places}
+        return found
+
+    def expand(self, name: str) -> list[str]:
+        """The features that a name stands for: a feature, or all of a column."""
+        features = self.features
+        if name in features:
+            return [name]
+        found = [feature for feature, (column, _) in features.items() if column == name]
+        return found or [self._refuse(name)]
+
+    def _refuse(self, name: str) -> str:
+        if name in self.source.refused:
+            raise InputError(self.source.refused[name])
+        close = difflib.get_close_matches(name, self.features, n=1)
         guess = f"did you mean {close[0]!r}? " if close else ""
         raise InputError(f"{self.path} has no column {name!r}; {guess}it has {', '.join(self.names)}")
 
-    def is_numeric(self, name: str) -> bool:
-        """Whether the column holds real numbers or booleans."""
-        return _is_numeric(self.column(name).type)
+    def check_order(self, time: str) -> None:
+        """Raise if the column goes back anywhere: then the rows are not in time order."""
+        known = (*self.source.fields, *self.source.times)
+        if time not in known:
+            self._refuse(time)
+        Buffer.open(self.path, {"any": next(iter(self.source.fields))}, self.memory, time)
 
-    def numbers(self, name: str) -> Vector:
-        """A column of finite numbers."""
-        values = self.column(name)
-        if not _is_numeric(values.type):
-            self._refuse_text(name, values)
-        found: Vector = np.asarray(pc.cast(values, pa.float64()).to_numpy(), dtype=np.float64)
-        bad = np.flatnonzero(~np.isfinite(found))
-        if len(bad):
-            row = int(bad[0])
-            held = values[row].as_py()
-            what = "has no number" if held is None else f"is {held}"
-            more = f" and in {len(bad) - 1} more" if len(bad) > 1 else ""
-            raise InputError(
-                f"{self.path}: column {name!r} {what} in row {row + 1}{more}; every value must be a finite number"
-            )
-        return found
+    def numbers(self, names: Sequence[str]) -> Buffer:
+        """Columns under their own names."""
+        return self._in_memory(Buffer.open(self.path, {name: name for name in names}, self.memory))
 
-    def matrix(self, names: Sequence[str]) -> Vector:
-        """Columns of finite numbers side by side."""
-        return np.column_stack([self.numbers(name) for name in names])
+    def matrix(self, features: Sequence[str]) -> NDArray[Any]:
+        """Features side by side."""
+        blocks = [block for _, block in self.blocks(features, whole=True)]
+        return blocks[0]
 
-    def labels(self, name: str) -> NDArray[Any]:
-        """A column of classes: text, booleans or whole numbers, none of them missing."""
-        values = self.column(name)
-        if values.null_count:
-            row = int(np.flatnonzero(pc.is_null(values).to_numpy())[0])
-            raise InputError(f"{self.path}: column {name!r} is empty in row {row + 1}")
-        if pa.types.is_dictionary(values.type):
-            values = values.cast(values.type.value_type)
-        return np.asarray(values.to_numpy())
+    def blocks(self, features: Sequence[str], whole: bool = False) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Features side by side, in blocks of rows with the number of the first; a large record stays on disk.
 
-    def check_order(self, name: str) -> None:
-        """Raise if the column decreases anywhere: then the rows are not in time order."""
-        values = self.column(name)
-        if values.null_count:
-            row = int(np.flatnonzero(pc.is_null(values).to_numpy())[0])
-            raise InputError(f"{self.path}: the time column {name!r} is empty in row {row + 1}")
-        if _is_numeric(values.type):
-            self.numbers(name)  # a NaN would not count as going back
-        elif not pa.types.is_temporal(values.type):
-            raise InputError(f"{self.path}: the time column {name!r} holds {values.type}, neither numbers nor times")
-        plain = values.combine_chunks()
-        back = np.flatnonzero(pc.less(plain[1:], plain[:-1]).to_numpy(zero_copy_only=False))
-        if len(back):
-            row = int(back[0]) + 1
-            raise InputError(
-                f"{self.path}: the time column {name!r} goes back in row {row + 1}, from {plain[row - 1]} to "
-                f"{plain[row]}; rows must be in time order, so sort the file by it first"
-            )
+        With `whole` there is one block, and a record that is too large for it is refused.
+        """
+        known = self.features
+        for name in features:
+            if name not in known:
+                self._refuse(name)
+        columns = list(dict.fromkeys(known[name][0] for name in features))
+        side_by_side = [feature for column in columns for feature in self.expand(column)]
+        places = [side_by_side.index(name) for name in features]
+        pick = slice(None) if places == list(range(len(side_by_side))) else places
+        opened = Buffer.open(self.path, {"features": columns}, self.memory)
+        if whole:
+            yield 0, self._in_memory(opened)["features"][:, pick]
+        elif isinstance(opened, StoredBuffer):
+            for first, block in opened.blocks():
+                yield first, block["features"][:, pick]
+        else:
+            for first in range(0, len(opened), BLOCK):
+                yield first, opened["features"][first : first + BLOCK][:, pick]
 
-    def _refuse_text(self, name: str, values: Any) -> None:
-        """Say which value of a column that should hold numbers does not."""
-        if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-            for row, value in enumerate(values.to_pylist()):
-                if value is None or not _is_number(value):
-                    raise InputError(f"{self.path}: column {name!r} holds {value!r} in row {row + 1}, not a number")
-        raise InputError(f"{self.path}: column {name!r} holds {values.type}, not numbers")
+    def classes(self, name: str) -> NDArray[Any]:
+        """A column of classes: words, booleans or numbers, whole ones as integers."""
+        if name not in self.source.fields:
+            if name not in self.source.refused:
+                self._refuse(name)
+            return read_words(self.path, name)
+        values = self.numbers([name])[name]
+        if values.ndim != 1:
+            raise InputError(f"{self.path}: column {name!r} has several numbers a row, which cannot be a class")
+        if values.dtype == np.bool_ or (values != np.round(values)).any():
+            return values
+        return values.astype(np.int64)
 
-
-def _is_numeric(kind: Any) -> bool:
-    types = pa.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    def _in_memory(self, buffer: Buffer | StoredBuffer) -> Buffer:
+        if isinstance(buffer, Buffer):
+            return buffer
+        raise InputError(
+            f"{self.path}: these columns take {in_words(buffer.nbytes)}, more than half of {self.memory}; "
+            "choose fewer columns, or give more memory with --memory"
+        )
