@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -97,7 +99,7 @@ def test_cost_of_random_access(tmp_path):
     roomy = stored(tmp_path)
     roomy.memory = 10**9
     # both columns fit in one lot, which is read in the order of the file
-    assert "about 1 times the bytes" in roomy.cost_of_random_access()
+    assert "about as many bytes as one in order" in roomy.cost_of_random_access()
     tight = stored(tmp_path)
     tight.memory = 808_000 // 50
     ratio = (4096 + 799 + 4096 + 7) / 808
@@ -114,3 +116,21 @@ def test_cost_of_random_access_in_row_groups(tmp_path):
     assert "about 7 times the bytes of one in order: a row of 16 bytes comes with all of its row group, of about 7" in (
         buffer.cost_of_random_access()
     )
+
+
+def test_one_name_may_be_given_as_text(tmp_path):
+    np.save(tmp_path / "ab.npy", np.arange(10.0))
+    np.save(tmp_path / "c.npy", np.arange(10.0))
+    assert list(joined(stored(tmp_path), "ab")) == ["ab"]
+    assert list(stored(tmp_path).take([1], "c")) == ["c"]
+
+
+def test_a_program_ends_though_a_stream_is_open(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros(100_000))
+    code = (
+        "import sys, multireplay as mr\n"
+        "blocks = mr.Buffer.open(sys.argv[1], memory='1 MB').blocks()\n"
+        "print(next(blocks)[0])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], timeout=60, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")

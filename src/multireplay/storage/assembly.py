@@ -65,7 +65,7 @@ class Assembly:
         filled = {}
         for layout, field in self.fields.items():
             alone = layout.parts[0].name
-            whole = len(layout.parts) == 1 and alone not in self._copied
+            whole = len(layout.parts) == 1 and alone not in self._copied and field == self._source.field(alone)
             filled[layout] = stored.pop(alone) if whole else np.empty(field.shape(len(rows)), field.dtype)
         self._spread(stored, filled)
         return filled

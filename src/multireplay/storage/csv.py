@@ -26,7 +26,7 @@ class CsvSource(TableSource):
         if size > memory // 4:  # a number of one digit takes two bytes as text and eight in memory
             raise _too_large(path, size, memory)
         try:
-            self._table = pa.csv.read_csv(path)
+            self._table = pa.csv.read_csv(path, pa.csv.ReadOptions(use_threads=False))  # so that errors know the row
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path} cannot be read as CSV: {error}") from None
         names = self._table.column_names

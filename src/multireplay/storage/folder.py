@@ -58,8 +58,8 @@ def _open(folder: Path, entry: Entry) -> ArrayFile:
     if not path.exists():
         raise InputError(f"{path} is missing: {folder / PAGE_NAME} says that it holds the column {entry.name!r}")
     found = ArrayFile.open(path, entry.sums)
-    told = (entry.dtype, entry.shape)
-    if (found.header.dtype.str, found.header.shape) != told:
+    told = (entry.dtype, entry.shape, False)
+    if (found.header.dtype.str, found.header.shape, found.header.fortran) != told:
         raise InputError(
             f"{path} holds {found.header.dtype.str} of shape {found.header.shape}, but {folder / PAGE_NAME} says "
             f"{entry.dtype} of shape {entry.shape}: it is not the file that was saved"

@@ -66,7 +66,7 @@ def resolve(columns: Any, source: Source, time: Any = None) -> dict[str, Column]
         if not isinstance(name, str):
             raise InputError(f"a column's name must be text, not {name!r}, in columns={columns!r}")
     found = {name: _column(name, wanted, source) for name, wanted in columns.items()}
-    lowest = min(0, *(column.shift for column in found.values()), 0)
+    lowest = min(0, *(column.shift for column in found.values()))
     return {name: Column(column.layout, column.shift - lowest) for name, column in found.items()}
 
 
@@ -139,7 +139,8 @@ def _picked(name: str, wanted: Any, source: Source) -> tuple[int, ...]:
     try:
         found = tuple(range(width)[wanted]) if isinstance(wanted, slice) else tuple(range(width)[i] for i in wanted)
     except IndexError:
-        raise InputError(f"column {name!r} picks {wanted!r}, of features 0 to {width - 1} in {source.label}") from None
+        there = f"the features 0 to {width - 1} of {source.label}"
+        raise InputError(f"column {name!r} picks {wanted!r}, which is not among {there}") from None
     if not found:
         raise InputError(f"column {name!r} picks no features: {wanted!r} of the {width} in {source.label}")
     return found

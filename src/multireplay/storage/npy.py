@@ -1,7 +1,8 @@
 """One array in NumPy's format, read piece by piece with plain reads.
 
 Mapped memory is not used: the pages of a mapped file count as the process's memory, and a mapped file that is cut
-short by another program ends this one.
+short by another program ends this one. Pages of the file that the system keeps for itself are left to it: a second
+pass over a file that fits comes from there.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ PAGE = 4096
 AHEAD = 64
 """Reads of single rows that are asked for before the first of them is waited for."""
 
+_READ = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
 
 @dataclass(frozen=True)
 class Header:
@@ -44,9 +47,8 @@ class Header:
     def read(cls, file: IO[bytes], label: str) -> Header:
         try:
             version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, fortran, dtype = read(file)
-        except (ValueError, EOFError, OSError, SyntaxError) as error:
+            shape, fortran, dtype = _READ[version](file)
+        except Exception as error:  # on garbage NumPy's parser raises nearly anything
             raise InputError(f"{label} is not a .npy file that can be read: {error}") from None
         return cls(dtype, shape, fortran, file.tell())
 

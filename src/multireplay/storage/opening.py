@@ -47,13 +47,14 @@ def find_source(path: Path, memory: int) -> Source:
         raise InputError(f"{path} does not exist")
     if path.is_dir():
         return _folder(path)
-    if path.suffix == ".npy":
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
         return ArraySource(str(path), {BARE: ArrayFile.open(path)})
-    if path.suffix == ".npz":
+    if suffix == ".npz":
         return ArraySource(str(path), open_members(path))
-    if path.suffix in PARQUET:
+    if suffix in PARQUET:
         return _parquet(path, [path])
-    if path.suffix == ".csv":
+    if suffix == ".csv":
         from multireplay.storage.csv import CsvSource
 
         return CsvSource(path, memory)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from multireplay.errors import InputError
 from multireplay.storage.mapping import Layout
 from multireplay.storage.readahead import read_ahead
@@ -14,14 +16,15 @@ def check_order(source: Source, time: Layout, memory: int) -> None:
     name = time.parts[0].name
     before = None
     rows = block_rows(source, [time], memory, 0)
-    for start, block in read_ahead(stream(source, [time], 0, source.rows, rows)):
-        times = block[time]
-        if before is not None and times[0] < before:
-            raise _back(source, name, start, before, times[0])
-        back = (times[1:] < times[:-1]).nonzero()[0]
-        if len(back):
-            raise _back(source, name, start + int(back[0]) + 1, times[back[0]], times[back[0] + 1])
-        before = times[-1]
+    with closing(read_ahead(stream(source, [time], 0, source.rows, rows))) as blocks:
+        for start, block in blocks:
+            times = block[time]
+            if before is not None and times[0] < before:
+                raise _back(source, name, start, before, times[0])
+            back = (times[1:] < times[:-1]).nonzero()[0]
+            if len(back):
+                raise _back(source, name, start + int(back[0]) + 1, times[back[0]], times[back[0] + 1])
+            before = times[-1]
 
 
 def _back(source: Source, name: str, row: int, before: object, after: object) -> InputError:

@@ -20,6 +20,8 @@ from multireplay.storage.source import Field, Rows
 from multireplay.storage.table import BATCH_BYTES, Batch, TableSource, field_of, is_date
 
 _BUFFER = 2**16
+_BATCHES = 8
+"""Batches that the decoder takes up: some in use, and more that its allocator does not give back at once (measured)."""
 _PAGES = 3 * 2**20
 """Bytes of decoded and packed pages that a column keeps while it is read; most writers make pages of one megabyte."""
 
@@ -56,10 +58,7 @@ class ParquetSource(TableSource):
         self.rows = self._starts[-1]
         if self.rows == 0:
             raise InputError(f"{label} is empty: it has no rows")
-        self.fields = {
-            name: Field(field.dtype, self._first_width(name)) if field.width == 0 else field
-            for name, field in self.fields.items()
-        }
+        self._find_widths()
 
     def _sort_out(self, path: Path, schema: Any) -> None:
         """Which columns are numbers, which are dates, and which are neither."""
@@ -77,14 +76,19 @@ class ParquetSource(TableSource):
         if not self.fields:
             raise InputError(f"{self.label} has no columns of numbers; it has {', '.join(schema.names) or 'none'}")
 
-    def _first_width(self, name: str) -> int:
-        """The length of the first list of a column of lists of any length."""
-        with closing(self.batches([name], 0, 1)) as batches:
-            batch = next(batches)
+    def _find_widths(self) -> None:
+        """Columns of lists of any length are as wide as their first list."""
+        for name, field in list(self.fields.items()):
+            if field.width != 0:
+                continue
+            with closing(self.batches([name], 0, 1)) as batches:
+                batch = next(batches)
             first = batch.data.column(name)[0].as_py()
-        if not first:
-            raise InputError(f"{batch.label} has nothing in column {name!r} at row {batch.first} (counting from 0)")
-        return len(first)
+            if first:
+                self.fields[name] = Field(field.dtype, len(first))
+            else:
+                del self.fields[name]
+                self.refused[name] = f"{batch.label} has nothing in column {name!r} at row {batch.first}"
 
     def batches(self, names: Sequence[str], first: int, size: int) -> Generator[Batch, None, None]:
         number = bisect.bisect_right(self._starts, first) - 1
@@ -108,7 +112,7 @@ class ParquetSource(TableSource):
         file.stamp.check(row)
         label = str(file.stamp.path)
         with _opened(file.stamp) as opened:
-            found = opened.iter_batches(size, row_groups=list(groups), columns=list(names))
+            found = opened.iter_batches(size, row_groups=list(groups), columns=list(names), use_threads=len(names) > 1)
             while row < last:
                 with _named(f"{label} is corrupt at row {row} or after it (counting from 0)"):
                     data = next(found, None)
@@ -124,7 +128,7 @@ class ParquetSource(TableSource):
 
     def overhead(self, names: Sequence[str]) -> int:
         pages = sum(min(_PAGES, 2 * max(file.largest.get(name, 0) for file in self._files)) for name in names)
-        return pages + 2 * min(BATCH_BYTES, self.rows * sum(self.field(name).row_bytes for name in names))
+        return pages + _BATCHES * min(BATCH_BYTES, self.rows * sum(self.field(name).row_bytes for name in names))
 
     def touched(self, names: Sequence[str]) -> tuple[float, str]:
         groups = [rows for file in self._files for rows in file.groups]

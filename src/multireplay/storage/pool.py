@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import weakref
 from typing import Any
 
@@ -21,6 +22,11 @@ class _Lease:
             "data": (memory.ctypes.data, False),
             "version": 3,
         }
+
+
+def _pages(size: int) -> Array:
+    """Memory straight from the system, which goes back to it as a whole: none is lost to holes between allocations."""
+    return np.frombuffer(mmap.mmap(-1, size, access=mmap.ACCESS_COPY), np.uint8)
 
 
 class Pool:
@@ -46,7 +52,7 @@ class Pool:
     def array(self, field: Field, rows: int) -> Array:
         size = rows * field.row_bytes
         free = self._free.setdefault(size, [])
-        memory = free.pop() if free else np.empty(size, np.uint8)
+        memory = free.pop() if free else _pages(size)
         lease = _Lease(memory)
         weakref.finalize(lease, free.append, memory).atexit = False
         return np.asarray(lease).view(field.dtype).reshape(field.shape(rows))

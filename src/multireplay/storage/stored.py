@@ -182,8 +182,10 @@ class StoredBuffer:
                 lots,
                 f"it is taken in {lots} lots of half the memory budget, each spread over all of it",
             )
+        if ratio < 1.05:
+            return f"One pass over {self._source.label} in random order reads about as many bytes as one in order."
         return (
-            f"One pass over {self._source.label} in random order reads about {max(1.0, ratio):.3g} times the bytes "
+            f"One pass over {self._source.label} in random order reads about {ratio:.3g} times the bytes "
             f"of one in order: {reason}."
         )
 
@@ -191,6 +193,8 @@ class StoredBuffer:
         return self._fields[self._chosen([name])[0]]
 
     def _chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
+        if isinstance(names, str):
+            names = [names]
         chosen = self.names if names is None else tuple(dict.fromkeys(names))
         for name in chosen:
             if name not in self._columns:

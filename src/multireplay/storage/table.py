@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from multireplay.errors import InputError
 from multireplay.storage.source import Array, Field, Reader, Rows, Source, kept_type
 
-BATCH_BYTES = 2**22
+BATCH_BYTES = 2**21
 """About how much of a table is decoded at a time."""
 
 
