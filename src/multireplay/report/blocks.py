@@ -67,6 +67,16 @@ class Facts(Block):
 
 
 @dataclass(frozen=True)
+class Entry(Block):
+    """A finding in a list: what it is about, a verdict in a few words, and what stands behind it."""
+
+    title: str
+    verdict: str = ""
+    text: str = ""
+    kind: ClassVar[str] = "entry"
+
+
+@dataclass(frozen=True)
 class Cell:
     """A cell of a table: the text that is shown, and the number behind it, by which the column is sorted."""
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from multireplay.plotting import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
+from multireplay import plotting
+from multireplay.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
 from multireplay.report.page import needed
 
 GREY = "#7d8590"
@@ -48,6 +49,18 @@ def label(text: str) -> str:
     return html.escape(cut, quote=False)
 
 
+def on_both(color: str) -> str:
+    """A colour that can be seen on white and on black: black itself becomes grey."""
+    return GREY if color == BLACK else color
+
+
+def method_style(name: str) -> tuple[str, str, str]:
+    """Colour, dash and mode of a method, as in the other pictures."""
+    style = plotting.method_style(name)
+    dash = {"-": "solid", "--": "dash", ":": "dot"}[style["linestyle"]]
+    return on_both(style["color"]), dash, "lines+markers" if "marker" in style else "lines"
+
+
 def new(x: Mapping[str, Any] | None = None, y: Mapping[str, Any] | None = None, **layout: Any) -> Any:
     """An empty figure with axes that make room for their own labels."""
     objects = needed("plotly.graph_objects")
@@ -74,7 +87,7 @@ def new(x: Mapping[str, Any] | None = None, y: Mapping[str, Any] | None = None, 
 
 def log_axis(title: str, values: ArrayLike) -> dict[str, Any]:
     """A logarithmic axis through the values."""
-    return {"type": "log", "title": {"text": title}, **log_ticks(values)}
+    return {"type": "log", "title": {"text": title}, "tickangle": 0, **log_ticks(values)}
 
 
 def log_ticks(values: ArrayLike) -> dict[str, Any]:

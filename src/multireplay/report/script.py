@@ -32,7 +32,7 @@ def fingerprint(buffer: Buffer) -> str:
     >>> import numpy as np
     >>> import multireplay as mr
     >>> fingerprint(mr.Buffer(features=np.eye(3), targets=[1, 2, 3]))
-    '6e3cd83e1ab3fd5e'
+    '1f9e49f217214a1d'
     """
     digest = hashlib.sha256()
     for name, column in buffer.columns.items():
@@ -135,8 +135,8 @@ class Writer:
 
 def _kept(value: Any, name: str) -> Any:
     """The value of a constructor's parameter, under the names by which problems and sets keep it."""
-    keys = (f"_{name}_argument", f"_{name}", name)
-    return next((getattr(value, key) for key in keys if hasattr(value, key)), None)
+    kept = vars(value)
+    return next((kept[key] for key in (f"_{name}_argument", f"_{name}", name) if key in kept), None)
 
 
 def _public(kind: type) -> str | None:

@@ -18,7 +18,7 @@ def short(value: float) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     whole = value == int(value) and abs(value) < 1e15
-    return _typeset(f"{int(value):,}" if whole else f"{value:.4g}")
+    return _typeset(f"{int(value):,}" if whole else f"{value:,.4g}")
 
 
 def rough(value: float) -> str:

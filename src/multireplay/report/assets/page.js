@@ -33,14 +33,24 @@
       responsive: true, displaylogo: false, showSendToCloud: false,
       displayModeBar: coarse.matches ? false : "hover", modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
     };
+    const entries = figure.data.filter((trace) => trace.name && trace.showlegend !== false).length;
+    if (canvas.clientWidth < 520 && entries > 2) { // there the legend has a line an entry
+      canvas.style.height = canvas.clientHeight + 19 * (entries - 2) + "px";
+    }
     canvas.dataset.drawn = "yes";
-    return Plotly.newPlot(canvas, figure.data, figure.layout, config)
-      .then(() => Plotly.relayout(canvas, theme(canvas.layout)));
+    for (const [path, value] of Object.entries(theme(figure.layout))) {
+      const names = path.split(".");
+      const last = names.pop();
+      names.reduce((part, name) => (part[name] ??= {}), figure.layout)[last] = value;
+    }
+    return Plotly.newPlot(canvas, figure.data, figure.layout, config);
   };
   const drawn = () => [...document.querySelectorAll(".canvas[data-drawn]")];
   const drawIn = (element) => {
     element.querySelectorAll(".canvas:not([data-drawn])").forEach(draw);
-    element.querySelectorAll(".canvas[data-drawn]").forEach((canvas) => canvas._fullLayout && Plotly.Plots.resize(canvas));
+    for (const canvas of element.querySelectorAll(".canvas[data-drawn]")) {
+      if (canvas._fullLayout && canvas._fullLayout.width !== canvas.clientWidth) Plotly.Plots.resize(canvas);
+    }
   };
   const repaint = () => drawn().forEach((canvas) => Plotly.relayout(canvas, theme(canvas.layout)));
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay import plotting
 from multireplay.diagnose import Diagnosis
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Fact, Facts, Plot, Section, Table, Text
@@ -33,7 +34,7 @@ def _facts(evidence: Evidence) -> list[Fact]:
     result = evidence.result
     facts = [
         Fact("coordinates", short(len(result.x)), f"from {plural(evidence.recipe.rows, 'row')}"),
-        Fact("passes over the record", f"{result.passes:.3g}", f"in {seconds(result.seconds)}"),
+        Fact("passes over the record", f"{result.passes:.3g}", f"in {seconds(evidence.ours.seconds)}"),
     ]
     residual = evidence.residual
     if not isinstance(residual, Missing):
@@ -74,7 +75,7 @@ def _bars(evidence: Evidence) -> Plot:
     )
     values = [short(float(x[i])) for i in order]
     margins = [""] * len(order) if errors is None else [f" ± {short(float(error))}" for error in errors]
-    whiskers = {} if errors is None else {"array": 2 * errors, "color": figures.GREY, "thickness": 1.4, "width": 3}
+    whiskers = {} if errors is None else {"array": 2 * errors, "color": plotting.ORANGE, "thickness": 2, "width": 4}
     figure.add_trace(
         objects.Bar(
             x=x[order], y=np.arange(len(order)), orientation="h", marker={"color": figures.OURS}, error_x=whiskers,

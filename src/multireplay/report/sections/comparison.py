@@ -72,6 +72,8 @@ def _caption(evidence: Evidence) -> str:
             f" One standard error is {rough(evidence.uncertainty.total)}: how far the exact fit itself is expected to "
             "be from the truth."
         )
+        if evidence.uncertainty.is_rough(evidence.tau):
+            text += " That is rough and probably too small, since the record is short for its autocorrelation time."
     return f"{text} The first run of a session may count some compiling among its seconds."
 
 
@@ -110,6 +112,11 @@ def quality(evidence: Evidence) -> str:
     if ours is None:
         gap = float(np.linalg.norm(evidence.result.x - exact.x))
         return f"This run ends {rough(gap)} away from the exact fit."
+    if evidence.result.candidates is not None:
+        return (
+            f"This run ends {rough(ours)} standard errors away from the exact fit. It was chosen on a held-out block, "
+            "because the exact fit may overfit here: nearer to it is not better."
+        )
     away = f"it ends {rough(ours)} standard errors away from it"
     if ours < 0.1:
         return f"This run is as good as the exact fit: {away}, well within its own error."
@@ -123,8 +130,6 @@ def verdict(evidence: Evidence) -> str:
     if not evidence.result.status.ok:
         return "This run diverged; its answer is compared with nothing."
     text = quality(evidence)
-    if evidence.result.candidates is not None:
-        text += " It was chosen on a held-out block because the exact fit may overfit here: nearer to it is not better."
     for rival in (evidence.in_order, evidence.shuffled):
         apart = None if isinstance(rival, Missing) or not rival.ok else evidence.in_standard_errors(rival.x)
         if not isinstance(rival, Missing) and apart is not None:

@@ -34,7 +34,7 @@ def _summary(evidence: Evidence, covered: Coverage) -> str:
     if covered.doubling:
         text = (
             f"{name}: one pass of {plural(last.steps, 'step')} over {plural(covered.length, 'row')}. Half of all "
-            f"consecutive steps read samples at least {rough(last.distance)} rows apart in time"
+            f"consecutive steps read samples at least {plural(round(last.distance), 'row')} apart in time"
         )
         text += "." if math.isnan(tau) else f"; the record's autocorrelation time is {rough(tau)}."
     else:
@@ -72,7 +72,7 @@ def picture(covered: Coverage, tau: float) -> Plot:
     what = "the steps taken so far" if covered.doubling else "one epoch"
     caption = (
         f"Each line is {what}, each mark one sample. Beyond {MOST_DOTS} samples a line becomes a strip of "
-        f"{len(covered.middles)} stretches, the darker the more of a stretch's samples are read."
+        f"{len(covered.middles)} stretches, the stronger the more of a stretch's samples are read."
     )
     return Plot(figure, "Which samples each scale replays", caption, height=110 + 26 * len(scales))
 
@@ -87,23 +87,18 @@ def _groups(scales: tuple[Scale, ...], tau: float) -> list[tuple[str, str, list[
 
 
 def _strips(figure: Any, covered: Coverage, color: str, members: list[int]) -> None:
-    if not members:
-        return
     objects = needed("plotly.graph_objects")
-    share = np.full((len(covered.scales), len(covered.middles)), np.nan)
-    text = np.full(share.shape, "", dtype=object)
     for i in members:
-        share[i] = covered.scales[i].share
-        text[i] = [f"{_hover(covered, i)}<br>each sample here read {short(float(value))} times" for value in share[i]]
-    share[share == 0] = np.nan
-    darkness = share**0.4  # so that one sample in a thousand can still be seen
-    figure.add_trace(
-        objects.Heatmap(
-            z=darkness, x=covered.middles, y=list(range(len(share))), zmin=0, zmax=max(1.0, float(np.nanmax(darkness))),
-            colorscale=[[0, _faded(color, 0.12)], [1, _faded(color, 0.95)]], showscale=False, ygap=5, hoverongaps=False,
-            text=text, hovertemplate="%{text}<extra></extra>",
-        )
-    )  # fmt: skip
+        share = np.where(covered.scales[i].share > 0, covered.scales[i].share, np.nan)
+        strength = share**0.4  # so that one sample in a thousand can still be seen
+        figure.add_trace(
+            objects.Heatmap(
+                z=strength[None, :], x=covered.middles, y0=i, dy=1, customdata=share[None, :], zmin=0,
+                zmax=max(1.0, float(np.nanmax(strength))), showscale=False, ygap=5, hoverongaps=False,
+                colorscale=[[0, _faded(color, 0.12)], [1, _faded(color, 0.95)]],
+                hovertemplate=f"{_hover(covered, i)}<br>each sample here read %{{customdata:.3g}} times<extra></extra>",
+            )
+        )  # fmt: skip
 
 
 def _marks(figure: Any, covered: Coverage, name: str, color: str, members: list[int]) -> None:
