@@ -32,3 +32,9 @@ def test_what_cannot_be_opened(tmp_path):
 def test_paths_as_text(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros(3))
     assert len(mr.Buffer.open(str(tmp_path))) == 3
+
+
+def test_what_is_no_file(tmp_path):
+    (tmp_path / "a.npy").mkdir()
+    with pytest.raises(mr.InputError, match=r"a.npy cannot be read: Is a directory"):
+        mr.Buffer.open(tmp_path)

@@ -85,8 +85,11 @@ class ArrayFile:
     @classmethod
     def open(cls, path: Path, sums: Sums | None = None) -> ArrayFile:
         stamp = Stamp.of(path)
-        with path.open("rb") as file:
-            header = Header.read(file, str(path))
+        try:
+            with path.open("rb") as file:
+                header = Header.read(file, str(path))
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}") from None
         found = cls(str(path), stamp, header, header.length, sums)
         if header.refusal(str(path)) is None:
             found.check_length(stamp.size - header.length)
