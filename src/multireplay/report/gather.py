@@ -110,8 +110,10 @@ def _names(names: Sequence[str] | None, dim: int) -> Sequence[str]:
 def _with_record(recipe: Recipe, buffer: Buffer | None) -> Recipe:
     if buffer is None:
         return recipe
-    if not isinstance(buffer, Buffer) or len(buffer) != recipe.rows:
-        raise InputError(f"buffer must be the record of this run, which has {recipe.rows} rows, not {buffer!r}")
+    if not isinstance(buffer, Buffer):
+        raise InputError(f"buffer must be the record of this run, a multireplay Buffer, not {type(buffer).__name__}")
+    if len(buffer) != recipe.rows:
+        raise InputError(f"buffer must be the record of this run, which has {recipe.rows} rows, not {len(buffer)}")
     return Recipe(recipe.problem, buffer, recipe.rows, recipe.arguments)
 
 
