@@ -9,16 +9,17 @@ array([1., 2.])
 Problems: `GLM`, `PolicyEvaluation`, `VariationalInequality`. Orders: `Dyadic` (the default), `Multiscale` (the
 paper's), `Serial`, `Skip`, `Uniform`, `Shuffle`, `Reverse`. Feasible sets are in `sets`, step sizes in `steps`, the
 paper's theory in `theory`, worlds with known answers in `simulate`. `Online` learns from a stream, `diagnose` says
-how dependent a record is.
+how dependent a record is. `MERRegressor`, `MERClassifier`, `MERPoissonRegressor` and `MERValueRegressor` are
+scikit-learn estimators.
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from multireplay import problems, replay, report, sets, simulate, steps, theory
 from multireplay.buffer import Buffer
 from multireplay.diagnose import Diagnosis, diagnose
-from multireplay.errors import DivergenceWarning, InputError, MultireplayError, OperatorError
+from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError, MultireplayError, OperatorError
 from multireplay.online import Online
 from multireplay.problems import GLM, PolicyEvaluation, VariationalInequality
 from multireplay.replay import Dyadic, Multiscale, Reverse, Serial, Shuffle, Skip, Uniform
@@ -27,19 +28,31 @@ from multireplay.solve import solve
 from multireplay.tracking import Curve, Track
 from multireplay.updates import Plain, RichardsonRomberg, VarianceReduced
 
+if TYPE_CHECKING:
+    from multireplay import estimators
+    from multireplay.estimators import MERClassifier, MERPoissonRegressor, MERRegressor, MERValueRegressor
+
 __version__ = "0.1.0"
 
-_LAZY = ("torchrl",)  # rooms that need optional packages are imported when they are first asked for
+_LAZY = ("estimators", "torchrl")  # scikit-learn and torch take long to import: only when they are asked for
+_ESTIMATORS = ("MERClassifier", "MERPoissonRegressor", "MERRegressor", "MERValueRegressor")
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return importlib.import_module(f"multireplay.{name}")
+    if name in _ESTIMATORS:
+        return getattr(importlib.import_module("multireplay.estimators"), name)
     raise AttributeError(f"module 'multireplay' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [
     "GLM",
+    "AutocorrelationWarning",
     "Buffer",
     "Curve",
     "Diagnosis",
@@ -47,6 +60,10 @@ __all__ = [
     "Dyadic",
     "Epoch",
     "InputError",
+    "MERClassifier",
+    "MERPoissonRegressor",
+    "MERRegressor",
+    "MERValueRegressor",
     "MultireplayError",
     "Multiscale",
     "Online",
@@ -65,6 +82,7 @@ __all__ = [
     "VarianceReduced",
     "VariationalInequality",
     "diagnose",
+    "estimators",
     "problems",
     "replay",
     "report",

@@ -55,7 +55,9 @@ def as_schedule(step: Any, problem: Problem, samples: Any, preconditioner: Preco
     if bound == 0:
         raise InputError("step='auto' has nothing to go by: every feature in the buffer is 0")
     if preconditioner is not None and preconditioner.rank:
-        bound *= preconditioner.largest_square(samples.features) / largest_square(samples.features)
+        ridge = samples.ridge or 0.0  # no direction is shortened for it
+        rows = samples.features, getattr(samples, "weights", None)
+        bound = (bound - ridge) * preconditioner.largest_square(*rows) / largest_square(*rows) + ridge
     return Constant(AUTO_SHARE / bound)
 
 

@@ -43,13 +43,14 @@ class Preconditioner:
         """P^(1/2)."""
         return np.asarray(np.eye(self.axes.shape[1]) + (self.axes.T * (np.sqrt(1 + self.stretch) - 1)) @ self.axes)
 
-    def largest_square(self, features: NDArray[Any]) -> float:
-        """max ‖P^(1/2)ψ_t‖² over the rows, in one pass."""
+    def largest_square(self, features: NDArray[Any], weights: Vector | None = None) -> float:
+        """max w_t‖P^(1/2)ψ_t‖² over the rows, in one pass."""
         largest = 0.0
-        for block in row_blocks(features):
+        every = np.broadcast_to(1.0, len(features)) if weights is None else weights
+        for block, weight in zip(row_blocks(features), row_blocks(every), strict=True):
             rows = block.astype(np.float64, copy=False)
             squares = np.einsum("ij,ij->i", rows, rows) + ((rows @ self.axes.T) ** 2) @ self.stretch
-            largest = max(largest, float(squares.max()))
+            largest = max(largest, float((weight * squares).max()))
         return largest
 
 

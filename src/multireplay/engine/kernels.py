@@ -36,6 +36,11 @@ def dot(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
+def has(samples: Any, field: str) -> bool:
+    """Whether a field of the packed samples is not None, known when a loop is compiled."""
+    return not isinstance(samples.types[samples.fields.index(field)], types.NoneType)
+
+
 def link_value(link: Any, z: float) -> float:
     """f(z): a built-in link by its code, the user's by calling it."""
     raise NotImplementedError
@@ -73,6 +78,8 @@ def residual(value: float, samples: Any, i: int) -> float:
 
 @overload(residual)
 def _residual(value, samples, i):  # type: ignore[no-untyped-def]
+    if samples.instance_class is RegressionSamples and has(samples, "weights"):
+        return lambda value, samples, i: samples.weights[i] * (link_value(samples.link, value) - samples.targets[i])
     if samples.instance_class is RegressionSamples:
         return lambda value, samples, i: link_value(samples.link, value) - samples.targets[i]
     if samples.instance_class is TransitionSamples:
@@ -102,6 +109,23 @@ def _descend(x, samples, i, step, limit, out):  # type: ignore[no-untyped-def]
 
         return user
 
+    if has(samples, "ridge"):
+
+        def penalized(x, samples, i, step, limit, out):  # type: ignore[no-untyped-def]
+            r = residual(score(x, samples, i), samples, i)
+            if not abs(r) <= limit:
+                return False
+            features = samples.features[i]
+            move = step * r
+            shrink = step * samples.ridge
+            for j in range(x.shape[0] - samples.unpenalized):
+                x[j] -= shrink * x[j]
+            for j in range(x.shape[0]):
+                x[j] -= move * features[j]
+            return True
+
+        return penalized
+
     def rank_one(x, samples, i, step, limit, out):  # type: ignore[no-untyped-def]
         r = residual(score(x, samples, i), samples, i)
         if not abs(r) <= limit:
@@ -122,6 +146,15 @@ def fetch(samples: Any, i: int) -> None:
 
 @overload(fetch)
 def _fetch(samples, i):  # type: ignore[no-untyped-def]
+    if samples.instance_class is RegressionSamples and has(samples, "weights"):
+
+        def weighted(samples, i):  # type: ignore[no-untyped-def]
+            fetch_row(samples.features, i)
+            fetch_number(samples.targets, i)
+            fetch_number(samples.weights, i)
+
+        return weighted
+
     if samples.instance_class is RegressionSamples:
 
         def regression(samples, i):  # type: ignore[no-untyped-def]
@@ -163,7 +196,7 @@ def _advance(samples, spec, positions, steps, weights, limit, x, total, out, tak
 
 
 def _advance_freely(samples, positions, steps, weights, limit, x, total, taken):  # type: ignore[no-untyped-def]
-    """`_advance` without a set, for operators of the form F̃(x, ξ) = r(score(x, ξ)) · features.
+    """`_advance` without a set or a ridge, for operators of the form F̃(x, ξ) = r(score(x, ξ)) · features.
 
     The score is linear, so that of the next sample at the new iterate is score(x) − ηr · score(features), both of
     which are worked out while r is still being waited for.
@@ -205,7 +238,7 @@ advance = numba.njit(cache=True, _nrt=False, **OPTIONS)(_advance)
 """For the built-in problems. They allocate nothing, and without reference counting a step takes half the time."""
 
 advance_freely = numba.njit(cache=True, _nrt=False, **OPTIONS)(_advance_freely)
-"""For the built-in problems on the whole space."""
+"""For the built-in problems on the whole space, without a ridge."""
 
 advance_users = numba.njit(**OPTIONS)(_advance)
 """For a user's own operator or link, which may allocate, and is compiled anew in every process."""

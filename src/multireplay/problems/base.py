@@ -170,9 +170,12 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
         raise InputError(f"column {name!r} holds booleans; it needs real numbers")
 
 
-def largest_square(features: NDArray[Any]) -> float:
-    """max ‖ψ_t‖² over the rows, in one pass, in float64 also where the features are not."""
-    return max(float(np.einsum("ij,ij->i", block, block, dtype=np.float64).max()) for block in row_blocks(features))
+def largest_square(features: NDArray[Any], weights: Vector | None = None) -> float:
+    """max w_t‖ψ_t‖² over the rows, in one pass, in float64 also where the features are not."""
+    squares = [np.einsum("ij,ij->i", block, block, dtype=np.float64) for block in row_blocks(features)]
+    if weights is not None:
+        squares = [block * weight for block, weight in zip(squares, row_blocks(weights), strict=True)]
+    return max(float(block.max()) for block in squares)
 
 
 def largest(values: NDArray[Any]) -> float:

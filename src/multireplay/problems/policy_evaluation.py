@@ -22,6 +22,7 @@ from multireplay.problems.base import (
     row_blocks,
 )
 from multireplay.problems.exact import as_ridge, extragradient
+from multireplay.problems.penalty import Penalty
 from multireplay.sets import Set, WholeSpace
 
 
@@ -32,6 +33,8 @@ class TransitionSamples(NamedTuple):
     next_features: NDArray[Any]
     rewards: NDArray[Any]
     discounts: Vector
+    ridge: float | None = None
+    unpenalized: int = 0
 
 
 class PolicyEvaluation(Problem):
@@ -51,6 +54,10 @@ class PolicyEvaluation(Problem):
         Discount factor in [0, 1).
     constraint : Set, optional
         Feasible set of θ, the whole space by default.
+    ridge : float
+        L2 penalty λ: adds λθ to the operator. 0 by default.
+    unpenalized : int
+        How many of the last coordinates, such as that of a column of ones, the penalty leaves out. 0 by default.
 
     Examples
     --------
@@ -67,7 +74,7 @@ class PolicyEvaluation(Problem):
     required: ClassVar[Mapping[str, int]] = {"features": 2, "next_features": 2, "rewards": 1}
     optional: ClassVar[Mapping[str, int]] = {"terminated": 1}
 
-    def __init__(self, gamma: float, constraint: Set | None = None) -> None:
+    def __init__(self, gamma: float, constraint: Set | None = None, ridge: float = 0.0, unpenalized: int = 0) -> None:
         if not isinstance(gamma, int | float | np.floating) or not 0 <= gamma < 1:
             hint = ""
             if isinstance(gamma, int | float | np.floating) and gamma == 1:
@@ -75,6 +82,7 @@ class PolicyEvaluation(Problem):
             raise InputError(f"gamma must be a number in [0, 1), not {gamma!r}{hint}")
         self.gamma = float(gamma)
         self.constraint = as_constraint(constraint)
+        self.penalty = Penalty(ridge, unpenalized)
 
     def check(self, columns: Columns) -> None:
         width, next_width = columns["features"].shape[1], columns["next_features"].shape[1]
@@ -82,6 +90,7 @@ class PolicyEvaluation(Problem):
             raise InputError(f"features has {width} features a row and next_features {next_width}; they need the same")
         if columns["features"].dtype != columns["next_features"].dtype:
             raise InputError("features and next_features need the same dtype")
+        self.penalty.check(width)
         if "terminated" in columns:
             bad = np.flatnonzero(~np.isin(columns["terminated"], (0, 1)))
             if bad.size:
@@ -96,7 +105,7 @@ class PolicyEvaluation(Problem):
     def samples(self, columns: Columns) -> TransitionSamples:
         return TransitionSamples(
             columns["features"], columns["next_features"], columns["rewards"].astype(np.float64, copy=False),
-            self._discounts(columns),
+            self._discounts(columns), *self.penalty.fields,
         )  # fmt: skip
 
     def _discounts(self, columns: Columns) -> Vector:
@@ -107,16 +116,16 @@ class PolicyEvaluation(Problem):
     def operator(self, x: Vector, samples: TransitionSamples, row: int) -> Vector:
         now, then = samples.features[row], samples.next_features[row]
         error = now @ x - samples.rewards[row] - samples.discounts[row] * (then @ x)
-        return np.asarray(error * now, dtype=np.float64)
+        return self.penalty.added(np.asarray(error * now, dtype=np.float64), x)
 
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         features = columns["features"]
         errors = features @ x - columns["rewards"] - self._discounts(columns) * (columns["next_features"] @ x)
-        return np.asarray(features.T @ errors / len(features), dtype=np.float64)
+        return self.penalty.added(np.asarray(features.T @ errors / len(features), dtype=np.float64), x)
 
     def lipschitz(self, samples: TransitionSamples) -> float:
-        """max ‖ψ(s_t)‖², to which TD's operator is Lipschitz up to the factor 1 + γ of the paper."""
-        return largest_square(samples.features)
+        """max ‖ψ(s_t)‖² + λ, to which TD's operator is Lipschitz up to the factor 1 + γ of the paper."""
+        return largest_square(samples.features) + self.penalty.ridge
 
     def limit(self, samples: TransitionSamples, x0: Vector) -> float:
         """10⁸ times the size of the TD error at x0: the largest reward plus the largest ⟨ψ − γψ', x0⟩."""
@@ -130,19 +139,20 @@ class PolicyEvaluation(Problem):
         return GROWTH * size or UNBOUNDED
 
     def curvature(self, x: Vector, columns: Columns) -> Vector:
-        """(1 − γ) times the second moments of the features, which Â's symmetric part is at least on policy."""
+        """(1 − γ) times the second moments of the features plus λ, which Â's symmetric part is at least on policy."""
         rows = columns["features"].astype(np.float64, copy=False)
-        return np.asarray((1 - self.gamma) * rows.T @ rows / len(rows))
+        return np.asarray((1 - self.gamma) * rows.T @ rows / len(rows)) + np.diag(self.penalty.diagonal(len(x)))
 
     def moments(self, columns: Columns) -> tuple[Vector, Vector]:
-        """Â and b̂ with F̂(θ) = Âθ − b̂, in one pass over the rows."""
+        """Â and b̂ with F̂(θ) = Âθ − b̂, in one pass over the rows; the ridge is in Â."""
         dim = self.dim(columns)
         matrix, vector = np.zeros((dim, dim)), np.zeros(dim)
         samples = self.samples(columns)
-        for now, then, rewards, discount in zip(*map(row_blocks, samples), strict=True):
+        for now, then, rewards, discount in zip(*map(row_blocks, samples[:4]), strict=True):
             matrix += now.T @ (now - discount[:, None] * then)
             vector += now.T @ rewards
-        return matrix / len(samples.rewards), vector / len(samples.rewards)
+        matrix = matrix / len(samples.rewards) + np.diag(self.penalty.diagonal(dim))
+        return matrix, vector / len(samples.rewards)
 
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         """LSTD: the θ with F̂(θ) + ridge·θ = 0, or the solution of that VI on the feasible set.
@@ -154,7 +164,7 @@ class PolicyEvaluation(Problem):
         buffer : Buffer
             The record.
         ridge : float
-            Added to the diagonal of Â, 0 by default.
+            Added to the diagonal of Â, beside the problem's own. 0 by default.
         """
         columns = self.columns(buffer)
         matrix, vector = self.moments(columns)
@@ -165,4 +175,4 @@ class PolicyEvaluation(Problem):
         return extragradient(lambda x: matrix @ x - vector, self.constraint, np.zeros_like(vector), bound)
 
     def __repr__(self) -> str:
-        return f"PolicyEvaluation(gamma={self.gamma:g})"
+        return f"PolicyEvaluation(gamma={self.gamma:g}{self.penalty.text})"
