@@ -48,8 +48,12 @@ def rate(done: float, seconds: float, unit: str) -> str:
     return f"{speed:,.0f} {unit}/s" if speed >= 10 else f"{60 * speed:,.1f} {unit}/min"
 
 
-def bar(unit: str = "steps", counts: bool = True) -> Progress:
-    """A bar with counts or a percentage, rate, time gone and time left."""
+def bar(unit: str = "steps", counts: bool = True, transient: bool = False) -> Progress:
+    """A bar with counts or a percentage, rate, time gone and time left.
+
+    A transient one is gone when it is full, and is not shown at all where standard error is not a terminal.
+    """
+    console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -59,7 +63,9 @@ def bar(unit: str = "steps", counts: bool = True) -> Progress:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console,
+        transient=transient,
+        disable=transient and not console.is_terminal,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shlex
 import warnings
 from typing import Annotated, Any
 
@@ -28,6 +29,17 @@ EXIT_CODES = """\b
 class Commands(TyperGroup):
     """The commands, with errors as one line and an exit code that means something."""
 
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        for command in self.commands.values():
+            command.help = _flowing(command.help or "")
+
+    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> Any:
+        given = ["multireplay", *args]
+        ctx = super().make_context(info_name, args, *rest, **extra)
+        ctx.obj = shlex.join(given)  # for reports, which say how to repeat them
+        return ctx
+
     def invoke(self, ctx: Any) -> Any:
         with warnings.catch_warnings():
             warnings.showwarning = warn
@@ -41,6 +53,11 @@ class Commands(TyperGroup):
                     raise
                 complain(_sentence(error))
                 raise typer.Exit(BAD_INPUT if isinstance(error, InputError) else UNEXPECTED) from None
+
+
+def _flowing(text: str) -> str:
+    """Paragraphs whose lines end where the terminal does, not where those of the docstring do."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 def _is_typers_own(error: Exception) -> bool:

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from multireplay.cli.app import INTERRUPTED, app
-from multireplay.cli.options import Json, SizeName
-from multireplay.cli.speak import complain, print_json
+from multireplay.cli.options import Json, Report, SizeName
+from multireplay.cli.speak import complain, note_report, print_json
 from multireplay.text import terminal
 
 
@@ -26,6 +26,7 @@ class Suite(StrEnum):
 
 @app.command()
 def compare(
+    ctx: typer.Context,
     suite: Annotated[Suite, typer.Option(help="Which problems.")] = Suite.all,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds that are reported.")] = 30,
     tuning_seeds: Annotated[int, typer.Option(min=1, help="Other seeds, on which step sizes are chosen.")] = 3,
@@ -34,12 +35,13 @@ def compare(
         "out/compare"
     ),
     size: Annotated[SizeName, typer.Option(help="'small' cuts the records down to seconds.")] = SizeName.full,
+    report: Report = None,
     as_json: Json = False,
 ) -> None:
     """Compare mr.solve with every rival, as a ratio to the exact fit's error on the same record.
 
     Writes compare.csv, compare.md and compare.png. Interrupted, the same command goes on where it was. Mountain Car
-    and CartPole need gymnasium, the real record statsmodels: pip install 'multireplay[compare]'.
+    and CartPole need gymnasium, the real record statsmodels; the extra 'compare' has both.
 
     Example: multireplay compare --suite paper --seeds 10
     """
@@ -52,6 +54,10 @@ def compare(
     except KeyboardInterrupt:
         complain(f"Interrupted. Finished seeds are kept in {out}; the same command goes on from there.")
         raise typer.Exit(INTERRUPTED) from None
+    if report is not None:
+        from multireplay.report import report_of_comparison
+
+        note_report(report_of_comparison(report, out, command=ctx.obj))
     if as_json:
         print_json({"rows": rows, "folder": out})
         return

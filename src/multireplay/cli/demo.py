@@ -8,19 +8,21 @@ from typing import Annotated
 import typer
 
 from multireplay.cli.app import app
-from multireplay.cli.options import Json
-from multireplay.cli.speak import print_json
+from multireplay.cli.options import Json, Report
+from multireplay.cli.speak import note_report, print_json
 from multireplay.text import terminal
 
 
 @app.command()
 def demo(
+    ctx: typer.Context,
     out: Annotated[Path, typer.Option(help="Folder the picture is written to.")] = Path("out"),
     m: Annotated[
         float, typer.Option(min=0.5, max=0.9999, help="Stickiness of the chain; larger mixes more slowly.")
     ] = 0.9,
     instances: Annotated[int, typer.Option(min=1, help="Number of independent trajectories.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the trajectories.")] = 0,
+    report: Report = None,
     as_json: Json = False,
 ) -> None:
     """Evaluate a policy from one trajectory by MER and its rivals, as a table and a picture.
@@ -35,6 +37,10 @@ def demo(
     summaries, lstd = run_demo(m, instances, seed)
     picture = out / "demo.png"
     draw_demo(summaries, lstd, m, instances, picture)
+    if report is not None:
+        from multireplay.report import report_of_demo
+
+        note_report(report_of_demo(report, summaries, lstd, m, instances, command=ctx.obj))
     if as_json:
         methods = {
             name: {"iterations": found.iterations, "error": found.mean, "standard_error": found.error}

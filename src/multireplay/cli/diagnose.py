@@ -8,14 +8,15 @@ from typing import Annotated
 import typer
 
 from multireplay.cli.app import app
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Time, names_in
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, names_in
 from multireplay.cli.record import Record
-from multireplay.cli.speak import note, print_json
+from multireplay.cli.speak import note, note_report, print_json
 from multireplay.errors import InputError
 
 
 @app.command()
 def diagnose(
+    ctx: typer.Context,
     data: Data,
     columns: Annotated[
         str | None,
@@ -23,6 +24,7 @@ def diagnose(
     ] = None,
     time: Time = None,
     memory: Memory = DEFAULT_MEMORY,
+    report: Report = None,
     as_json: Json = False,
 ) -> None:
     """Say how strongly the rows of a record depend on their neighbours, column by column.
@@ -36,7 +38,13 @@ def diagnose(
     if time is not None:
         record.check_order(time)
     chosen, left_out = choose_columns(record, columns, without=[time])
-    found = diagnose(record.numbers(chosen))
+    buffer = record.numbers(chosen)
+    found = diagnose(buffer)
+    if report is not None:
+        from multireplay.report import report_of_diagnosis
+
+        title = f"How dependent the rows of {data.name} are"
+        note_report(report_of_diagnosis(report, found, buffer, title=title, command=ctx.obj))
     if as_json:
         print_json({"file": data, **found.to_dict(), "left_out": left_out})
         return

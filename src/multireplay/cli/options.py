@@ -30,6 +30,32 @@ Memory = Annotated[str, typer.Option(help="How much memory the record may take, 
 DEFAULT_MEMORY = "2 GB"
 
 
+def _writable(path: Path | None) -> Path | None:
+    """Say before the work begins, not after it, that a report cannot be written."""
+    from multireplay.errors import InputError
+    from multireplay.report.page import needed
+
+    if path is None:
+        return None
+    if path.is_dir():
+        raise typer.BadParameter(f"{path} is a folder; a report is a file such as {path / 'report.html'}")
+    try:
+        needed("plotly"), needed("jinja2")
+    except InputError as error:
+        raise typer.BadParameter(str(error)) from None
+    return path
+
+
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write an HTML report to this file: one page with tables and interactive plots, no network needed.",
+        callback=_writable,
+        show_default=False,
+    ),
+]
+
+
 class SizeName(StrEnum):
     """How large the experiments are."""
 

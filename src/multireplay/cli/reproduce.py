@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from multireplay.cli.app import INTERRUPTED, app
-from multireplay.cli.options import Json, SizeName
-from multireplay.cli.speak import complain, print_json
+from multireplay.cli.options import Json, Report, SizeName
+from multireplay.cli.speak import complain, note_report, print_json
 from multireplay.text import TextTable, terminal
 
 
@@ -30,6 +30,7 @@ class Name(StrEnum):
 
 @app.command()
 def reproduce(
+    ctx: typer.Context,
     what: Annotated[
         Name, typer.Argument(help="A figure of the paper, 'tracking' (Theorem 2), 'theory' (Theorem 1), or all.")
     ] = Name.all,
@@ -38,6 +39,7 @@ def reproduce(
     jobs: Annotated[int, typer.Option(min=1, help="Instances worked out at the same time.")] = 2,
     out: Annotated[Path, typer.Option(help="Folder for tables, pictures and finished instances.")] = Path("out/paper"),
     size: Annotated[SizeName, typer.Option(help="'small' cuts the problems down to seconds.")] = SizeName.full,
+    report: Report = None,
     as_json: Json = False,
 ) -> None:
     """Run the paper's numerical section again, with what it leaves out, and say which of its claims hold.
@@ -58,6 +60,10 @@ def reproduce(
         complain(f"Interrupted. Finished instances are kept in {out}; the same command goes on from there.")
         raise typer.Exit(INTERRUPTED) from None
     verdicts = write_claims(out)
+    if report is not None:
+        from multireplay.report import report_of_reproduction
+
+        note_report(report_of_reproduction(report, out, command=ctx.obj))
     if as_json:
         print_json({"claims": [asdict(verdict) for verdict in verdicts], "folder": out})
         return

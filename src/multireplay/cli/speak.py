@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
@@ -20,6 +21,12 @@ def complain(message: str) -> None:
 def note(message: str) -> None:
     """One yellow line on standard error."""
     _line(message, "yellow")
+
+
+def note_report(path: Path | None) -> None:
+    """Say where the report is, if there is one."""
+    if path is not None:
+        note(f"Report: {path}")
 
 
 def warn(
