@@ -75,6 +75,8 @@ def from_prefix(features: NDArray[Any], rank: int | Literal["auto"]) -> Precondi
     sample = np.ascontiguousarray(features[order], dtype=np.float64)
     most = max(RANKS) if rank == "auto" else rank
     moments, axes = _leading(sample, most + 1)
+    if not moments[0] > 0:
+        return none(dim)
     chosen = _best_rank(sample, moments, axes) if rank == "auto" else rank
     if chosen >= len(moments) or not moments[chosen] > 0:
         return none(dim)

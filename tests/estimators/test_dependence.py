@@ -99,6 +99,7 @@ def test_autocorrelation_times_of_known_series():
 
 
 def test_sentences():
+    assert "would have diverged (one pass" in Dependence(9.0, "feature 1", 999, np.inf, 0.5).sentence("SGD")
     assert "too little to matter" in Dependence(2.0, "feature 1", 999).sentence("SGD")
     assert not Dependence(2.0, "feature 1", 999).biased
     assert not Dependence(50.0, "feature 1", 999, in_order=1.9, dyadic=0.0).biased

@@ -127,7 +127,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         self._fitted, self._stream = start, None
         self._keep(*start)
         self.dependence_ = None
-        if self.warn_autocorrelation:
+        if self.warn_autocorrelation and all(result.status.ok for result in self.results_):
             self._examine(buffers[int(np.argmax(targets.var(axis=0)))])
 
     def _examine(self, buffer: Buffer) -> None:

@@ -51,7 +51,7 @@ class Dependence:
         Where a plain pass over those rows ends, in the record's order and in dyadic order, at the same step and with
         the same average: the length of the mean gradient there, in units of its standard error (from 32 batches in
         order, so with the dependence in it). A point as good as the exact fit has less than 1. None where `tau` is
-        below 5, so that no pass was tried.
+        below 5, so that no pass was tried; infinite for a pass that diverged.
     """
 
     tau: float
@@ -72,10 +72,13 @@ class Dependence:
         )
         if self.in_order is None or self.dyadic is None:
             return f"{text} That is too little to matter."
+        cost = "diverged"
+        if math.isfinite(self.in_order):
+            cost = f"had a bias of about {self.in_order:.2g} standard errors"
         return (
-            f"{text} Learning the last {self.rows} rows in order, as {rival} does, would have had a bias of about "
-            f"{self.in_order:.2g} standard errors (one pass at the step size of this fit); the same pass in dyadic "
-            f"order is off by {self.dyadic:.2g}. This fit is not affected. warn_autocorrelation=False silences this."
+            f"{text} Learning the last {self.rows} rows in order, as {rival} does, would have {cost} "
+            f"(one pass at the step size of this fit); the same pass in dyadic order is off by {self.dyadic:.2g}. "
+            "This fit is not affected. warn_autocorrelation=False silences this."
         )
 
 

@@ -15,7 +15,6 @@ from multireplay.result import Result
 from multireplay.rounds import measure
 from multireplay.sets import WholeSpace
 from multireplay.solve import solve
-from multireplay.steps import Schedule
 from multireplay.updates import VarianceReduced
 
 Vector = NDArray[np.float64]
@@ -30,7 +29,7 @@ def solve_safely(problem: Problem, buffer: Buffer, x0: Vector, replay: Any, **op
     In a record with a period of 2, 4, 8, … rows, and of a length that is a multiple of a large power of two, the
     samples that dyadic order takes one after the other are all alike, and the rounds may run off. It is noticed by the
     mean operator at the answer: beyond its own standard error, and no smaller than half of that at the start. Of the
-    two answers, that with the smaller one is returned. An order that was asked for is not changed.
+    two answers, that with the smaller one is returned. An order or a step that was asked for is not changed.
 
     Parameters
     ----------
@@ -40,11 +39,10 @@ def solve_safely(problem: Problem, buffer: Buffer, x0: Vector, replay: Any, **op
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = solve(problem, buffer, x0=x0, replay=replay, holdout=None, **options)
-    if replay is None:
+    if replay is None and options.get("step") == "auto":
         left = _left(problem, buffer, result.x)
         if not left.size <= left.error and not left.size <= LEAST * _left(problem, buffer, x0).size:
-            decided = options.get("passes") is not None or isinstance(options.get("step"), Schedule)
-            update = None if decided else VarianceReduced()
+            update = VarianceReduced() if options.get("passes") is None else None
             other = solve(problem, buffer, x0=x0, replay=Shuffle(0), update=update, holdout=None, **options)
             if not _left(problem, buffer, other.x).size >= left.size:
                 return other
