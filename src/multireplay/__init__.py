@@ -9,8 +9,11 @@ array([1., 2.])
 Problems: `GLM`, `PolicyEvaluation`, `VariationalInequality`. Orders: `Dyadic` (the default), `Multiscale` (the
 paper's), `Serial`, `Skip`, `Uniform`, `Shuffle`, `Reverse`. Feasible sets are in `sets`, step sizes in `steps`, the
 paper's theory in `theory`, worlds with known answers in `simulate`. `Online` learns from a stream, `diagnose` says
-how dependent a record is.
+how dependent a record is. `rl` evaluates policies in Gymnasium environments.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from multireplay import problems, replay, sets, simulate, steps, theory
 from multireplay.buffer import Buffer
@@ -24,7 +27,23 @@ from multireplay.solve import solve
 from multireplay.tracking import Curve, Track
 from multireplay.updates import Plain, RichardsonRomberg, VarianceReduced
 
+if TYPE_CHECKING:
+    from multireplay import rl
+
 __version__ = "0.1.0"
+
+_LAZY = ("rl",)  # Gymnasium is an extra, and slow to import: only when it is asked for
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return importlib.import_module(f"multireplay.{name}")
+    raise AttributeError(f"module 'multireplay' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "GLM",
@@ -55,6 +74,7 @@ __all__ = [
     "diagnose",
     "problems",
     "replay",
+    "rl",
     "sets",
     "simulate",
     "solve",
