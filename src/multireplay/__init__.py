@@ -10,7 +10,7 @@ Problems: `GLM`, `PolicyEvaluation`, `VariationalInequality`. Orders: `Dyadic` (
 paper's), `Serial`, `Skip`, `Uniform`, `Shuffle`, `Reverse`. Feasible sets are in `sets`, step sizes in `steps`, the
 paper's theory in `theory`, worlds with known answers in `simulate`. `Online` learns from a stream, `diagnose` says
 how dependent a record is. `MERRegressor`, `MERClassifier`, `MERPoissonRegressor` and `MERValueRegressor` are
-scikit-learn estimators.
+scikit-learn estimators. `rl` evaluates policies in Gymnasium environments.
 """
 
 import importlib
@@ -29,12 +29,12 @@ from multireplay.tracking import Curve, Track
 from multireplay.updates import Plain, RichardsonRomberg, VarianceReduced
 
 if TYPE_CHECKING:
-    from multireplay import estimators
+    from multireplay import estimators, rl
     from multireplay.estimators import MERClassifier, MERPoissonRegressor, MERRegressor, MERValueRegressor
 
 __version__ = "0.1.0"
 
-_LAZY = ("estimators", "torchrl")  # scikit-learn and torch take long to import: only when they are asked for
+_LAZY = ("estimators", "rl", "torchrl")  # what they need is optional, or takes long to import: only when asked for
 _ESTIMATORS = ("MERClassifier", "MERPoissonRegressor", "MERRegressor", "MERValueRegressor")
 
 
@@ -86,6 +86,7 @@ __all__ = [
     "problems",
     "replay",
     "report",
+    "rl",
     "sets",
     "simulate",
     "solve",
