@@ -26,6 +26,7 @@ from multireplay.problems import GLM, PolicyEvaluation, VariationalInequality
 from multireplay.replay import Dyadic, Interleaved, Multiscale, Reverse, Serial, Shuffle, Skip, Uniform
 from multireplay.result import Epoch, Result, Status
 from multireplay.solve import solve
+from multireplay.storage import StoredBuffer
 from multireplay.tracking import Curve, Track
 from multireplay.updates import Newton, Plain, RichardsonRomberg, VarianceReduced
 
@@ -80,6 +81,7 @@ __all__ = [
     "Shuffle",
     "Skip",
     "Status",
+    "StoredBuffer",
     "Track",
     "Uniform",
     "VarianceReduced",

@@ -124,7 +124,7 @@ class MemoryRecord(Record):
     def batches(
         self, points: Sequence[Vector], advanced: Advanced = lambda rows: None, partial: Partial | None = None
     ) -> list[Batches]:
-        return [batch_means(self.problem, self.columns, x, advanced) for x in points]
+        return batch_means(self.problem, self.columns, np.array(points), advanced)
 
     def chunks(self, blocks: Iterable[Positions]) -> Iterator[Chunk]:
         return (Chunk(self.samples, positions, positions) for positions in blocks)
@@ -172,8 +172,7 @@ class StoredRecord(Record):
             for start, stop in zip([first, *inner], [*inner, last], strict=True):
                 part = {name: column[start - first : stop - first] for name, column in block.items()}
                 batch = int(np.searchsorted(bounds, start, side="right")) - 1
-                for index, x in enumerate(points):
-                    sums[index, batch] += (stop - start) * self.problem.mean_operator(x, part)
+                sums[:, batch] += (stop - start) * self.problem.mean_operators(np.array(points), part)
             advanced(last - first)
             if partial:
                 partial.note(last)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -62,6 +62,10 @@ class Problem(ABC):
     @abstractmethod
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         """F̂(x): the mean of F̃(x, ξ_t) over the buffer."""
+
+    def mean_operators(self, points: Vector, columns: Columns) -> Vector:
+        """F̂ at each row of `points`; the built-in problems read the columns once for all of them."""
+        return np.array([self.mean_operator(x, columns) for x in points])
 
     @property
     def compiled(self) -> bool:
@@ -205,3 +209,12 @@ def largest(values: NDArray[Any]) -> float:
 def row_blocks(array: Rows, rows: int = 2**13) -> list[Any]:
     """The rows in blocks, as views, so that temporaries stay small."""
     return [array[start : start + rows] for start in range(0, len(array), rows)]
+
+
+def blocks_in_cache(columns: Columns, size: int = 2**20) -> Iterator[Columns]:
+    """The columns in parts of about `size` bytes, so that what is done with a part reads memory once."""
+    length = len(next(iter(columns.values())))
+    a_row = sum(column.nbytes for column in columns.values()) // length + 1
+    rows = max(16, size // a_row)
+    for start in range(0, length, rows):
+        yield {name: column[start : start + rows] for name, column in columns.items()}

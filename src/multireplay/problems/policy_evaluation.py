@@ -18,6 +18,7 @@ from multireplay.problems.base import (
     Problem,
     Vector,
     as_constraint,
+    blocks_in_cache,
     extremes,
     largest,
     largest_square,
@@ -175,6 +176,16 @@ class PolicyEvaluation(Problem):
         features, following = self._rows(columns)
         errors = features @ x - columns["rewards"] - self._discounts(columns) * (following @ x)
         return self.penalty.added(np.asarray(features.T @ errors / len(features), dtype=np.float64), x)
+
+    def mean_operators(self, points: Vector, columns: Columns) -> Vector:
+        if not isinstance(self._rows(columns)[0], np.ndarray):
+            return super().mean_operators(points, columns)
+        total = np.zeros_like(points)
+        for part in blocks_in_cache(columns):
+            now, then = self._rows(part)
+            errors = now @ points.T - part["rewards"][:, None] - self._discounts(part)[:, None] * (then @ points.T)
+            total += errors.T @ now
+        return np.asarray(total / len(columns["rewards"]) + self.penalty.diagonal(points.shape[1]) * points)
 
     def lipschitz(self, samples: TransitionSamples) -> float:
         """max ‖ψ(s_t)‖² + λ, to which TD's operator is Lipschitz up to the factor 1 + γ of the paper."""
