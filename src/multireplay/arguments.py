@@ -95,7 +95,7 @@ def warn_of_scales(samples: Any) -> None:
     features = getattr(samples, "features", None)
     if features is None:
         return
-    sizes = column_sizes(take(features, slice(None, None, max(1, len(features) // 1000))))
+    sizes = column_sizes(take(features, slice(None, None, max(1, features.shape[0] // 1000))))
     sizes = sizes[sizes > 0]
     if len(sizes) and sizes.max() > UNEVEN * sizes.min():
         ratio = sizes.max() / sizes.min()

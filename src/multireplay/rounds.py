@@ -14,7 +14,7 @@ from multireplay.engine import EpochRun
 from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper
 from multireplay.precondition import Preconditioner
 from multireplay.problems import Problem
-from multireplay.problems.base import Columns
+from multireplay.problems.base import Columns, row_count
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.dyadic import dyadic_order
 from multireplay.result import Epoch
@@ -66,7 +66,7 @@ class Residual:
 
 def measure(problem: Problem, columns: Columns, feasible: Set, x: Vector) -> Residual:
     """F̂(x) and its standard error, in one pass over the record in order."""
-    length = len(next(iter(columns.values())))
+    length = row_count(columns)
     batches = min(BATCHES, length, max(FEWEST_BATCHES, BATCH_NUMBERS // len(x)))
     bounds = np.linspace(0, length, batches + 1).astype(int)
     sizes = np.diff(bounds)
@@ -89,7 +89,7 @@ def contraction(
 
     None where the problem knows no curvature, or has so many coordinates that this would cost more than a pass.
     """
-    length = len(next(iter(columns.values())))
+    length = row_count(columns)
     if len(x) > WIDEST:
         return None
     rows = dyadic_order(length)[:PREFIX] - 1
@@ -130,7 +130,7 @@ def run_rounds(
     that is not known, where the first round was still on its way at its end. A round that diverges is run once more
     at half the step; if that diverges too, what it started from is the answer.
     """
-    length = len(next(iter(columns.values())))
+    length = row_count(columns)
     x, epochs, notes, passes = start, [], [], 0.0
     shrinks = contraction(problem, columns, stepper.preconditioner, step, start) if rounds is None else None
     for number in range(1, (rounds or MOST_ROUNDS) + 1):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from multireplay.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import GLM, Problem
-from multireplay.problems.base import Columns
+from multireplay.problems.base import Columns, row_count
 from multireplay.result import Epoch
 from multireplay.rounds import measure
 from multireplay.sets import Set
@@ -42,7 +42,7 @@ def by_residual(
     good = [index for index, epoch in enumerate(epochs) if not epoch.diverged]
     if not good:
         return epochs, len(epochs) - 1
-    length = len(next(iter(columns.values())))
+    length = row_count(columns)
     if len(epochs) == 1 or (problem.users_code and not problem.compiled and length * len(good) > SLOW):
         return epochs, good[-1]
     sizes = {index: measure(problem, columns, feasible, epochs[index].answer).size for index in good}

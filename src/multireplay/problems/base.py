@@ -172,6 +172,11 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
         raise InputError(f"column {name!r} holds booleans; it needs real numbers")
 
 
+def row_count(columns: Columns) -> int:
+    """The number of samples; a sparse column has no length."""
+    return int(next(iter(columns.values())).shape[0])
+
+
 def largest_square(features: Rows) -> float:
     """max ‖ψ_t‖² over the rows, in one pass, in float64 also where the features are not."""
     return max(float(squares(block).max()) for block in row_blocks(distinct(features)))
@@ -184,4 +189,4 @@ def largest(values: NDArray[Any]) -> float:
 
 def row_blocks(array: Rows, rows: int = 2**13) -> list[Any]:
     """The rows in blocks, as views, so that temporaries stay small."""
-    return [array[start : start + rows] for start in range(0, len(array), rows)]
+    return [array[start : start + rows] for start in range(0, array.shape[0], rows)]

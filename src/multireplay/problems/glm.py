@@ -128,7 +128,7 @@ class GLM(Problem):
         features = columns["features"]
         errors = self.link.function(features @ x) - columns["targets"]
         with np.errstate(invalid="ignore", over="ignore"):
-            return np.asarray(features.T @ errors / len(features), dtype=np.float64)
+            return np.asarray(features.T @ errors / len(errors), dtype=np.float64)
 
     def lipschitz(self, samples: RegressionSamples) -> float | None:
         """L_f · max ‖a_t‖²; for the exp link, whose slope has no bound, L_f is taken as max(1, max y_t)."""
@@ -151,7 +151,7 @@ class GLM(Problem):
     def curvature(self, x: Vector, columns: Columns) -> Vector:
         """The Jacobian of F̂ at x, Σ f'(a_tᵀx) a_t a_tᵀ / B, which is symmetric."""
         rows = columns["features"]
-        return dense_products(rows, rows, self.link.derivative(rows @ x)) / len(rows)
+        return np.asarray(dense_products(rows, rows, self.link.derivative(rows @ x)) / rows.shape[0])
 
     def loss(self, x: Vector, columns: Columns) -> float | None:
         """The mean of ∫f(a_tᵀx) − y_t a_tᵀx, whose gradient is F̂(x): for a canonical link the likelihood's."""

@@ -154,7 +154,7 @@ class PolicyEvaluation(Problem):
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         features, following = self._rows(columns)
         errors = features @ x - columns["rewards"] - self._discounts(columns) * (following @ x)
-        return np.asarray(features.T @ errors / len(features), dtype=np.float64)
+        return np.asarray(features.T @ errors / len(errors), dtype=np.float64)
 
     def lipschitz(self, samples: TransitionSamples) -> float:
         """max ‖ψ(s_t)‖², to which TD's operator is Lipschitz up to the factor 1 + γ of the paper."""
@@ -174,7 +174,7 @@ class PolicyEvaluation(Problem):
     def curvature(self, x: Vector, columns: Columns) -> Vector:
         """(1 − γ) times the second moments of the features, which Â's symmetric part is at least on policy."""
         rows, _ = self._rows(columns)
-        return (1 - self.gamma) * dense_products(rows, rows) / len(rows)
+        return np.asarray((1 - self.gamma) * dense_products(rows, rows) / rows.shape[0])
 
     def moments(self, columns: Columns) -> tuple[Vector, Vector]:
         """Â and b̂ with F̂(θ) = Âθ − b̂, in one pass over the rows; Â is sparse for more than 2000 sparse features."""
@@ -183,7 +183,8 @@ class PolicyEvaluation(Problem):
         if not isinstance(now, np.ndarray):
             total = products(now, now) - products(now, then, self._discounts(columns))
             matrix = total.toarray() if is_sparse(total) and dim <= DENSE else total
-            return matrix / len(now), now.T @ columns["rewards"].astype(np.float64) / len(now)
+            rewards = columns["rewards"].astype(np.float64)
+            return matrix / len(rewards), now.T @ rewards / len(rewards)
         matrix, vector = np.zeros((dim, dim)), np.zeros(dim)
         samples = self.samples(columns)
         for now, then, rewards, discount in zip(*map(row_blocks, samples), strict=True):
