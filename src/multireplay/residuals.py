@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.problems import Problem
-from multireplay.problems.base import Columns
+from multireplay.problems.base import Columns, row_count
 from multireplay.sets import Set
 
 Vector = NDArray[np.float64]
@@ -74,7 +74,7 @@ def batch_means(
     problem: Problem, columns: Columns, points: Vector, advanced: Callable[[int], object] = lambda rows: None
 ) -> list[Batches]:
     """F̂ at each of the points by batches, in one pass over the record in order; `advanced` is told the rows of each."""
-    bounds = batch_bounds(len(next(iter(columns.values()))), points.shape[1])
+    bounds = batch_bounds(row_count(columns), points.shape[1])
     means = []
     for start, stop in pairwise(bounds.tolist()):
         means.append(problem.mean_operators(points, {name: column[start:stop] for name, column in columns.items()}))
