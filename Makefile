@@ -29,7 +29,9 @@ format: setup
 	$(BIN)/ruff format .
 
 bench: setup
-	$(BIN)/python benchmarks/sgd.py
+	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/sparse.py
 
 reproduction: setup
 	$(BIN)/multireplay reproduce all --instances 50 --out out/paper

@@ -210,7 +210,7 @@ class StoredRecord(Record):
     def extremes(self, x0: Vector) -> Any:
         parts: dict[str, list[NDArray[Any]]] = {name: [] for name in self.names}
         for _, block in self._blocks(0):
-            rows = self.problem.extremerow_count(self.problem.samples(block), x0)
+            rows = self.problem.extreme_rows(self.problem.samples(block), x0)
             for name, column in block.items():
                 parts[name].append(column[rows])
         return self.problem.samples({name: np.concatenate(found) for name, found in parts.items()})

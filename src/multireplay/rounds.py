@@ -43,7 +43,9 @@ def contraction(record: Record, preconditioner: Preconditioner, step: float, x: 
     if curvature is None:
         return None
     root = preconditioner.root()
-    return float(step * record.length * np.linalg.eigvalsh(root @ curvature @ root)[0])
+    occurs = np.diag(curvature) > 0  # a feature that does not occur has nothing to converge to
+    shrinking = (root @ curvature @ root)[np.ix_(occurs, occurs)]
+    return float(step * record.length * np.linalg.eigvalsh(shrinking)[0]) if occurs.any() else None
 
 
 @dataclass(frozen=True)

@@ -216,7 +216,8 @@ class GLM(Problem):
         """The Jacobian of F̂ at x, Σ w_t f'(a_tᵀx) a_t a_tᵀ / B plus the ridge, which is symmetric."""
         rows = columns["features"]
         slopes = _weighted(self.link.derivative(rows @ x), columns)
-        return dense_products(rows, rows, slopes) / rows.shape[0] + np.diag(self.penalty.diagonal(len(x)))
+        moments = np.asarray(dense_products(rows, rows, slopes) / rows.shape[0])
+        return moments + np.diag(self.penalty.diagonal(len(x)))
 
     def jacobian(self, x: Vector, columns: Columns) -> Vector | None:
         """The same, for a link whose derivative is known."""

@@ -209,7 +209,8 @@ class PolicyEvaluation(Problem):
     def curvature(self, x: Vector, columns: Columns) -> Vector:
         """(1 − γ) times the second moments of the features plus λ, which Â's symmetric part is at least on policy."""
         rows, _ = self._rows(columns)
-        return (1 - self.gamma) * dense_products(rows, rows) / rows.shape[0] + np.diag(self.penalty.diagonal(len(x)))
+        moments = np.asarray(dense_products(rows, rows) / rows.shape[0])
+        return (1 - self.gamma) * moments + np.diag(self.penalty.diagonal(len(x)))
 
     def jacobian(self, x: Vector, columns: Columns) -> Vector:
         """Â, which does not depend on x and is not symmetric."""
