@@ -33,9 +33,8 @@ def row(y: int, label: str, order: list[int]) -> list[str]:
 
 def main() -> None:
     plans = mr.Multiscale().plan(LENGTH)
-    rows = [(f"epoch {epoch.k}, gap {epoch.gap:g}", epoch.block(0, epoch.length).tolist()) for epoch in plans]
-    dyadic = mr.Dyadic().plan(LENGTH)[0]
-    rows.append(("dyadic", dyadic.block(0, dyadic.length).tolist()))
+    rows = [(f"epoch {epoch.k}, gap {epoch.gap:g}", epoch.positions.tolist()) for epoch in plans]
+    rows.append(("dyadic", mr.Dyadic().plan(LENGTH)[0].positions.tolist()))
     parts = [text(LEFT + (LENGTH - 1) * CELL / 2, 14, "the record, oldest sample to newest →")]
     for number, (label, order) in enumerate(rows):
         parts += row(TOP + 22 + number * 40 + 14 * (label == "dyadic"), label, order)
