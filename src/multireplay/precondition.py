@@ -44,12 +44,14 @@ class Preconditioner:
         """P^(1/2)."""
         return np.asarray(np.eye(self.axes.shape[1]) + (self.axes.T * (np.sqrt(1 + self.stretch) - 1)) @ self.axes)
 
-    def largest_square(self, features: Rows) -> float:
-        """max ‖P^(1/2)ψ_t‖² over the rows, in one pass."""
+    def largest_square(self, features: Rows, weights: Vector | None = None) -> float:
+        """max w_t‖P^(1/2)ψ_t‖² over the rows, in one pass."""
+        rows = distinct(features) if weights is None else features
+        every = np.broadcast_to(1.0, rows.shape[0]) if weights is None else weights
         largest = 0.0
-        for block in row_blocks(distinct(features)):
+        for block, weight in zip(row_blocks(rows), row_blocks(every), strict=True):
             shortened = squares(block) + ((block @ self.axes.T) ** 2) @ self.stretch
-            largest = max(largest, float(shortened.max()))
+            largest = max(largest, float((weight * shortened).max()))
         return largest
 
 
@@ -75,6 +77,8 @@ def from_sample(features: Rows, rank: int | Literal["auto"]) -> Preconditioner:
     sample = sample if places is None else sample[:, places]  # what does not occur has no part in an axis
     most = max(RANKS) if rank == "auto" else rank
     moments, axes = _leading(sample, most + 1)
+    if not moments[0] > 0:
+        return none(dim)
     chosen = _best_rank(sample, moments, axes) if rank == "auto" else rank
     if chosen >= len(moments) or not moments[chosen] > 0:
         return none(dim)
