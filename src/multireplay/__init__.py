@@ -11,6 +11,7 @@ Problems: `GLM`, `PolicyEvaluation`, `VariationalInequality`. Orders: `Multiscal
 in `sets`, step sizes in `steps`, the paper's theory in `theory`, worlds with known answers in `simulate`. `Online`
 learns from a stream, `diagnose` says how dependent a record is. `MERRegressor`, `MERClassifier`,
 `MERPoissonRegressor` and `MERValueRegressor` are scikit-learn estimators.
+`rl` evaluates policies in Gymnasium environments.
 """
 
 import importlib
@@ -29,12 +30,12 @@ from multireplay.tracking import Curve, Track
 from multireplay.updates import Newton, Plain, RichardsonRomberg, VarianceReduced
 
 if TYPE_CHECKING:
-    from multireplay import estimators
+    from multireplay import estimators, rl
     from multireplay.estimators import MERClassifier, MERPoissonRegressor, MERRegressor, MERValueRegressor
 
 __version__ = "0.1.0"
 
-_LAZY = ("estimators",)  # scikit-learn takes longer to import than all the rest: only when it is asked for
+_LAZY = ("estimators", "rl")  # scikit-learn and Gymnasium are slow to import: only when they are asked for
 _ESTIMATORS = ("MERClassifier", "MERPoissonRegressor", "MERRegressor", "MERValueRegressor")
 
 
@@ -88,6 +89,7 @@ __all__ = [
     "problems",
     "replay",
     "report",
+    "rl",
     "sets",
     "simulate",
     "solve",

@@ -1,0 +1,59 @@
+"""Policy evaluation from an environment: collect a trajectory, learn the value function, check it by Monte Carlo.
+
+>>> import multireplay as mr
+>>> estimate = mr.rl.evaluate("FrozenLake-v1", "random", mr.rl.OneHot(), gamma=0.95, steps=20_000, seed=0)
+>>> round(estimate.value(14), 2)
+0.38
+
+`evaluate` does it all; `collect` or `from_minari` makes a `Trajectory` and `estimate` learns from one. Features:
+`OneHot`, `RBF`, `TileCoding`, `Fourier`, `Polynomial`, `Function`, `LastLayer`; ``a + b`` puts them side by side.
+Needs the extra: ``pip install 'multireplay[rl]'``.
+"""
+
+from multireplay.rl.check import Agreement, Check
+from multireplay.rl.collect import collect
+from multireplay.rl.estimate import ValueEstimate, estimate
+from multireplay.rl.evaluate import evaluate
+from multireplay.rl.features import (
+    RBF,
+    BoundFeatures,
+    Features,
+    Fourier,
+    Function,
+    Joined,
+    LastLayer,
+    OneHot,
+    Polynomial,
+    TileCoding,
+    features_from_name,
+)
+from multireplay.rl.offline import from_minari
+from multireplay.rl.policies import Batched, policy_from_name
+from multireplay.rl.recorder import CollectionError, CollectionInterrupted
+from multireplay.rl.trajectory import Trajectory
+
+__all__ = [
+    "RBF",
+    "Agreement",
+    "Batched",
+    "BoundFeatures",
+    "Check",
+    "CollectionError",
+    "CollectionInterrupted",
+    "Features",
+    "Fourier",
+    "Function",
+    "Joined",
+    "LastLayer",
+    "OneHot",
+    "Polynomial",
+    "TileCoding",
+    "Trajectory",
+    "ValueEstimate",
+    "collect",
+    "estimate",
+    "evaluate",
+    "features_from_name",
+    "from_minari",
+    "policy_from_name",
+]

@@ -1,0 +1,172 @@
+"""Collecting a trajectory: a policy acts in an environment, and every step is recorded."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from multireplay.errors import InputError
+from multireplay.progress import step_bar
+from multireplay.replay.base import whole_number
+from multireplay.rl.actions import Legal
+from multireplay.rl.environments import is_vector, name_of, opened
+from multireplay.rl.extra import gymnasium
+from multireplay.rl.policies import Actor, as_actor
+from multireplay.rl.recorder import CollectionError, CollectionInterrupted, Recorder
+from multireplay.rl.spaces import Coding, row_of
+from multireplay.rl.trajectory import Trajectory
+
+
+def collect(env: Any, policy: Any, steps: int, seed: int = 0, *, progress: bool = False) -> Trajectory:
+    """Let a policy act in an environment and record its steps.
+
+    Parameters
+    ----------
+    env : str, gymnasium.Env or gymnasium.vector.VectorEnv
+        The environment or its id. A vector environment may reset its parts in the next step, in the same step, or not
+        at all (its ``autoreset_mode``): rows that only reset are left out, and the last observation of an episode is
+        the real one.
+    policy : "random", callable, table or "module:function"
+        What acts. A function gets one observation as the environment gives it, or an observation and a
+        `numpy.random.Generator` if it takes two arguments, and returns an action; wrapped in `Batched` it gets
+        those of all sub-environments at once. For `Discrete` observations it may be an array with an action for
+        every observation, an array with a row of probabilities for every observation, or a dictionary.
+    steps : int
+        Number of steps to record, over all sub-environments together.
+    seed : int
+        Seed of the environment and of the policy's generator.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    Trajectory
+        The steps in the order of time; of a vector environment, those of one sub-environment after those of another.
+
+    Raises
+    ------
+    CollectionError
+        An action that is not one of the environment's, a reward or observation that is not finite, or an error in the
+        policy or the environment. ``error.trajectory`` has the steps before it.
+    CollectionInterrupted
+        On Ctrl-C; it is a `KeyboardInterrupt`. ``error.trajectory`` has the steps before it.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> def with_momentum(state):
+    ...     return 2 if state[1] >= 0 else 0
+    >>> record = mr.rl.collect("MountainCar-v0", with_momentum, steps=2000, seed=0)
+    >>> record
+    Trajectory(MountainCar-v0: 2000 steps, 16 episodes (16 terminated, 0 truncated) and an unfinished one, mean return
+    -118.8 ± 1.1, observations (2,) float32)
+    >>> record.observations.shape, record.actions[:4], record.rewards[:2]
+    ((2000, 2), array([2, 2, 2, 2]), array([-1., -1.]))
+    """
+    steps, seed = whole_number("steps", steps, least=1), whole_number("seed", seed, least=0)
+    with opened(env) as world, step_bar(steps, "collecting") if progress else nullcontext(_nothing) as advanced:
+        return run(world, policy, seed, recorder_of(world, steps, advanced=advanced))
+
+
+def recorder_of(env: Any, steps: int, **options: Any) -> Recorder:
+    """Room for that many steps of an environment."""
+    vector = is_vector(env)
+    observations = Coding(env.single_observation_space if vector else env.observation_space)
+    actions = Coding(env.single_action_space if vector else env.action_space)
+    return Recorder(steps, observations, actions, name_of(env), **{"advanced": _nothing, **options})
+
+
+def run(env: Any, policy: Any, seed: int, recorder: Recorder) -> Trajectory:
+    """Act until the recorder is full."""
+    actions = recorder.action_coding.original
+    actor = as_actor(policy, recorder.coding.original, actions, np.random.default_rng([seed, 1]))
+    walk = _walk_many if is_vector(env) else _walk
+    try:
+        walk(env, actor, Legal(actions), recorder, seed)
+    except KeyboardInterrupt:
+        recorder.drop_unsound()
+        message = f"interrupted after {recorder.rows} of {recorder.steps} steps, which are in the error's trajectory"
+        raise CollectionInterrupted(message, recorder.trajectory()) from None
+    except Exception as raised:
+        error = recorder.drop_unsound() or raised  # what is not finite may well be why a policy fails
+        own = isinstance(error, InputError)
+        what = str(error) if own else f"the environment raised {type(error).__name__}: {error}"
+        where = f"after {recorder.rows} of {recorder.steps} steps"
+        kept = recorder.trajectory()
+        kept_where = "" if kept is None else "; the steps before it are in the error's trajectory"
+        raise CollectionError(f"{what} ({where}{kept_where})", kept) from error
+    found = recorder.trajectory()
+    assert found is not None
+    return found
+
+
+def _walk(env: Any, actor: Actor, legal: Legal, recorder: Recorder, seed: int) -> None:
+    """One environment, which is reset here where an episode ends."""
+    encode, encode_action = recorder.coding.one, recorder.action_coding.one
+    observation, _ = env.reset(seed=seed)
+    now, start = np.array(encode(observation)), True
+    while not recorder.full:
+        action = legal.one(actor.act(observation), observation)
+        observation, reward, terminated, truncated, _ = env.step(action)
+        row = recorder.rows
+        start_next = bool(terminated or truncated)
+        recorder.add(
+            now, encode_action(action), float(reward), bool(terminated), bool(truncated), encode(observation), start
+        )
+        now, start = recorder.next_observations[row], start_next  # the copy: an environment may reuse its array
+        if start and not recorder.full:
+            observation, _ = env.reset()
+            now = np.array(encode(observation))
+
+
+def _walk_many(env: Any, actor: Actor, legal: Legal, recorder: Recorder, seed: int) -> None:
+    """A vector environment, which resets its parts in the next step, in the same step, or when it is told to."""
+    count, mode = env.num_envs, autoreset_mode(env)
+    iterate = gymnasium().vector.utils.iterate
+    observations, _ = env.reset(seed=seed)
+    now = recorder.coding.many(observations, count)
+    start, resetting = np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
+    while not recorder.full:
+        each = iterate(env.observation_space, observations)
+        actions = legal.many(actor.act_many(observations, each, count), observations, count)
+        observations, rewards, terminated, truncated, infos = env.step(actions)
+        rewards, terminated, truncated = np.asarray(rewards), np.asarray(terminated), np.asarray(truncated)
+        ended = terminated | truncated
+        then = recorder.coding.many(observations, count)
+        following = then
+        if mode == "SameStep" and ended.any():
+            following, then = then, then.copy()
+            for part in np.flatnonzero(ended):
+                then[part] = recorder.coding.one(row_of(_final(infos), int(part)))
+        chosen = recorder.action_coding.many(actions, count)
+        recorder.add_many(now, chosen, rewards, terminated, truncated, then, start, ~resetting)
+        if mode == "Disabled" and ended.any():
+            observations, _ = env.reset(options={"reset_mask": ended})
+            following = recorder.coding.many(observations, count)
+        start = resetting if mode == "NextStep" else ended
+        resetting = ended & (mode == "NextStep")
+        now = following
+
+
+def autoreset_mode(env: Any) -> str:
+    """ "NextStep", "SameStep" or "Disabled"; a vector environment that does not say resets in the next step."""
+    mode = env.metadata.get("autoreset_mode", "NextStep")
+    name = str(getattr(mode, "value", mode))
+    if name not in ("NextStep", "SameStep", "Disabled"):
+        raise InputError(
+            f"the vector environment's autoreset mode is {mode!r}; only NextStep, SameStep and Disabled are known"
+        )
+    return name
+
+
+def _final(infos: Any) -> Any:
+    for key in ("final_obs", "final_observation"):
+        if key in infos:
+            return infos[key]
+    raise InputError("the vector environment resets in the same step, but gives no info['final_obs'] to go on from")
+
+
+def _nothing(steps: int) -> None:
+    return None

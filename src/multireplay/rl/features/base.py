@@ -1,0 +1,150 @@
+"""What features are: first described, then bound to the observations of an environment."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.errors import InputError
+from multireplay.rl.spaces import Array, width_of
+
+Matrix = NDArray[Any]
+Vector = NDArray[np.float64]
+
+MOST_FEATURES = 20_000
+"""More features than this cannot have been meant: a record of them does not fit into memory."""
+
+
+LOOKED_AT = 4096
+"""Observations, spread over the record, that the length of rows is taken from."""
+
+
+class BoundFeatures(ABC):
+    """Features of the observations of one environment: ψ(s) as a row of ``dim`` numbers."""
+
+    kind: ClassVar[str]
+    space: Any
+    dim: int
+
+    def constant(self, observations: Array) -> Vector | None:
+        """Coefficients that give all these observations the value 1, or None if there may be none."""
+        return None
+
+    @abstractmethod
+    def rows(self, observations: Array) -> Matrix:
+        """ψ of observations that are known to have the right shape, (n, …) -> (n, dim)."""
+
+    def __call__(self, observations: Any) -> Matrix:
+        """ψ of many observations, one a row: (n, …) -> (n, dim)."""
+        array = np.asarray(observations)
+        if array.shape[1:] != tuple(self.space.shape) or array.ndim == 0:
+            raise InputError(
+                f"observations of shape {array.shape} are not rows of {self.space}: the shape must be (n, "
+                f"{', '.join(map(str, self.space.shape))})"
+            )
+        return self.rows(array) if len(array) else np.zeros((0, self.dim))
+
+    def __str__(self) -> str:
+        return f"{self.dim} {self.kind} feature{'s' * (self.dim != 1)}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.dim} features)"
+
+
+class Features(ABC):
+    """A description of features; `bind` makes them for an environment. ``a + b`` puts those of both side by side."""
+
+    def require(self, space: Any) -> None:
+        """Raise `InputError` if observations of this space have no such features."""
+        return
+
+    @abstractmethod
+    def bind(self, space: Any, observations: Array) -> BoundFeatures:
+        """The features for a space, with bounds and centres from observations in it where the space has none."""
+
+    def __add__(self, other: Features) -> Features:
+        if not isinstance(other, Features):
+            return NotImplemented
+        return Joined((*_parts(self), *_parts(other)))
+
+
+@dataclass(frozen=True)
+class Joined(Features):
+    """The features of several descriptions side by side; ``a + b`` is shorter.
+
+    Each part is scaled so that its longest row in the record has length 1; otherwise the part with the longest rows
+    would set the step for all.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> record = mr.rl.collect("CartPole-v1", "random", steps=500, seed=0)
+    >>> both = mr.rl.RBF(50) + mr.rl.Polynomial(1)
+    >>> both.bind(record.observation_space, record.observations).dim
+    55
+    """
+
+    parts: tuple[Features, ...]
+
+    def require(self, space: Any) -> None:
+        for part in self.parts:
+            part.require(space)
+
+    def bind(self, space: Any, observations: Array) -> BoundFeatures:
+        bound = tuple(part.bind(space, observations) for part in self.parts)
+        some = observations[:: max(1, len(observations) // LOOKED_AT)]
+        return BoundJoined(space, bound, tuple(1 / _longest(part.rows(some)) for part in bound))
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.parts))
+
+
+class BoundJoined(BoundFeatures):
+    """Features side by side, each part with its scale."""
+
+    kind = "joined"
+
+    def __init__(self, space: Any, parts: tuple[BoundFeatures, ...], scales: tuple[float, ...]) -> None:
+        self.space, self.parts, self.scales = space, parts, scales
+        self.dim = sum(part.dim for part in parts)
+
+    def constant(self, observations: Array) -> Vector | None:
+        start = 0
+        for part, scale in zip(self.parts, self.scales, strict=True):
+            found = part.constant(observations)
+            if found is not None:
+                return np.concatenate([np.zeros(start), found / scale, np.zeros(self.dim - start - part.dim)])
+            start += part.dim
+        return None
+
+    def __str__(self) -> str:
+        return " and ".join(map(str, self.parts))
+
+    def rows(self, observations: Array) -> Matrix:
+        scaled = zip(self.parts, self.scales, strict=True)
+        return np.hstack([scale * part.rows(observations).astype(np.float64, copy=False) for part, scale in scaled])
+
+
+def _parts(features: Features) -> tuple[Features, ...]:
+    return features.parts if isinstance(features, Joined) else (features,)
+
+
+def _longest(rows: Matrix) -> float:
+    return float(np.sqrt((rows**2).sum(axis=1).max(initial=0.0))) or 1.0
+
+
+def as_vectors(observations: Array) -> NDArray[np.float64]:
+    """Observations as rows of numbers."""
+    return observations.reshape(len(observations), -1).astype(np.float64)
+
+
+def refuse_many(description: Features, count: float, space: Any, remedy: str) -> None:
+    """Raise where a description makes far too many features."""
+    if count > MOST_FEATURES:
+        raise InputError(
+            f"{description!r} makes {count:.6g} features of {width_of(space)} numbers an observation; {remedy}"
+        )

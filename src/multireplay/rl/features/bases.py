@@ -1,0 +1,133 @@
+"""Global bases: cosines and polynomials of the scaled observation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.replay.base import whole_number
+from multireplay.rl.features.base import BoundFeatures, Features, Matrix, refuse_many
+from multireplay.rl.features.scaling import Bounds, Scaling, scaling_of
+from multireplay.rl.spaces import Array, width_of
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Fourier(Features):
+    """cos(π⟨c, s⟩) for every c in {0, …, order}^width, with s scaled to [0, 1] (Konidaris, Osentoski and Thomas 2011).
+
+    (order + 1)^width features, the first of them the constant 1.
+
+    Parameters
+    ----------
+    order : int
+        The highest frequency along a coordinate.
+    bounds : (low, high), optional
+        The range that is scaled to [0, 1], if not the one that was visited; what is outside is moved to its border.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> record = mr.rl.collect("MountainCar-v0", "random", steps=500, seed=0)
+    >>> features = mr.rl.Fourier(3).bind(record.observation_space, record.observations)
+    >>> features.dim, features(record.observations)[:2, 0]
+    (16, array([1., 1.]))
+    """
+
+    order: int = 3
+    bounds: Bounds = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        whole_number("order", self.order, least=0)
+
+    def bind(self, space: Any, observations: Array) -> BoundFourier:
+        width = width_of(space)
+        refuse_many(self, float(self.order + 1) ** width, space, "use a lower order, or RBF(100) for 100 in all")
+        frequencies = np.array(list(product(range(self.order + 1), repeat=width)), dtype=np.int64)
+        return BoundFourier(space, scaling_of(space, observations, self.bounds), frequencies)
+
+
+class BoundFourier(BoundFeatures):
+    """Cosines of given frequencies."""
+
+    kind = "Fourier"
+
+    def __init__(self, space: Any, scaling: Scaling, frequencies: Integers) -> None:
+        self.space, self.scaling, self.frequencies = space, scaling, frequencies
+        self.dim = len(frequencies)
+
+    def constant(self, observations: Array) -> NDArray[np.float64]:
+        return np.asarray(np.eye(1, self.dim)[0])
+
+    def rows(self, observations: Array) -> Matrix:
+        return np.cos(np.pi * self.scaling.clipped(observations) @ self.frequencies.T)
+
+
+@dataclass(frozen=True)
+class Polynomial(Features):
+    """All polynomials up to a total degree, as products of Legendre polynomials of the coordinates on [−1, 1].
+
+    They can show the same functions as the monomials 1, s_1, s_2, s_1 s_2, …, from which a step method learns badly
+    because they are so alike. binom(width + degree, degree) features, none beyond ±1, the first the constant 1.
+
+    Parameters
+    ----------
+    degree : int
+        The highest total degree.
+    bounds : (low, high), optional
+        The range that is scaled to [−1, 1], if not the one that was visited; what is outside is moved to its border.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> record = mr.rl.collect("CartPole-v1", "random", steps=500, seed=0)
+    >>> mr.rl.Polynomial(2).bind(record.observation_space, record.observations).dim
+    15
+    """
+
+    degree: int = 3
+    bounds: Bounds = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        whole_number("degree", self.degree, least=0)
+
+    def bind(self, space: Any, observations: Array) -> BoundPolynomial:
+        width = width_of(space)
+        refuse_many(self, comb(width + self.degree, self.degree), space, "use a lower degree")
+        powers = np.array(sorted(_powers(width, self.degree), key=lambda power: (sum(power), power)), dtype=np.int64)
+        return BoundPolynomial(space, scaling_of(space, observations, self.bounds), powers)
+
+
+class BoundPolynomial(BoundFeatures):
+    """Products of Legendre polynomials, as they are: scaled to mean square 1, the rows in corners are far too long."""
+
+    kind = "polynomial"
+
+    def __init__(self, space: Any, scaling: Scaling, powers: Integers) -> None:
+        self.space, self.scaling, self.powers = space, scaling, powers
+        self.dim = len(powers)
+
+    def constant(self, observations: Array) -> NDArray[np.float64]:
+        return np.asarray(np.eye(1, self.dim)[0])
+
+    def rows(self, observations: Array) -> Matrix:
+        units = 2 * self.scaling.clipped(observations) - 1
+        degree = int(self.powers.max())
+        ladder = np.polynomial.legendre.legvander(units, degree)
+        values = np.ones((len(units), self.dim))
+        for coordinate in range(units.shape[1]):
+            values *= ladder[:, coordinate, self.powers[:, coordinate]]
+        return values
+
+
+def _powers(width: int, degree: int) -> list[tuple[int, ...]]:
+    """All rows of `width` whole numbers of at least 0 that add up to `degree` or less."""
+    if width == 0:
+        return [()]
+    return [(first, *rest) for first in range(degree + 1) for rest in _powers(width - 1, degree - first)]

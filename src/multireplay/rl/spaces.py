@@ -1,0 +1,154 @@
+"""Observations and actions as plain arrays: what a Gymnasium space's values are stored as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.errors import InputError
+from multireplay.rl.extra import gymnasium
+
+Array = NDArray[Any]
+
+
+class Coding:
+    """How the values of a space are stored, one row each.
+
+    `Discrete` is stored as an integer; `Box`, `MultiDiscrete` and `MultiBinary` as the arrays they are; a `Tuple` of
+    `Discrete` (Blackjack) as a row of integers. Any other `Tuple` or `Dict` is stored as `gymnasium.spaces.flatten` of
+    it. ``space`` is the space of what is stored.
+    """
+
+    def __init__(self, space: Any) -> None:
+        spaces = gymnasium().spaces
+        self.original = space
+        self.flattened = False
+        if isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+            self.space = space
+        elif isinstance(space, spaces.Tuple) and all(isinstance(part, spaces.Discrete) for part in space.spaces):
+            sizes, starts = zip(*((part.n, part.start) for part in space.spaces), strict=True)
+            self.space = spaces.MultiDiscrete(sizes, start=starts)
+        else:
+            self.space = _flat_space(space)
+            self.flattened = True
+        self.shape = tuple(self.space.shape)
+        self.dtype = self.space.dtype
+
+    def one(self, value: Any) -> Array:
+        """A value of the space as an array of ``shape``."""
+        array = np.asarray(gymnasium().spaces.flatten(self.original, value) if self.flattened else value)
+        if array.shape != self.shape:
+            raise InputError(f"an array of shape {array.shape} is not in {self.original}")
+        return array
+
+    def many(self, values: Any, count: int) -> Array:
+        """`count` values of the space, batched as a vector environment does it; always a copy."""
+        batch = _flatten_batch(self.original, values, count) if self.flattened else _stack(values)
+        array = np.array(batch, dtype=self.dtype)
+        if array.shape != (count, *self.shape):
+            raise InputError(f"{count} values of {self.original} came as an array of shape {array.shape}")
+        return array
+
+    def empty(self, count: int) -> Array:
+        """Room for `count` values."""
+        return np.empty((count, *self.shape), dtype=self.dtype)
+
+
+def sizes_of(space: Any) -> tuple[Array, Array] | None:
+    """How many values every coordinate of a discrete space has and where they start, or None for a `Box`."""
+    spaces = gymnasium().spaces
+    if isinstance(space, spaces.Discrete):
+        return np.array([space.n]), np.array([space.start])
+    if isinstance(space, spaces.MultiDiscrete):
+        return np.ravel(space.nvec), np.ravel(getattr(space, "start", np.zeros_like(space.nvec)))
+    if isinstance(space, spaces.MultiBinary):
+        count = int(np.prod(space.shape))
+        return np.full(count, 2), np.zeros(count, dtype=np.int64)
+    return None
+
+
+def limits_of(space: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The lowest and highest value of every coordinate, infinite where there is none."""
+    sizes = sizes_of(space)
+    if sizes is not None:
+        return sizes[1].astype(np.float64), (sizes[1] + sizes[0] - 1).astype(np.float64)
+    low, high = np.ravel(space.low).astype(np.float64), np.ravel(space.high).astype(np.float64)
+    huge = 1e30  # some environments write the largest float for "no limit"
+    return np.where(low < -huge, -np.inf, low), np.where(high > huge, np.inf, high)
+
+
+def width_of(space: Any) -> int:
+    """Numbers in one observation."""
+    return int(np.prod(space.shape))
+
+
+def row_of(batch: Any, row: int) -> Any:
+    """One value of a batch as a vector environment makes them."""
+    if isinstance(batch, dict):
+        return {key: row_of(part, row) for key, part in batch.items() if not str(key).startswith("_")}
+    if isinstance(batch, tuple):
+        return tuple(row_of(part, row) for part in batch)
+    return batch[row]
+
+
+def pack(space: Any) -> dict[str, Array]:
+    """A stored space as arrays, for a file."""
+    spaces = gymnasium().spaces
+    if isinstance(space, spaces.Discrete):
+        return {"discrete": np.array([space.n, space.start])}
+    if isinstance(space, spaces.MultiDiscrete):
+        return {"sizes": space.nvec, "size_starts": np.asarray(getattr(space, "start", np.zeros_like(space.nvec)))}
+    if isinstance(space, spaces.MultiBinary):
+        return {"binary": np.array(space.shape)}
+    return {"low": space.low, "high": space.high}
+
+
+def unpack(arrays: Mapping[str, Array]) -> Any:
+    """The space that was packed."""
+    spaces = gymnasium().spaces
+    if "discrete" in arrays:
+        return spaces.Discrete(int(arrays["discrete"][0]), start=int(arrays["discrete"][1]))
+    if "sizes" in arrays:
+        return spaces.MultiDiscrete(arrays["sizes"], start=arrays["size_starts"])
+    if "binary" in arrays:
+        shape = arrays["binary"].tolist()
+        return spaces.MultiBinary(shape if len(shape) > 1 else shape[0])
+    return spaces.Box(arrays["low"], arrays["high"], dtype=arrays["low"].dtype.type)
+
+
+def _flat_space(space: Any) -> Any:
+    spaces = gymnasium().spaces
+    flat = None
+    if isinstance(space, spaces.Tuple | spaces.Dict) and space.is_np_flattenable:
+        flat = spaces.flatten_space(space)
+    if not isinstance(flat, spaces.Box):
+        raise InputError(
+            f"{space} cannot be stored as a row of numbers; wrap the environment so that its observations and actions "
+            "are arrays, for example with gymnasium.wrappers.TransformObservation"
+        )
+    return flat
+
+
+def _stack(values: Any) -> Any:
+    """A tuple of columns (a batched `Tuple`) as rows."""
+    return np.stack([np.asarray(part) for part in values], axis=1) if isinstance(values, tuple) else values
+
+
+def _flatten_batch(space: Any, values: Any, count: int) -> Array:
+    """`gymnasium.spaces.flatten` of every value of a batch, column by column."""
+    spaces = gymnasium().spaces
+    if isinstance(space, spaces.Dict):
+        parts = [_flatten_batch(part, values[key], count) for key, part in space.spaces.items()]
+        return np.concatenate(parts, axis=1)
+    if isinstance(space, spaces.Tuple):
+        parts = [_flatten_batch(part, value, count) for part, value in zip(space.spaces, values, strict=True)]
+        return np.concatenate(parts, axis=1)
+    array = np.asarray(values).reshape(count, -1)
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        sizes, starts = sizes_of(space) or ((), ())
+        hot = [np.eye(size)[array[:, i] - start] for i, (size, start) in enumerate(zip(sizes, starts, strict=True))]
+        return np.concatenate(hot, axis=1)
+    return array

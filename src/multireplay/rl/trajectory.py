@@ -1,0 +1,178 @@
+"""The record of a policy in an environment: transitions in the order of time, with where episodes begin and end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.buffer import Buffer
+from multireplay.errors import InputError
+from multireplay.rl.spaces import Array, pack, unpack
+
+if TYPE_CHECKING:
+    from multireplay.rl.features.base import BoundFeatures, Features
+
+Booleans = NDArray[np.bool_]
+
+FIELDS = ("observations", "actions", "rewards", "terminated", "truncated", "next_observations", "starts")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trajectory:
+    """Transitions of a policy, one a row, in the order of time.
+
+    Row t is s_t, a_t, r_t and s_{t+1}. Every row is a step that was taken: what a reset does to a row is not in it.
+    ``next_observations`` holds the observation that the step led to, also at the end of an episode, where the next
+    row begins a new one. Of a vector environment, the rows of its first sub-environment come first, then those of the
+    second, and so on.
+
+    Attributes
+    ----------
+    observations, next_observations : ndarray
+        s_t and s_{t+1}: integers for `Discrete`, rows for the rest. `Tuple` and `Dict` observations are stored as
+        rows: integers where all parts are `Discrete`, else ``gymnasium.spaces.flatten`` of them.
+    actions, rewards : ndarray
+        a_t and r_t.
+    terminated : ndarray of bool
+        The episode ended in s_{t+1}, whose value is 0.
+    truncated : ndarray of bool
+        The episode was cut off at s_{t+1}, by a time limit for example; the value goes on from there. Where an
+        episode is both, it terminated.
+    starts : ndarray of bool
+        Row t begins an episode, or the rows of another sub-environment.
+    observation_space : gymnasium Space
+        Where the stored observations lie.
+    name : str
+        The environment or data set it comes from.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> record = mr.rl.collect("CartPole-v1", "random", steps=1000, seed=0)
+    >>> record
+    Trajectory(CartPole-v1: 1000 steps, 49 episodes (49 terminated, 0 truncated) and an unfinished one, mean return
+    20.29 ± 1.2, observations (4,) float32)
+    >>> record.buffer(mr.rl.Polynomial(2))
+    Buffer(1000 rows: features (1000, 15) float64, next_features (1000, 15) float64, rewards (1000,) float64,
+    terminated (1000,) bool)
+    """
+
+    observations: Array
+    actions: Array
+    rewards: NDArray[np.float64]
+    terminated: Booleans
+    truncated: Booleans
+    next_observations: Array
+    starts: Booleans
+    observation_space: Any
+    name: str = "a record"
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(getattr(self, name)) for name in FIELDS}
+        if len(set(lengths.values())) > 1:
+            raise InputError(f"a trajectory's columns need one length, but {lengths}")
+        if not len(self.rewards):
+            raise InputError("a trajectory needs at least one step")
+        if not self.starts[0]:
+            raise InputError("the first row of a trajectory starts an episode: starts[0] must be True")
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    @cached_property
+    def ends(self) -> Booleans:
+        """Where the next row does not go on from this one: ends of episodes, and of what was recorded."""
+        return np.append(self.starts[1:], True)
+
+    @property
+    def episodes(self) -> int:
+        """Episodes that ended, by termination or truncation."""
+        return int((self.terminated | self.truncated).sum())
+
+    @property
+    def returns(self) -> NDArray[np.float64]:
+        """Sum of rewards of every episode that ended, not discounted."""
+        first = np.flatnonzero(self.starts)
+        sums = np.add.reduceat(self.rewards, first)
+        return np.asarray(sums[(self.terminated | self.truncated)[self.ends]])
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Steps of every episode that ended."""
+        steps = np.diff(np.append(np.flatnonzero(self.starts), len(self)))
+        return np.asarray(steps[(self.terminated | self.truncated)[self.ends]])
+
+    def buffer(self, features: Features | BoundFeatures | str) -> Buffer:
+        """The record as `PolicyEvaluation` reads it: features, next_features, rewards, terminated.
+
+        Parameters
+        ----------
+        features : Features or str
+            The features of an observation, such as `RBF`, or their name. Those that need bounds or centres take
+            them from this record.
+        """
+        from multireplay.rl.columns import buffer_of
+        from multireplay.rl.features import bound_to
+
+        return buffer_of(self, bound_to(features, self.observation_space, self.observations))
+
+    def save(self, path: str | Path) -> Path:
+        """Write it to an ``.npz`` file, which `load` reads; returns the path."""
+        path = Path(path)
+        if path.suffix != ".npz":
+            path = path.with_name(path.name + ".npz")
+        columns: dict[str, Any] = {name: getattr(self, name) for name in FIELDS}
+        columns |= {f"space_{key}": value for key, value in pack(self.observation_space).items()}
+        np.savez_compressed(path, name=np.array(self.name), **columns)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trajectory:
+        """Read what `save` wrote.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> import multireplay as mr
+        >>> record = mr.rl.collect("FrozenLake-v1", "random", steps=100, seed=0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     again = mr.rl.Trajectory.load(record.save(pathlib.Path(folder) / "lake"))
+        >>> again.observation_space, bool((again.rewards == record.rewards).all())
+        (Discrete(16), True)
+        """
+        try:
+            with np.load(path) as kept:
+                arrays = {name: kept[name] for name in kept.files}
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} cannot be read as a trajectory: {error}") from None
+        missing = [name for name in FIELDS if name not in arrays]
+        if missing:
+            raise InputError(f"{path} is no saved trajectory: it has no {missing[0]}")
+        space = {key.removeprefix("space_"): value for key, value in arrays.items() if key.startswith("space_")}
+        fields = {name: arrays[name] for name in FIELDS}
+        return cls(**fields, observation_space=unpack(space), name=str(arrays["name"]))
+
+    def __repr__(self) -> str:
+        kind = f"{self.observations.shape[1:]} {self.observations.dtype}"
+        return f"Trajectory({self.name}: {summary(self)}, observations {kind})"
+
+
+def summary(record: Trajectory) -> str:
+    """Steps, episodes and mean return, in words."""
+    ended = record.episodes
+    terminated = int(record.terminated.sum())
+    kinds = f"{terminated} terminated, {ended - terminated} truncated"
+    parts = f"{ended} episode{'s' * (ended != 1)} ({kinds})"
+    unfinished = int(record.starts.sum()) - ended
+    if unfinished:
+        parts += " and an unfinished one" if unfinished == 1 else f" and {unfinished} unfinished ones"
+    mean = ""
+    if ended:
+        error = record.returns.std(ddof=1) / np.sqrt(ended) if ended > 1 else np.nan
+        mean = f", mean return {record.returns.mean():.4g}" + (f" ± {error:.2g}" if ended > 1 else "")
+    return f"{len(record)} steps, {parts}{mean}"
