@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 from pathlib import Path
 
@@ -17,3 +18,6 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 settings.register_profile("patient", deadline=None)  # the first example of a test may have to compile a loop
 settings.load_profile("patient")
+
+if importlib.util.find_spec("torchrl") is None:  # its doctests need it
+    collect_ignore_glob = ["src/multireplay/torchrl/*"]

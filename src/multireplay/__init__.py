@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_LAZY = ("estimators", "rl")  # scikit-learn and Gymnasium are slow to import: only when they are asked for
+_LAZY = ("estimators", "rl", "torchrl")  # what they need is optional, or takes long to import: only when asked for
 _ESTIMATORS = ("MERClassifier", "MERPoissonRegressor", "MERRegressor", "MERValueRegressor")
 
 

@@ -77,10 +77,12 @@ def test_an_interrupted_run_goes_on(everything, tmp_path, monkeypatch, error):
 
 def test_command_line(everything, tmp_path):
     command = ["reproduce", "fig2a", "--size", "small", "--instances", "2", "--jobs", "1", "--out", str(tmp_path)]
-    result = CliRunner().invoke(app, command)
+    result = CliRunner().invoke(app, [*command, "--report", str(tmp_path / "page.html")])
     assert result.exit_code == 0, result.output
     made = {path.name for path in tmp_path.iterdir()}
-    assert made == {"fig2a.csv", "fig2a.json", "fig2a.png", "fig2a.svg", "claims.json", "claims.md", "instances"}
+    kept = {"fig2a.csv", "fig2a.json", "fig2a.png", "fig2a.svg", "claims.json", "claims.md", "instances"}
+    assert made == {*kept, "page.html"}
+    assert "multireplay reproduce fig2a" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert (tmp_path / "fig2a.csv").read_bytes() == (everything / "fig2a.csv").read_bytes()
     assert "fig2a" in result.output
     assert "fig2b" not in (tmp_path / "claims.json").read_text().replace("fig2a, fig2b", "")

@@ -23,7 +23,6 @@ TUNING_COST = 4.5
 
 _PARTS = ("compare", "engine", "problems", "replay", "sets", "simulate")
 _NO_MATTER = {
-    "cli.py",
     "demo.py",
     "plotting.py",
     "text.py",

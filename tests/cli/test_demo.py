@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import matplotlib.image
 from typer.testing import CliRunner
 
@@ -17,6 +19,9 @@ def test_demo_writes_a_picture_and_prints_every_method(tmp_path, monkeypatch):
     assert picture[..., :3].std() > 0.05  # something is drawn
 
 
-def test_help_lists_the_commands_and_bad_options_fail():
-    assert "demo" in CliRunner().invoke(app, ["--help"]).output
-    assert CliRunner().invoke(app, ["demo", "--m", "1.5"]).exit_code == 2
+def test_demo_as_json(tmp_path, monkeypatch):
+    monkeypatch.setattr("multireplay.demo.LENGTH", 4096)
+    result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path), "--instances", "2", "--json"])
+    found = json.loads(result.stdout)
+    assert found["lstd"] > 0
+    assert len(found["methods"]["MER"]["error"]) == 12  # one an epoch

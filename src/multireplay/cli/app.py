@@ -1,0 +1,86 @@
+"""The command line as a whole: its help, and how every command ends."""
+
+from __future__ import annotations
+
+import errno
+import shlex
+import warnings
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from multireplay.cli.speak import complain, warn
+from multireplay.errors import InputError
+
+UNEXPECTED, BAD_INPUT, DIVERGED, INTERRUPTED = 1, 3, 4, 130
+
+EXIT_CODES = """\b
+[bold]Exit codes[/bold]
+  0  all is well
+  1  something unexpected; --debug shows where
+  2  the command was not understood
+  3  the data cannot be used; the message names the file, the column or the row
+  4  the run diverged, so that its answer should not be used
+130  interrupted by Ctrl-C; what was finished is kept
+"""
+
+
+class Commands(TyperGroup):
+    """The commands, with errors as one line and an exit code that means something."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        for command in self.commands.values():
+            command.help = _flowing(command.help or "")
+
+    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> Any:
+        given = ["multireplay", *args]
+        ctx = super().make_context(info_name, args, *rest, **extra)
+        ctx.obj = shlex.join(given)  # for reports, which say how to repeat them
+        return ctx
+
+    def invoke(self, ctx: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.showwarning = warn
+            try:
+                return super().invoke(ctx)
+            except KeyboardInterrupt:
+                complain("Interrupted.")
+                raise typer.Exit(INTERRUPTED) from None
+            except Exception as error:
+                if ctx.params["debug"] or _is_typers_own(error):
+                    raise
+                complain(_sentence(error))
+                raise typer.Exit(BAD_INPUT if isinstance(error, InputError) else UNEXPECTED) from None
+
+
+def _flowing(text: str) -> str:
+    """Paragraphs whose lines end where the terminal does, not where those of the docstring do."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+def _is_typers_own(error: Exception) -> bool:
+    """Usage errors and exits, which end the command with a code of their own, and a closed pipe."""
+    pipe = isinstance(error, OSError) and error.errno == errno.EPIPE
+    return pipe or isinstance(error, typer.Abort) or hasattr(error, "exit_code")
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, InputError | ImportError):
+        return str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return f"Unexpected {type(error).__name__}: {error} (--debug shows where)"
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="rich", add_completion=False, epilog=EXIT_CODES)
+
+
+@app.callback()
+def main(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error, instead of one line.")
+    ] = False,
+) -> None:
+    """Learn from one long, dependent record almost as well as from independent samples."""

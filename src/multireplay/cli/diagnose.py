@@ -1,0 +1,69 @@
+"""multireplay diagnose"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from multireplay.cli.app import app
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, names_in
+from multireplay.cli.record import Record
+from multireplay.cli.speak import note, note_report, print_json
+from multireplay.errors import InputError
+
+
+@app.command()
+def diagnose(
+    ctx: typer.Context,
+    data: Data,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Columns to look at, with commas between; all numeric ones by default.", show_default=False),
+    ] = None,
+    time: Time = None,
+    memory: Memory = DEFAULT_MEMORY,
+    report: Report = None,
+    as_json: Json = False,
+) -> None:
+    """Say how strongly the rows of a record depend on their neighbours, column by column.
+
+    Example: multireplay diagnose data.csv --columns load,temperature --time when
+    """
+    from multireplay.diagnose import diagnose
+    from multireplay.text import terminal
+
+    record = Record.open(data, memory)
+    if time is not None:
+        record.check_order(time)
+    chosen, left_out = choose_columns(record, columns, without=[time])
+    buffer = record.numbers(chosen)
+    found = diagnose(buffer)
+    if report is not None:
+        from multireplay.report import report_of_diagnosis
+
+        title = f"How dependent the rows of {data.name} are"
+        note_report(report_of_diagnosis(report, found, buffer, title=title, command=ctx.obj))
+    if as_json:
+        print_json({"file": data, **found.to_dict(), "left_out": left_out})
+        return
+    if left_out:
+        note(f"Left out, because they are not numbers: {', '.join(left_out)}.")
+    terminal().print(str(found), markup=False, highlight=False, soft_wrap=True)
+
+
+def choose_columns(record: Record, wanted: str | None, without: Sequence[str | None]) -> tuple[list[str], list[str]]:
+    """The columns that are asked for, or all numeric ones, and those that are left out because they are not numbers."""
+    if wanted is not None:
+        chosen = list(names_in(wanted))
+        if not chosen:
+            raise InputError("no column is named in an empty list")
+        twice = [name for name in chosen if chosen.count(name) > 1]
+        if twice:
+            raise InputError(f"column {twice[0]!r} is named twice")
+        return chosen, []
+    chosen = [name for name in record.source.fields if name not in without]
+    if not chosen:
+        raise InputError(f"{record.path} has no other columns of numbers; it has {', '.join(record.names)}")
+    return chosen, [name for name in record.source.refused if name not in without]

@@ -1,0 +1,98 @@
+"""multireplay fit"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from multireplay.cli.app import DIVERGED, app
+from multireplay.cli.diagnose import choose_columns
+from multireplay.cli.fit_page import SHOWN, coefficient_table, write_page
+from multireplay.cli.fitting import Fit, fit_model
+from multireplay.cli.model import Kind
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time
+from multireplay.cli.record import Record
+from multireplay.cli.speak import complain, note, note_report, print_json
+from multireplay.errors import InputError
+from multireplay.text import terminal
+
+
+@app.command()
+def fit(
+    ctx: typer.Context,
+    data: Data,
+    target: Annotated[str, typer.Option(help="The column to predict.", show_default=False)],
+    model: Annotated[
+        Kind, typer.Option(help="linear (least squares), logistic (two or more classes) or poisson (counts).")
+    ] = Kind.linear,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns to predict from, with commas between; all other numeric ones by default.", show_default=False
+        ),
+    ] = None,
+    time: Time = None,
+    alpha: Annotated[float, typer.Option(min=0, help="L2 penalty on the standardized coefficients.")] = 1e-4,
+    standardize: Annotated[
+        bool, typer.Option(help="Learn with features of mean 0 and standard deviation 1; the answer is for yours.")
+    ] = True,
+    holdout: Annotated[
+        float, typer.Option(min=0, max=0.5, help="Share of the rows, at the end, that a trial fit is scored on.")
+    ] = 0.2,
+    passes: Annotated[
+        int | None,
+        typer.Option(min=1, help="The most passes over the rows; as many as it takes by default.", show_default=False),
+    ] = None,
+    step: Annotated[
+        float | None, typer.Option(help="Step size; found from the features by default.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="JSON file for the model, for 'multireplay predict'.", show_default=False)
+    ] = None,
+    report: Report = None,
+    memory: Memory = DEFAULT_MEMORY,
+    as_json: Json = False,
+) -> None:
+    """Fit a regression to a record whose rows are in time order and depend on their neighbours.
+
+    The rows are learnt one at a time in an order that sets neighbours far apart. Do not shuffle the file. A fit to its
+    first part is scored on its last part (--holdout 0 leaves that out); the model is then fitted to all rows.
+
+    Example: multireplay fit data.parquet --target fails --model logistic --features load,heat --out model.json
+    """
+    record = Record.open(data, memory)
+    if time is not None:
+        record.check_order(time)
+    chosen, left_out = choose_columns(record, features, without=[target, time])
+    if target in chosen:
+        raise InputError(f"the target {target!r} is among the features")
+    names = [feature for name in chosen for feature in record.expand(name)]
+    if left_out:
+        note(f"Left out, because they are not numbers: {', '.join(left_out)}.")
+    settings = {"alpha": alpha, "standardize": standardize, "passes": passes, "step": "auto" if step is None else step}
+    found = fit_model(record, model, target, names, settings, holdout)
+    if out is not None and found.ok:
+        found.model.save(out)
+    if report is not None:
+        note_report(write_page(found, report, ctx.obj))
+    if as_json:
+        print_json({**found.model.to_dict(), "file": out if found.ok else None, "report": report})
+    elif found.ok:
+        _show(found, out)
+    if not found.ok:
+        complain(f"{found.status} {'No model was written.' if out is not None else ''}")
+        raise typer.Exit(DIVERGED)
+
+
+def _show(found: Fit, out: Path | None) -> None:
+    console = terminal()
+    console.print(coefficient_table(found))
+    hidden = len(found.model.features) - SHOWN
+    if hidden > 0:
+        console.print(f"{hidden} smaller coefficients are not shown.")
+    for line in found.sentences():
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
+    if out is not None:
+        console.print(f"Model: {out}", soft_wrap=True)

@@ -1,0 +1,149 @@
+"""A fitted model as a small JSON file that a person can read, and predictions from it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from multireplay.cli.speak import plain
+from multireplay.errors import InputError
+
+Vector = NDArray[np.float64]
+
+FORMAT = "multireplay model"
+VERSION = 1
+
+
+class Kind(StrEnum):
+    """Which model."""
+
+    linear = "linear"
+    logistic = "logistic"
+    poisson = "poisson"
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Coefficients of features by name.
+
+    Attributes
+    ----------
+    kind : Kind
+        "linear" predicts wᵀx + b, "poisson" exp(wᵀx + b), "logistic" the class.
+    target : str
+        The column that was learnt.
+    features : tuple of str
+        The features, in the order of the coefficients.
+    coef, intercept : ndarray of shape (k, features) and (k,)
+        k is 1, or the number of classes if there are more than two: then each is told from the rest.
+    classes : tuple
+        The classes of a logistic model; of two, the coefficients are for the second.
+    fitted : mapping
+        How it was fitted, for people.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multireplay.cli.model import Kind, Model
+    >>> model = Model(Kind.logistic, "fails", ("heat",), np.array([[2.0]]), np.array([-1.0]), ("no", "yes"))
+    >>> found = model.predict(np.array([[0.5], [3.0]]))
+    >>> found["prediction"].tolist(), found["probability of yes"].round(2).tolist()
+    (['no', 'yes'], [0.5, 0.99])
+    """
+
+    kind: Kind
+    target: str
+    features: tuple[str, ...]
+    coef: Vector
+    intercept: Vector
+    classes: tuple[Any, ...] = ()
+    fitted: Mapping[str, Any] = field(default_factory=dict)
+
+    def predict(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Predictions by name of the column: "prediction", and the probability of every class."""
+        scores = rows @ self.coef.T + self.intercept
+        if self.kind is Kind.linear:
+            return {"prediction": scores[:, 0]}
+        if self.kind is Kind.poisson:
+            with np.errstate(over="ignore"):
+                return {"prediction": np.exp(scores[:, 0])}
+        chances = expit(scores)
+        if len(self.classes) == 2:
+            best = (scores[:, 0] > 0).astype(int)
+            chances = np.hstack([1 - chances, chances])
+        else:
+            best = scores.argmax(axis=1)
+            total = chances.sum(axis=1, keepdims=True)
+            chances = np.divide(chances, total, out=np.full_like(chances, 1 / len(self.classes)), where=total > 0)
+        columns = {f"probability of {name}": chances[:, place] for place, name in enumerate(self.classes)}
+        return {"prediction": np.asarray(self.classes)[best], **columns}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values; coefficients of one row are one list."""
+        single = len(self.coef) == 1
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "model": self.kind.value,
+            "target": self.target,
+            "features": list(self.features),
+            "coef": plain(self.coef[0] if single else self.coef),
+            "intercept": plain(self.intercept[0] if single else self.intercept),
+            "classes": plain(self.classes) or None,
+            "fitted": plain(self.fitted),
+        }
+
+    def save(self, path: Path) -> None:
+        """Write the file, which has its name only when it is complete."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        partial.write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(partial, path)
+
+    @classmethod
+    def load(cls, path: Path) -> Model:
+        """Read the file, or say what is wrong with it."""
+        if not path.is_file():
+            raise InputError(f"{path} does not exist")
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, UnicodeDecodeError) as error:
+            raise InputError(f"{path} is not a JSON file: {error}") from None
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise InputError(f"{path} is not a model that 'multireplay fit' has written")
+        if found.get("version") != VERSION:
+            raise InputError(f"{path} has version {found.get('version')}, of which this multireplay knows {VERSION}")
+        try:
+            model = cls(
+                Kind(found["model"]),
+                str(found["target"]),
+                tuple(map(str, found["features"])),
+                np.atleast_2d(np.array(found["coef"], dtype=np.float64)),
+                np.atleast_1d(np.array(found["intercept"], dtype=np.float64)),
+                tuple(found["classes"] or ()),
+                found["fitted"],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path} is damaged: {type(error).__name__} {error}") from None
+        model.check(path)
+        return model
+
+    def check(self, path: Path) -> None:
+        """Raise if the parts do not fit together."""
+        count = len(self.classes) if len(self.classes) > 2 else 1
+        if self.coef.shape != (count, len(self.features)) or self.intercept.shape != (count,):
+            raise InputError(
+                f"{path} is damaged: {len(self.features)} features and {len(self.classes)} classes do not go with "
+                f"coefficients of shape {self.coef.shape} and intercepts of shape {self.intercept.shape}"
+            )
+        if (self.kind is Kind.logistic) != (len(self.classes) >= 2):
+            raise InputError(f"{path} is damaged: a {self.kind} model with {len(self.classes)} classes")

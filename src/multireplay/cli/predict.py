@@ -1,0 +1,114 @@
+"""multireplay predict"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from multireplay.cli.app import INTERRUPTED, app
+from multireplay.cli.judging import judged, truth_of, write_page
+from multireplay.cli.model import Model
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report
+from multireplay.cli.record import Record
+from multireplay.cli.speak import complain, note, note_report, print_json
+from multireplay.errors import InputError
+
+LONG = 2**20
+"""Rows from which a progress bar is shown."""
+
+
+@app.command()
+def predict(
+    ctx: typer.Context,
+    model: Annotated[Path, typer.Argument(help="A file that 'multireplay fit --out' has written.", show_default=False)],
+    data: Data,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for the predictions, .csv or .parquet; they are printed otherwise.", show_default=False
+        ),
+    ] = None,
+    report: Report = None,
+    memory: Memory = DEFAULT_MEMORY,
+    as_json: Json = False,
+) -> None:
+    """Predict the target for every row of a file, by a model that was fitted before.
+
+    The columns are found by their names. The predictions come in the order of the rows: the column 'prediction', and
+    for classes the probability of each. Where the file has the target too, they are scored by it.
+
+    Example: multireplay predict model.json new.csv --out predictions.csv
+    """
+    learnt = Model.load(model)
+    record = Record.open(data, memory)
+    missing = [name for name in learnt.features if name not in record.features]
+    if missing:
+        raise InputError(f"{data} has no numbers in {', '.join(map(repr, missing))}, which the model {model} needs")
+    if out is not None and out.suffix not in (".csv", ".parquet"):
+        raise InputError(f"{out}: predictions are written to a file that ends in .csv or .parquet")
+    made: list[dict[str, Any]] = []
+    rows = 0
+    try:
+        with _writer(out, as_json) as write, _bar(record.rows) as advance:
+            for first, block in record.blocks(learnt.features):
+                made.append(learnt.predict(block))
+                write(made[-1])
+                rows = first + len(block)
+                advance(len(block))
+                if not (as_json and out is None):
+                    made[-1] = {"prediction": made[-1]["prediction"]}  # the rest is written
+    except KeyboardInterrupt:
+        kept = "" if out is None else f" {out} has the predictions of the first {rows} rows of {record.rows}."
+        complain(f"Interrupted.{kept}")
+        raise typer.Exit(INTERRUPTED) from None
+    columns = {name: np.concatenate([part[name] for part in made]) for name in made[0]}
+    truth = truth_of(record, learnt)
+    score = None if truth is None else judged(learnt, columns["prediction"], truth)
+    if report is not None:
+        note_report(write_page(report, learnt, record, columns["prediction"], score, ctx.obj))
+    if as_json:
+        print_json({"rows": rows, "file": out, "score": score, "report": report, **({} if out else columns)})
+        return
+    if out is not None:
+        note(f"{rows} predictions of {learnt.target!r} are in {out}.")
+    if score is not None:
+        note(f"{score['metric']} against the column {learnt.target!r} of {data}: {score['score']:.4g}")
+
+
+@contextmanager
+def _writer(path: Path | None, as_json: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Writes block after block; what was written before an error or an interruption is a complete file."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    if path is None and as_json:
+        yield lambda block: None
+        return
+    opened: list[Any] = []
+
+    def write(block: dict[str, Any]) -> None:
+        table = pa.table(block)
+        if not opened:
+            kind = parquet.ParquetWriter if path is not None and path.suffix == ".parquet" else csv.CSVWriter
+            opened.append(kind(sys.stdout.buffer if path is None else path, table.schema))
+        opened[0].write_table(table)
+
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield write
+    finally:
+        for writer in opened:
+            writer.close()
+
+
+def _bar(rows: int) -> Any:
+    from multireplay.progress import step_bar
+
+    return step_bar(rows, "predicting", "rows") if rows >= LONG else nullcontext(lambda count: None)

@@ -1,0 +1,132 @@
+"""A record in a file, as the commands read it: numbers by name, features side by side, classes, time order."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.buffer import Buffer
+from multireplay.cli.words import read_words
+from multireplay.errors import InputError
+from multireplay.storage import StoredBuffer
+from multireplay.storage.opening import find_source
+from multireplay.storage.sizes import bytes_of, in_words
+from multireplay.storage.source import Source
+
+Vector = NDArray[np.float64]
+
+BLOCK = 2**16
+"""Rows handed out at a time from a record that is in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A file with columns. A column with several numbers a row gives features ``name[0]``, ``name[1]``, …"""
+
+    path: Path
+    source: Source
+    memory: str
+
+    @classmethod
+    def open(cls, path: Path, memory: str) -> Record:
+        """Look at what the file holds; the rows are read later."""
+        return cls(path, find_source(path, bytes_of(memory)), memory)
+
+    @property
+    def rows(self) -> int:
+        return self.source.rows
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns, numbers or not."""
+        return (*self.source.fields, *self.source.refused)
+
+    @property
+    def features(self) -> dict[str, tuple[str, int | None]]:
+        """Every number of a row by name: the column it is in, and which one there."""
+        found: dict[str, tuple[str, int | None]] = {}
+        for name, field in self.source.fields.items():
+            places = [None] if field.width is None else list(range(field.width))
+            found |= {name if place is None else f"{name}[{place}]": (name, place) for place in places}
+        return found
+
+    def expand(self, name: str) -> list[str]:
+        """The features that a name stands for: a feature, or all of a column."""
+        features = self.features
+        if name in features:
+            return [name]
+        found = [feature for feature, (column, _) in features.items() if column == name]
+        return found or [self._refuse(name)]
+
+    def _refuse(self, name: str) -> str:
+        if name in self.source.refused:
+            raise InputError(self.source.refused[name])
+        close = difflib.get_close_matches(name, self.features, n=1)
+        guess = f"did you mean {close[0]!r}? " if close else ""
+        raise InputError(f"{self.path} has no column {name!r}; {guess}it has {', '.join(self.names)}")
+
+    def check_order(self, time: str) -> None:
+        """Raise if the column goes back anywhere: then the rows are not in time order."""
+        known = (*self.source.fields, *self.source.times)
+        if time not in known:
+            self._refuse(time)
+        Buffer.open(self.path, {"any": next(iter(self.source.fields))}, self.memory, time)
+
+    def numbers(self, names: Sequence[str]) -> Buffer:
+        """Columns under their own names."""
+        return self._in_memory(Buffer.open(self.path, {name: name for name in names}, self.memory))
+
+    def matrix(self, features: Sequence[str]) -> NDArray[Any]:
+        """Features side by side."""
+        blocks = [block for _, block in self.blocks(features, whole=True)]
+        return blocks[0]
+
+    def blocks(self, features: Sequence[str], whole: bool = False) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Features side by side, in blocks of rows with the number of the first; a large record stays on disk.
+
+        With `whole` there is one block, and a record that is too large for it is refused.
+        """
+        known = self.features
+        for name in features:
+            if name not in known:
+                self._refuse(name)
+        columns = list(dict.fromkeys(known[name][0] for name in features))
+        side_by_side = [feature for column in columns for feature in self.expand(column)]
+        places = [side_by_side.index(name) for name in features]
+        pick = slice(None) if places == list(range(len(side_by_side))) else places
+        opened = Buffer.open(self.path, {"features": columns}, self.memory)
+        if whole:
+            yield 0, self._in_memory(opened)["features"][:, pick]
+        elif isinstance(opened, StoredBuffer):
+            for first, block in opened.blocks():
+                yield first, block["features"][:, pick]
+        else:
+            for first in range(0, len(opened), BLOCK):
+                yield first, opened["features"][first : first + BLOCK][:, pick]
+
+    def classes(self, name: str) -> NDArray[Any]:
+        """A column of classes: words, booleans or numbers, whole ones as integers."""
+        if name not in self.source.fields:
+            if name not in self.source.refused:
+                self._refuse(name)
+            return read_words(self.path, name)
+        values = self.numbers([name])[name]
+        if values.ndim != 1:
+            raise InputError(f"{self.path}: column {name!r} has several numbers a row, which cannot be a class")
+        if values.dtype == np.bool_ or (values != np.round(values)).any():
+            return values
+        return values.astype(np.int64)
+
+    def _in_memory(self, buffer: Buffer | StoredBuffer) -> Buffer:
+        if isinstance(buffer, Buffer):
+            return buffer
+        raise InputError(
+            f"{self.path}: these columns take {in_words(buffer.nbytes)}, more than half of {self.memory}; "
+            "choose fewer columns, or give more memory with --memory"
+        )

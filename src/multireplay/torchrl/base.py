@@ -1,0 +1,176 @@
+"""A TorchRL sampler that follows a replay plan."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torchrl.data.replay_buffers.samplers import Sampler  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+from multireplay.errors import InputError
+from multireplay.replay import PlannedEpoch, Replay
+from multireplay.replay.base import whole_number
+from multireplay.torchrl.ring import Ring
+
+Index = torch.Tensor | tuple[torch.Tensor, ...]
+
+STATE_FILE = "replay.json"
+
+
+class PlanSampler(Sampler):  # type: ignore[misc, unused-ignore]
+    """The rows of a storage in the order of a replay plan over its content, oldest row first.
+
+    What is kept is where the plan stands: the epoch, the rows of it already given, and the number of rows and the
+    oldest slot when it began. The positions themselves follow from that.
+    """
+
+    def __init__(self, replay: Replay) -> None:
+        self.replay = replay
+        self._ring = Ring()
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._epoch = 0  # none has begun
+        self._given = 0
+        self._rows = 0
+        self._oldest = 0
+        self._ran_out = False
+        self._plan: tuple[PlannedEpoch, ...] | None = None
+
+    def sample(self, storage: Any, batch_size: int) -> tuple[Index, dict[str, Any]]:
+        """The slots of the next rows of the running epoch, at most `batch_size`, and what they are."""
+        batch_size = whole_number("batch_size", batch_size, least=1)
+        if not len(storage):
+            raise RuntimeError("Cannot sample from an empty storage.")  # what TorchRL's own samplers raise
+        columns = 1 if storage.ndim == 1 else storage.shape[1:].numel()
+        plan, epoch = self._running(storage, columns)
+        first = self._given
+        count = min(batch_size, epoch.steps * columns - first)
+        index = self._slots(epoch, first, count, storage, columns)
+        self._given += count
+        self._remaining_batches = sum(-(-(later.steps * columns) // batch_size) for later in plan[self._epoch :]) + -(
+            -(epoch.steps * columns - self._given) // batch_size
+        )
+        self._ran_out = self._remaining_batches == 0
+        if self._ran_out:
+            self._epoch = 0
+        return index, self._info(epoch, first, count, index)
+
+    def _running(self, storage: Any, columns: int) -> tuple[tuple[PlannedEpoch, ...], PlannedEpoch]:
+        """The epoch the next rows are from; where it begins here, on what the storage holds now."""
+        if self._plan is None and self._epoch:  # after a load
+            self._plan = self.replay.plan(self._rows)
+        if self._plan is not None and self._epoch:
+            epoch = self._plan[self._epoch - 1]
+            if self._given < epoch.steps * columns:
+                return self._plan, epoch
+        rows, oldest = self._ring.content(storage)
+        plan = self.replay.plan(rows)
+        self._epoch = self._epoch % len(plan) + 1
+        self._plan, self._rows, self._oldest, self._given = plan, rows, oldest, 0
+        return plan, plan[self._epoch - 1]
+
+    def _slots(self, epoch: PlannedEpoch, first: int, count: int, storage: Any, columns: int) -> Index:
+        """Slots of rows first, …, first + count − 1 of the epoch. A time has `columns` rows, one after the other."""
+        begin, end = first // columns, -(-(first + count) // columns)
+        positions = epoch.block(begin, end - begin)
+        slots = (self._oldest + positions - 1) % self._rows
+        device = getattr(storage, "device", None)
+        device = None if device == "auto" else device
+        if storage.ndim == 1:
+            return torch.as_tensor(slots, device=device)
+        row = np.arange(first, first + count)
+        within = np.unravel_index(row % columns, tuple(storage.shape[1:]))
+        return tuple(torch.as_tensor(part, device=device) for part in (slots[row // columns - begin], *within))
+
+    def _info(self, epoch: PlannedEpoch, first: int, count: int, index: Index) -> dict[str, Any]:
+        device = (index if isinstance(index, torch.Tensor) else index[0]).device
+        new = torch.zeros(count, dtype=torch.bool, device=device)
+        new[0] = first == 0
+        info: dict[str, Any] = {"epoch": torch.full((count,), epoch.k, device=device), "new_epoch": new}
+        if epoch.gap is not None:
+            info["gap"] = torch.full((count,), epoch.gap, dtype=torch.float64, device=device)
+        return info
+
+    def can_sample(self, storage: Any, batch_size: int) -> bool:
+        """Whether the storage holds enough rows for a plan."""
+        if not len(storage):
+            return False
+        try:
+            self.replay.plan(self._ring.content(storage)[0])
+        except InputError:
+            return False
+        return True
+
+    def add(self, index: Any) -> None:
+        """Note the slot of a row that was added."""
+        self._ring.written(index)
+
+    def extend(self, index: Any) -> None:
+        """Note the slots of rows that were added."""
+        self._ring.written(index)
+
+    @property
+    def ran_out(self) -> bool:
+        """True after the last batch of a pass; the next one begins a new pass over what the storage holds then."""
+        return self._ran_out
+
+    @ran_out.setter
+    def ran_out(self, value: bool) -> None:
+        self._ran_out = value
+
+    def _empty(self) -> None:
+        self._ring.restore(None)
+        self._start_over()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the plan stands, in numbers and words; −1 stands for a last slot that is not known."""
+        return {
+            "replay": repr(self.replay),
+            "epoch": self._epoch,
+            "given": self._given,
+            "rows": self._rows,
+            "oldest": self._oldest,
+            "ran_out": int(self._ran_out),
+            "last": -1 if self._ring.last is None else self._ring.last,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on where `state_dict` was taken; the sampler must have been made with the same arguments."""
+        saved = state_dict.get("replay")
+        if saved != repr(self.replay):
+            raise InputError(
+                f"the saved sampler follows {saved}, this one {self.replay!r}: make it with the same arguments"
+            )
+        self._start_over()
+        self._epoch = int(state_dict["epoch"])
+        self._given = int(state_dict["given"])
+        self._rows = int(state_dict["rows"])
+        self._oldest = int(state_dict["oldest"])
+        self._ran_out = bool(state_dict["ran_out"])
+        last = int(state_dict["last"])
+        self._ring.restore(None if last < 0 else last)
+
+    def dumps(self, path: Any) -> None:
+        """Write the state to a folder."""
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / STATE_FILE).write_text(json.dumps(self.state_dict(), indent=1) + "\n", encoding="utf-8")
+
+    def loads(self, path: Any) -> None:
+        """Read the state from a folder that `dumps` has written."""
+        file = Path(path) / STATE_FILE
+        if not file.exists():
+            raise InputError(f"no {STATE_FILE} in {path}: that buffer was saved with another sampler")
+        self.load_state_dict(json.loads(file.read_text(encoding="utf-8")))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, "_plan": None}  # it is made again where it is needed
+
+    def __repr__(self) -> str:
+        where = f"{self._given} rows into epoch {self._epoch}" if self._epoch else "at the start"
+        return f"{type(self).__name__}({self.replay!r}, {where})"

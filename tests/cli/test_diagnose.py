@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import multireplay as mr
+
+
+def test_numbers_are_those_of_the_library(run, data, columns):
+    result = run("diagnose", data, "--columns", "x,z", "--time", "when", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    wanted = mr.diagnose({"x": columns["x"], "z": columns["z"]})
+    assert found["tau"] == pytest.approx(wanted.tau, rel=1e-9)
+    assert found["sentence"] == wanted.sentence
+    assert [column["name"] for column in found["columns"]] == ["x", "z"]
+
+
+def test_all_numeric_columns_by_default_and_a_note_on_the_others(run, data):
+    result = run("diagnose", data, "--time", "when")
+    assert result.exit_code == 0
+    assert "The slowest column (x)" in result.stdout.replace("\n", " ")
+    assert "| when" not in result.stdout
+    assert result.stderr == "Left out, because they are not numbers: place, fails.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--columns", "x,zz"], "no column 'zz' in"),
+        (["--columns", "x,x"], "column 'x' is named twice"),
+        (["--columns", ","], "no column is named"),
+        (["--columns", "place"], "holds 'north' at row 0"),
+        (["--time", "x"], "not in time order"),
+        (["--time", "place"], "holds 'north' at row 0"),
+    ],
+)
+def test_what_cannot_be_used_is_named(run, data, arguments, text):
+    result = run("diagnose", data, *arguments)
+    assert result.exit_code == 3
+    assert text in result.stderr

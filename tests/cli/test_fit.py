@@ -1,0 +1,143 @@
+"""Fitting from a file: the library's own numbers, a file that predicts, and an end that says what went wrong."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+
+import multireplay as mr
+from multireplay.cli.model import Model
+
+EXACT = {
+    "linear": ("heat", LinearRegression()),
+    "logistic": ("fails", LogisticRegression(C=1e6)),
+    "poisson": ("count", PoissonRegressor(alpha=0)),
+}
+
+
+@pytest.mark.parametrize("kind", list(EXACT))
+def test_the_fit_is_the_exact_one(run, tmp_path, data, columns, kind):
+    target, exact = EXACT[kind]
+    out = tmp_path / "new" / "model.json"
+    given = ("fit", data, "--target", target, "--model", kind, "--features", "x,z", "--alpha", 0, "--time", "when")
+    result = run(*given, "--out", out, "--json")
+    assert result.exit_code == 0, result.stderr
+    printed = json.loads(result.stdout)
+    saved = json.loads(out.read_text())
+    assert {**saved, "file": str(out), "report": None} == printed
+    exact.fit(np.column_stack([columns["x"], columns["z"]]), columns[target])
+    assert printed["coef"] == pytest.approx(np.ravel(exact.coef_), abs=2e-3)
+    assert printed["intercept"] == pytest.approx(float(np.ravel(exact.intercept_)[0]), abs=1e-2)
+    assert saved["features"] == ["x", "z"]
+    assert saved["classes"] == (["no", "yes"] if kind == "logistic" else None)
+    assert saved["fitted"]["rows"] == len(columns["x"])
+
+
+@pytest.mark.parametrize("kind", list(EXACT))
+def test_what_was_fitted_predicts_as_the_estimator_does(run, tmp_path, data, columns, kind):
+    target, _ = EXACT[kind]
+    estimator = {"linear": mr.MERRegressor, "logistic": mr.MERClassifier, "poisson": mr.MERPoissonRegressor}[kind]()
+    rows = np.column_stack([columns["x"], columns["z"]])
+    estimator.set_params(warn_autocorrelation=False).fit(rows, columns[target])
+    assert run("fit", data, "--target", target, "--model", kind, "--features", "x,z", "--out", tmp_path / "m.json")
+    found = Model.load(tmp_path / "m.json").predict(rows)
+    if kind == "logistic":
+        assert found["prediction"].tolist() == estimator.predict(rows).tolist()
+        assert found["probability of yes"] == pytest.approx(estimator.predict_proba(rows)[:, 1])
+    else:
+        assert found["prediction"] == pytest.approx(estimator.predict(rows))
+
+
+def test_what_a_person_sees(run, data, columns):
+    result = run("fit", data, "--target", "heat", "--time", "when")
+    assert result.exit_code == 0
+    assert result.stderr == "Left out, because they are not numbers: place, fails.\n"
+    lines = result.stdout.splitlines()
+    assert any(line.split() == ["x", "2.99991", "6.94"] for line in lines) or any(
+        line.split()[:1] == ["x"] and abs(float(line.split()[1]) - 3) < 0.01 for line in lines
+    )
+    text = " ".join(lines)
+    for part in (
+        "(intercept)",
+        "Finished",
+        "A fit to the first 3200 rows has on the last 800 rows R² = 0.99",
+        "slowest",
+    ):
+        assert part in text
+
+
+def test_the_score_is_of_rows_that_were_not_learnt(run, tmp_path):
+    """The relation turns round in the last fifth, so that a score with rows that were learnt could not be so bad."""
+    x = np.random.default_rng(0).standard_normal(1000)
+    y = np.where(np.arange(1000) < 800, x, -x)
+    parquet.write_table(pa.table({"x": x, "y": y}), tmp_path / "turn.parquet")
+    held = json.loads(run("fit", tmp_path / "turn.parquet", "--target", "y", "--json").stdout)["fitted"]["holdout"]
+    assert (held["learnt"], held["rows"]) == (800, 200)
+    assert held["score"] == pytest.approx(-3, abs=0.3)
+    none = run("fit", tmp_path / "turn.parquet", "--target", "y", "--json", "--holdout", 0)
+    assert json.loads(none.stdout)["fitted"]["holdout"] is None
+
+
+def test_three_classes_and_numbers_as_classes(run, tmp_path, columns):
+    size = np.digitize(columns["x"] + np.random.default_rng(1).standard_normal(len(columns["x"])), [-1.0, 1.0])
+    parquet.write_table(pa.table({"x": columns["x"], "size": size}), tmp_path / "size.parquet")
+    given = ("fit", tmp_path / "size.parquet", "--target", "size", "--model", "logistic")
+    assert "for 2" in run(*given).stdout
+    found = json.loads(run(*given, "--json").stdout)
+    assert found["classes"] == [0, 1, 2]
+    assert [row[0] > 0 for row in found["coef"]][::2] == [False, True]
+
+
+def test_columns_with_several_numbers_a_row(run, tmp_path):
+    rng = np.random.default_rng(0)
+    psi = rng.standard_normal((500, 3))
+    np.savez(tmp_path / "run.npz", psi=psi, y=psi @ [1.0, 2.0, 3.0])
+    assert run("fit", tmp_path / "run.npz", "--target", "y", "--out", tmp_path / "m.json").exit_code == 0
+    model = Model.load(tmp_path / "m.json")
+    assert model.features == ("psi[0]", "psi[1]", "psi[2]")
+    assert model.coef[0] == pytest.approx([1, 2, 3], abs=1e-3)
+    printed = run("predict", tmp_path / "m.json", tmp_path / "run.npz", "--json")
+    assert json.loads(printed.stdout)["prediction"] == pytest.approx(psi @ [1.0, 2.0, 3.0], abs=1e-2)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_run_that_diverges_ends_with_4_and_writes_no_model(run, tmp_path, data):
+    given = ("fit", data, "--target", "heat", "--features", "x,z", "--step", 1e4, "--out", tmp_path / "model.json")
+    result = run(*given)
+    assert result.exit_code == 4
+    assert result.stdout == ""
+    assert result.stderr.startswith("Diverged in 1 of 1 epochs")
+    assert not (tmp_path / "model.json").exists()
+    printed = run(*given, "--json")
+    assert printed.exit_code == 4
+    assert json.loads(printed.stdout)["fitted"]["ok"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--target", "heet"], "has no column 'heet'; did you mean 'heat'?"),
+        (["--target", "place"], "holds 'north' at row 0"),
+        (["--target", "heat", "--features", "x,place"], "holds 'north' at row 0"),
+        (["--target", "heat", "--features", "x,heat"], "the target 'heat' is among the features"),
+        (["--target", "heat", "--time", "x"], "not in time order"),
+        (["--target", "heat", "--model", "logistic", "--features", "x"], "target 'heat': Unknown label type"),
+        (["--target", "x", "--model", "poisson"], "counts are at least 0"),
+        (["--target", "heat", "--memory", "much"], "memory must be a size"),
+    ],
+)
+def test_what_cannot_be_used_is_named(run, data, arguments, text):
+    result = run("fit", data, *arguments)
+    assert result.exit_code == 3, result.stderr
+    assert text in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_missing_target_or_a_model_that_is_none_is_not_understood(run, data):
+    assert run("fit", data).exit_code == 2
+    assert run("fit", data, "--target", "heat", "--model", "cubic").exit_code == 2

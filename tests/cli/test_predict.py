@@ -1,0 +1,122 @@
+"""Predictions from a model file, and files that are no models."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+from pyarrow import csv, parquet
+
+from multireplay.cli.model import Kind, Model
+from multireplay.errors import InputError
+
+TWO = Model(Kind.logistic, "fails", ("z", "x"), np.array([[0.5, -1.0]]), np.array([0.1]), ("no", "yes"))
+THREE = Model(Kind.logistic, "size", ("x",), np.array([[1.0], [0.0], [-1.0]]), np.zeros(3), (1, 2, 3))
+LINEAR = Model(Kind.linear, "heat", ("x", "z"), np.array([[3.0, -1.0]]), np.array([7.0]))
+POISSON = Model(Kind.poisson, "count", ("x",), np.array([[0.1]]), np.array([0.2]))
+
+
+def table_of(path):
+    return parquet.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_predictions_by_hand(run, tmp_path, data, columns, suffix):
+    x, z = columns["x"], columns["z"]
+    for model in (TWO, THREE, LINEAR, POISSON):
+        model.save(tmp_path / "model.json")
+        out = tmp_path / f"predictions{suffix}"
+        result = run("predict", tmp_path / "model.json", data, "--out", out)
+        assert result.exit_code == 0, result.stderr
+        found = {
+            name: column.to_numpy() for name, column in zip(table_of(out).column_names, table_of(out), strict=True)
+        }
+        if model is LINEAR:
+            assert found["prediction"] == pytest.approx(3 * x - z + 7)
+        elif model is POISSON:
+            assert found["prediction"] == pytest.approx(np.exp(0.1 * x + 0.2))
+        elif model is TWO:
+            chance = 1 / (1 + np.exp(-(0.5 * z - x + 0.1)))
+            assert found["probability of yes"] == pytest.approx(chance)
+            assert found["prediction"].tolist() == np.where(chance > 0.5, "yes", "no").tolist()
+        else:
+            each = 1 / (1 + np.exp(-np.outer(x, [1.0, 0.0, -1.0])))
+            assert found["prediction"].tolist() == np.where(x > 0, 1, 3).tolist()
+            assert found["probability of 2"] == pytest.approx(0.5 / each.sum(axis=1))
+
+
+def test_without_a_file_they_are_printed(run, tmp_path, data, columns):
+    LINEAR.save(tmp_path / "model.json")
+    printed = run("predict", tmp_path / "model.json", data)
+    assert "R² against the column 'heat'" in printed.stderr
+    found = csv.read_csv(io.BytesIO(printed.stdout_bytes)).column("prediction").to_numpy()
+    assert found == pytest.approx(3 * columns["x"] - columns["z"] + 7)
+    as_json = json.loads(run("predict", tmp_path / "model.json", data, "--json").stdout)
+    assert as_json["rows"] == len(found)
+    assert as_json["prediction"] == pytest.approx(found)
+
+
+@pytest.mark.parametrize("model", [TWO, THREE, LINEAR, POISSON])
+def test_a_model_survives_its_file(tmp_path, model):
+    model.save(tmp_path / "model.json")
+    again = Model.load(tmp_path / "model.json")
+    assert again.to_dict() == model.to_dict()
+    assert again.classes == model.classes
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "has version 2"),
+        ({"format": "other"}, "is not a model"),
+        ({"coef": [1.0]}, "do not go with"),
+        ({"classes": None}, "is damaged"),
+        ({"coef": "much"}, "is damaged"),
+        ({"model": "quadratic"}, "is damaged"),
+    ],
+)
+def test_files_that_are_no_models(run, tmp_path, data, change, message):
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps({**TWO.to_dict(), **change}))
+    with pytest.raises(InputError, match=message):
+        Model.load(path)
+    result = run("predict", path, data)
+    assert result.exit_code == 3
+    assert message in result.stderr
+
+
+def test_what_is_missing_is_named(run, tmp_path, data):
+    TWO.save(tmp_path / "model.json")
+    csv.write_csv(csv.read_csv(data).drop_columns(["z", "x"]), tmp_path / "less.csv")
+    result = run("predict", tmp_path / "model.json", tmp_path / "less.csv")
+    assert result.exit_code == 3
+    assert "has no numbers in 'z', 'x'" in result.stderr
+    assert run("predict", tmp_path / "no.json", data).exit_code == 3
+    (tmp_path / "text.json").write_text("{")
+    assert "is not a JSON file" in run("predict", tmp_path / "text.json", data).stderr
+    result = run("predict", tmp_path / "model.json", data, "--out", tmp_path / "p.xlsx")
+    assert result.exit_code == 3
+    assert "ends in .csv or .parquet" in result.stderr
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_ctrl_c_leaves_the_predictions_made_so_far(run, tmp_path, data, columns, monkeypatch, suffix):
+    predict, made = Model.predict, []
+
+    def interrupted(self, rows):
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        made.append(predict(self, rows))
+        return made[-1]
+
+    monkeypatch.setattr(Model, "predict", interrupted)
+    monkeypatch.setattr("multireplay.cli.record.BLOCK", 1000)
+    LINEAR.save(tmp_path / "model.json")
+    out = tmp_path / f"predictions{suffix}"
+    result = run("predict", tmp_path / "model.json", data, "--out", out)
+    assert result.exit_code == 130
+    assert result.stderr == f"Interrupted. {out} has the predictions of the first 2000 rows of 4000.\n"
+    wanted = (3 * columns["x"] - columns["z"] + 7)[:2000]
+    assert table_of(out).column("prediction").to_numpy() == pytest.approx(wanted)
