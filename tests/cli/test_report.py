@@ -28,6 +28,13 @@ def test_fit(run, tmp_path, data):
     assert "(intercept)" in text
 
 
+def test_evaluate(run, tmp_path):
+    pytest.importorskip("gymnasium")
+    arguments = ("evaluate", "--env", "CartPole-v1", "--steps", 1000, "--check", 10)  # of four numbers two are drawn
+    text = page_of(run, tmp_path / "page.html", *arguments)
+    assert "Monte Carlo check" in text
+
+
 def test_demo(run, tmp_path, monkeypatch):
     monkeypatch.setattr("multireplay.demo.LENGTH", 4096)
     assert "LSTD" in page_of(run, tmp_path / "page.html", "demo", "--instances", 1, "--out", tmp_path)

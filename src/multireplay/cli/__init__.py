@@ -1,6 +1,6 @@
 """The command line: one small file a command."""
 
-from multireplay.cli import compare, demo, diagnose, fit, predict, reproduce
+from multireplay.cli import compare, demo, diagnose, evaluate, fit, predict, reproduce
 from multireplay.cli.app import app
 
-__all__ = ["app", "compare", "demo", "diagnose", "fit", "predict", "reproduce"]
+__all__ = ["app", "compare", "demo", "diagnose", "evaluate", "fit", "predict", "reproduce"]

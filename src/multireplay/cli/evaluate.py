@@ -1,0 +1,134 @@
+"""multireplay evaluate"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from multireplay.cli.app import DIVERGED, INTERRUPTED, app
+from multireplay.cli.options import Json, Report
+from multireplay.cli.speak import complain, note, note_report, print_json
+from multireplay.errors import InputError
+from multireplay.text import terminal
+
+if TYPE_CHECKING:
+    from multireplay.rl import ValueEstimate
+
+
+@app.command()
+def evaluate(
+    ctx: typer.Context,
+    env: Annotated[str, typer.Option(help="Id of a Gymnasium environment.", show_default=False)],
+    policy: Annotated[
+        str, typer.Option(help="'random', or a function of yours as 'module:function' or 'file.py:function'.")
+    ] = "random",
+    features: Annotated[
+        str,
+        typer.Option(
+            help="one-hot, rbf, tiles, fourier or polynomial, with arguments as in 'fourier(order=5)'; "
+            "a function of yours as 'module:function'; or auto."
+        ),
+    ] = "auto",
+    gamma: Annotated[float, typer.Option(help="Discount factor, in [0, 1).")] = 0.99,
+    steps: Annotated[int, typer.Option(min=1, help="Steps the policy takes.")] = 100_000,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
+    check: Annotated[int, typer.Option(min=0, help="Rollouts of the Monte Carlo check, 0 for none.")] = 100,
+    record: Annotated[
+        Path | None, typer.Option(help="File (.npz) to keep the steps in; after Ctrl-C too.", show_default=False)
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="File for a picture of the values, such as value.png.", show_default=False),
+    ] = None,
+    report: Report = None,
+    as_json: Json = False,
+) -> None:
+    """Estimate the value function of a policy in an environment, and check it by Monte Carlo.
+
+    The policy acts for --steps steps, the value function is learnt from that one record, and fresh rollouts are
+    compared with it. After Ctrl-C it is learnt from the steps so far. Needs Gymnasium, which the extra 'rl' has.
+
+    Example: multireplay evaluate --env MountainCar-v0 --policy mine.py:act --features rbf --report value.html
+    """
+    import multireplay.rl as rl
+
+    interrupted = False
+    try:
+        found = rl.evaluate(env, policy, features, gamma, steps, seed, check=check, progress=True)
+    except rl.CollectionInterrupted as stop:
+        if stop.trajectory is None:
+            raise
+        interrupted = True
+        found = rl.estimate(stop.trajectory, features, gamma)
+    except rl.CollectionError as error:
+        if record is not None and error.trajectory is not None:
+            note(f"The steps before the error are in {error.trajectory.save(record)}.")
+        raise
+    kept = None if record is None else found.trajectory.save(record)
+    if plot is not None:
+        _draw(found, plot)
+    if report is not None:
+        _write_report(found, report, ctx.obj)
+        note_report(report)
+    if as_json:
+        given = {"env": env, "policy": policy, "gamma": gamma, "steps": len(found.trajectory.rewards), "seed": seed}
+        files = {"record": kept, "plot": plot, "report": report}
+        print_json({**given, "interrupted": interrupted, **as_dict(found), **files})
+    else:
+        terminal().print(str(found), markup=False, highlight=False, soft_wrap=True)
+    if interrupted:
+        complain(f"Interrupted. This is from the {len(found.trajectory.rewards)} steps taken so far.")
+        raise typer.Exit(INTERRUPTED)
+    if not found.result.status.ok:
+        raise typer.Exit(DIVERGED)
+
+
+def as_dict(found: ValueEstimate) -> dict[str, Any]:
+    """What was found, as plain values."""
+    check = found.check
+    return {
+        "features": repr(found.features),
+        "coef": found.x,
+        "status": str(found.result.status),
+        "ok": found.result.status.ok,
+        "check": None if check is None else [asdict(group) for group in check.groups],
+        "check_sentence": found.note if check is None else check.sentence,
+    }
+
+
+def _draw(found: ValueEstimate, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(8, 5), layout="constrained")
+    try:
+        found.plot(ax)
+    except InputError:  # more than two numbers an observation: over the first two, the others at their median
+        found.plot(ax, dims=(0, 1))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _write_report(found: ValueEstimate, path: Path, command: str) -> None:
+    """The page on the run, and a tab with the picture of the values and the Monte Carlo check."""
+    import tempfile
+
+    from multireplay.report import Picture, Section, Table, Text, sections_of_result, write
+
+    with tempfile.TemporaryDirectory() as folder:
+        picture = Path(folder) / "value.png"
+        _draw(found, picture)
+        blocks: list[Any] = [Text(str(found).splitlines()[0], tone="lead")]
+        if found.check is not None:
+            blocks += [Text(found.check.sentence), Table(found.check.table().rows, caption="Monte Carlo check")]
+        elif found.note:
+            blocks.append(Text(found.note))
+        blocks.append(Picture(picture.read_bytes(), "The value function"))
+        sections = [Section("Value", blocks), *sections_of_result(found.result, command=command)]
+        write(path, f"Value of a policy on {found.trajectory.name}", sections)

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import multireplay as mr
+
+pytest.importorskip("gymnasium")
+
+LAKE = ("evaluate", "--env", "FrozenLake-v1", "--gamma", 0.9, "--seed", 3)
+
+
+def test_numbers_are_those_of_the_library(run, tmp_path):
+    result = run(*LAKE, "--steps", 3000, "--check", 20, "--record", tmp_path / "lake.npz", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    wanted = mr.rl.evaluate("FrozenLake-v1", "random", "one-hot", 0.9, 3000, 3, check=20)
+    assert found["coef"] == pytest.approx(wanted.x)
+    assert found["check"][0]["monte_carlo"] == pytest.approx(wanted.check.start.monte_carlo)
+    kept = mr.rl.Trajectory.load(tmp_path / "lake.npz")
+    assert np.array_equal(kept.rewards, wanted.trajectory.rewards)
+
+
+def test_a_policy_and_features_of_ones_own(run, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("def right(state):\n    return 2\n\ndef wrong(state):\n    return 9\n")
+    monkeypatch.chdir(tmp_path)
+    given = ("--steps", 500, "--check", 0, "--policy")
+    result = run(*LAKE, *given, "mine:right", "--plot", "value.png")
+    assert result.exit_code == 0, result.stderr
+    assert "Value on FrozenLake-v1" in result.stdout
+    assert (tmp_path / "value.png").stat().st_size > 5000
+    for policy, text in [("mine:wrong", "returned 9"), ("mine:left", "no left in mine"), ("best", "no policy 'best'")]:
+        result = run(*LAKE, *given, policy)
+        assert result.exit_code == 3
+        assert text in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--env", "NoLake-v1"], "NoLake"),
+        (["--env", "FrozenLake-v1", "--features", "cubes"], "no features 'cubes'"),
+        (["--env", "FrozenLake-v1", "--gamma", "1.5"], "gamma"),
+    ],
+)
+def test_what_cannot_be_used_is_named(run, arguments, text):
+    result = run("evaluate", *arguments)
+    assert result.exit_code == 3
+    assert text in result.stderr
+
+
+def test_ctrl_c_learns_from_the_steps_so_far(tmp_path):
+    """A real process, interrupted while it collects."""
+    (tmp_path / "slow.py").write_text(
+        "import pathlib\ncount = 0\n\ndef act(state, rng):\n    global count\n    count += 1\n"
+        "    if count == 400:\n        pathlib.Path('begun').touch()\n    return int(rng.integers(4))\n"
+    )
+    command = [sys.executable, "-m", "multireplay", *map(str, LAKE), "--steps", str(10**8), "--policy", "slow.py:act"]
+    command += ["--record", "kept.npz", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    try:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "begun").exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=100)
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    assert "Interrupted. This is from the" in err
+    found = json.loads(out)
+    assert found["interrupted"] is True
+    assert 400 <= found["steps"] < 10**8
+    assert len(mr.rl.Trajectory.load(tmp_path / "kept.npz").rewards) == found["steps"]
