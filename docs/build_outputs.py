@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from pages import PAGES, has_code, run_page
 
-LONGEST = 108
+LONGEST = 92
 
 
 def shown(printed: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import multireplay as mr
 
 LENGTH, CELL, LEFT, TOP = 16, 36, 150, 34
-INK, USED, IDLE = "#5c6bc0", "#3f51b5", "#9e9e9e"
+INK, USED, IDLE = "#7986cb", "#3f51b5", "#9e9e9e"
 PICTURE = Path(__file__).parent / "figures" / "multiscale.svg"
 
 
