@@ -18,7 +18,7 @@ import multireplay as mr
 from multireplay.text import TextTable
 
 NONZEROS = 20
-ROWS = 2**17
+ROWS = 2**19
 
 
 def record(dim: int) -> tuple[scipy.sparse.csr_array, np.ndarray]:

@@ -21,7 +21,7 @@ def test_any_sparse_format_becomes_a_column(make):
     column = mr.Buffer(features=make(DENSE))["features"]
     assert isinstance(column, sp.csr_array)
     assert np.array_equal(column.toarray(), DENSE)
-    assert len(column) == 4
+    assert column.shape == (4, 3)
     assert column.has_canonical_format
     assert column.indices.dtype == column.indptr.dtype == np.int32
 
@@ -114,10 +114,13 @@ def test_lengths_must_agree():
         mr.Buffer(features=sp.csr_array(DENSE), targets=np.zeros(3))
 
 
-def test_a_sparse_column_is_not_made_dense_by_accident():
+def test_a_column_is_used_like_any_csr_array():
     column = mr.Buffer(features=sp.csr_array(DENSE))["features"]
-    with pytest.raises(TypeError, match=r"column is sparse; column.toarray\(\)"):
-        np.asarray(column)
+    assert np.array_equal(sp.vstack([column, column[1:]]).toarray(), np.vstack([DENSE, DENSE[1:]]))
+    assert np.array_equal((2 * column).toarray(), 2 * DENSE)
+    assert np.array_equal(column[np.array([3, 0])].toarray(), DENSE[[3, 0]])
+    assert np.array_equal(column[:, [2]].toarray(), DENSE[:, [2]])
+    assert column[2, 1] == 3.0
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, ">i4"])

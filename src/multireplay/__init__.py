@@ -10,8 +10,8 @@ Problems: `GLM`, `PolicyEvaluation`, `VariationalInequality`. Orders: `Multiscal
 `Interleaved` (one gap, at the speed of reading), `Serial`, `Skip`, `Uniform`, `Shuffle`, `Reverse`. Feasible sets are
 in `sets`, step sizes in `steps`, the paper's theory in `theory`, worlds with known answers in `simulate`. `Online`
 learns from a stream, `diagnose` says how dependent a record is. `MERRegressor`, `MERClassifier`,
-`MERPoissonRegressor` and `MERValueRegressor` are scikit-learn estimators.
-`rl` evaluates policies in Gymnasium environments.
+`MERPoissonRegressor` and `MERValueRegressor` are scikit-learn estimators. `rl` evaluates policies in Gymnasium
+environments.
 """
 
 import importlib
@@ -26,6 +26,7 @@ from multireplay.problems import GLM, PolicyEvaluation, VariationalInequality
 from multireplay.replay import Dyadic, Interleaved, Multiscale, Reverse, Serial, Shuffle, Skip, Uniform
 from multireplay.result import Epoch, Result, Status
 from multireplay.solve import solve
+from multireplay.storage import StoredBuffer
 from multireplay.tracking import Curve, Track
 from multireplay.updates import Newton, Plain, RichardsonRomberg, VarianceReduced
 
@@ -80,6 +81,7 @@ __all__ = [
     "Shuffle",
     "Skip",
     "Status",
+    "StoredBuffer",
     "Track",
     "Uniform",
     "VarianceReduced",

@@ -69,7 +69,7 @@ class Buffer:
         if not columns:
             raise InputError("a buffer needs at least one column, for example Buffer(features=..., targets=...)")
         arrays = {name: _as_column(name, values) for name, values in columns.items()}
-        _check_lengths({name: len(array) for name, array in arrays.items()})
+        _check_lengths({name: array.shape[0] for name, array in arrays.items()})
         for name, array in arrays.items():
             _check_finite(name, array)
         self._keep(arrays)
@@ -135,7 +135,7 @@ class Buffer:
 
     def _keep(self, arrays: dict[str, Array]) -> None:
         self._columns = MappingProxyType(arrays)
-        self._length = len(next(iter(arrays.values())))
+        self._length = int(next(iter(arrays.values())).shape[0])
 
     @property
     def columns(self) -> Mapping[str, Array]:
@@ -168,7 +168,7 @@ class Buffer:
 
     def _rows(self, rows: slice) -> Buffer:
         arrays = {name: array[rows] for name, array in self._columns.items()}
-        if not len(next(iter(arrays.values()))):
+        if not next(iter(arrays.values())).shape[0]:
             raise InputError(f"no rows in {rows} of this buffer, which has {self._length}")
         part = Buffer.__new__(Buffer)  # its values have been checked
         part._keep(arrays)

@@ -116,11 +116,11 @@ def _leading(sample: Rows, count: int) -> tuple[Vector, Vector]:
 def _leading_of_wide(sample: Rows, count: int) -> tuple[Vector, Vector]:
     """The same for more sparse features than rows, from the products of the rows with each other."""
     between = sample @ sample.T
-    if 4 * count >= len(sample):
+    if 4 * count >= sample.shape[0]:
         values, vectors = np.linalg.eigh(between.toarray())
     else:
-        values, vectors = eigsh(between, k=count, v0=np.ones(len(sample)))
+        values, vectors = eigsh(between, k=count, v0=np.ones(sample.shape[0]))
     falling = np.argsort(values)[::-1][:count]
     found = values[falling] > 1e-14 * max(values.max(), 0.0)
     singular, left = np.sqrt(values[falling][found]), vectors[:, falling[found]]
-    return np.asarray(singular**2 / len(sample)), np.asarray((sample.T @ left / singular).T)
+    return np.asarray(singular**2 / sample.shape[0]), np.asarray((sample.T @ left / singular).T)

@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from multireplay.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import Problem
-from multireplay.problems.base import Columns
+from multireplay.problems.base import Columns, row_count
 from multireplay.residuals import Batches, batch_bounds, batch_means
 from multireplay.storage import StoredBuffer
 from multireplay.storage.readahead import read_ahead
@@ -114,7 +114,7 @@ class MemoryRecord(Record):
         self.problem = problem
         self.columns = columns
         self.samples = self.example = problem.samples(columns)
-        self.length = _rows(columns)
+        self.length = row_count(columns)
         self.dim = problem.dim(columns)
         self.at_once = self.length
 
@@ -124,7 +124,7 @@ class MemoryRecord(Record):
     def batches(
         self, points: Sequence[Vector], advanced: Advanced = lambda rows: None, partial: Partial | None = None
     ) -> list[Batches]:
-        return [batch_means(self.problem, self.columns, x, advanced) for x in points]
+        return batch_means(self.problem, self.columns, np.array(points), advanced)
 
     def chunks(self, blocks: Iterable[Positions]) -> Iterator[Chunk]:
         return (Chunk(self.samples, positions, positions) for positions in blocks)
@@ -155,7 +155,7 @@ class StoredRecord(Record):
         self.names = tuple(head)
         self.dim = problem.dim(head)
         self.example = problem.samples(head)
-        a_row = sum(column.nbytes for column in head.values()) // _rows(head) + 1
+        a_row = sum(column.nbytes for column in head.values()) // row_count(head) + 1
         self.at_once = max(1, stored.memory // 4 // a_row)
 
     def take(self, rows: Positions) -> Columns:
@@ -167,13 +167,12 @@ class StoredRecord(Record):
         bounds = batch_bounds(self.length, self.dim)
         sums = partial.sums[None] if partial else np.zeros((len(points), len(bounds) - 1, self.dim))
         for first, block in self._blocks(partial.row if partial else 0):
-            last = first + _rows(block)
+            last = first + row_count(block)
             inner = bounds[(bounds > first) & (bounds < last)]
             for start, stop in zip([first, *inner], [*inner, last], strict=True):
                 part = {name: column[start - first : stop - first] for name, column in block.items()}
                 batch = int(np.searchsorted(bounds, start, side="right")) - 1
-                for index, x in enumerate(points):
-                    sums[index, batch] += (stop - start) * self.problem.mean_operator(x, part)
+                sums[:, batch] += (stop - start) * self.problem.mean_operators(np.array(points), part)
             advanced(last - first)
             if partial:
                 partial.note(last)
@@ -206,12 +205,12 @@ class StoredRecord(Record):
 
     def windows(self, first: int, cached: bool) -> Generator[Window, None, None]:
         for start, block in self._blocks(first):
-            yield Window(self.problem.samples(block), start + 1, start + _rows(block))
+            yield Window(self.problem.samples(block), start + 1, start + row_count(block))
 
     def extremes(self, x0: Vector) -> Any:
         parts: dict[str, list[NDArray[Any]]] = {name: [] for name in self.names}
         for _, block in self._blocks(0):
-            rows = self.problem.extreme_rows(self.problem.samples(block), x0)
+            rows = self.problem.extremerow_count(self.problem.samples(block), x0)
             for name, column in block.items():
                 parts[name].append(column[rows])
         return self.problem.samples({name: np.concatenate(found) for name, found in parts.items()})
@@ -238,10 +237,6 @@ def as_record(problem: Problem, buffer: Buffer | StoredBuffer) -> Record:
     if isinstance(buffer, StoredBuffer):
         return StoredRecord(problem, buffer)
     return MemoryRecord(problem, problem.columns(buffer))
-
-
-def _rows(columns: Columns) -> int:
-    return len(next(iter(columns.values())))
 
 
 def size_of(column: Any) -> int:

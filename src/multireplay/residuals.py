@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.problems import Problem
-from multireplay.problems.base import Columns
+from multireplay.problems.base import Columns, row_count
 from multireplay.sets import Set
 
 Vector = NDArray[np.float64]
@@ -71,15 +71,16 @@ class Batches:
 
 
 def batch_means(
-    problem: Problem, columns: Columns, x: Vector, advanced: Callable[[int], object] = lambda rows: None
-) -> Batches:
-    """F̂(x) by batches, in one pass over the record in order; `advanced` is told the rows of each."""
-    bounds = batch_bounds(len(next(iter(columns.values()))), len(x))
+    problem: Problem, columns: Columns, points: Vector, advanced: Callable[[int], object] = lambda rows: None
+) -> list[Batches]:
+    """F̂ at each of the points by batches, in one pass over the record in order; `advanced` is told the rows of each."""
+    bounds = batch_bounds(row_count(columns), points.shape[1])
     means = []
     for start, stop in pairwise(bounds.tolist()):
-        means.append(problem.mean_operator(x, {name: column[start:stop] for name, column in columns.items()}))
+        means.append(problem.mean_operators(points, {name: column[start:stop] for name, column in columns.items()}))
         advanced(stop - start)
-    return Batches(np.array(means), np.diff(bounds))
+    sizes = np.diff(bounds)
+    return [Batches(np.array([batch[index] for batch in means]), sizes) for index in range(len(points))]
 
 
 def batch_bounds(length: int, dim: int) -> NDArray[np.int64]:
@@ -97,4 +98,4 @@ def residual_of(batches: Batches, feasible: Set, x: Vector) -> Residual:
 
 def measure(problem: Problem, columns: Columns, feasible: Set, x: Vector) -> Residual:
     """F̂(x), what is left of it on the feasible set, and its standard error, in one pass over the record in order."""
-    return residual_of(batch_means(problem, columns, x), feasible, x)
+    return residual_of(batch_means(problem, columns, x[None])[0], feasible, x)

@@ -53,6 +53,7 @@ class HowToStep(NamedTuple):
     feasible: Set
     backend: Backend
     threads: int
+    precision: str
 
 
 class Found(NamedTuple):
@@ -76,6 +77,8 @@ def solve_by_steps(
     sizes = list(how.step) if several else [how.step]
     if several and not (sizes and isinstance(how.update, Plain)):
         raise InputError("several step sizes compete with mr.Plain() alone, and there must be at least one")
+    if how.precision != "float64" and not isinstance(how.update, Plain):
+        raise InputError(f"precision={how.precision!r} is for mr.Plain(): give update=mr.Plain() or replay=...")
     automatic = isinstance(how.step, str)
     extremes = record.extremes(start) if automatic or not record.on_disk else record.example
     limit = record.problem.limit(extremes, start) if automatic or not record.on_disk else UNBOUNDED
@@ -84,7 +87,8 @@ def solve_by_steps(
     record.problem.probe(start, record.example)
 
     def job(schedule: Schedule, advanced: Any = lambda steps: None) -> Job:
-        stepper: Any = make_stepper(record.problem, how.feasible, record.dim, how.backend, record.example)
+        what = record.problem, how.feasible, record.dim, how.backend, record.example
+        stepper: Any = make_stepper(*what, how.precision)
         if isinstance(how.update, VarianceReduced):
             stepper = make_reduced(record.problem, stepper, how.feasible, record.dim, preconditioner)
         nothing = np.zeros(0)

@@ -291,3 +291,13 @@ def test_the_default_chooses_the_same_preconditioner():
     assert "preconditioner of rank" in str(dense.status)
     assert str(sparse.status) == str(dense.status)
     assert same(sparse.x, dense.x)
+
+
+def test_features_that_do_not_occur_are_not_called_ill_conditioned():
+    rng = np.random.default_rng(0)
+    A = np.zeros((4000, 5))
+    A[:, :3] = rng.standard_normal((4000, 3))
+    buffer = mr.Buffer(features=sp.csr_array(A), targets=A @ np.ones(5) + rng.standard_normal(4000))
+    result = mr.solve(mr.GLM(), buffer)
+    assert "ill-conditioned" not in str(result.status)
+    assert result.passes == 3

@@ -76,11 +76,11 @@ def diagnose(
     if not columns:
         raise InputError("There are no columns to diagnose.")
     series = {name: _as_any_series(name, values) for name, values in columns.items()}
-    first, rows = next((name, len(array)) for name, array in series.items())
+    first, rows = next((name, array.shape[0]) for name, array in series.items())
     for name, array in series.items():
-        if len(array) != rows:
+        if array.shape[0] != rows:
             raise InputError(
-                f"Column {name!r} has {len(array)} rows and {first!r} has {rows}; they must have the same."
+                f"Column {name!r} has {array.shape[0]} rows and {first!r} has {rows}; they must have the same."
             )
     entries = (
         _examine(name, array, max_features, np.ndim(columns[name]) == 1 and not isinstance(array, SparseColumn))

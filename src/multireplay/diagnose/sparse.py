@@ -30,12 +30,13 @@ def as_sparse_series(name: str, values: Any) -> SparseColumn | None:
         series = _visits(name, values)
     else:
         return None
-    if len(series) < MIN_ROWS:
+    rows, width = series.shape
+    if rows < MIN_ROWS:
         raise InputError(
-            f"Column {name!r} has {len(series)} rows; at least {MIN_ROWS} are needed to see how neighbours depend on "
+            f"Column {name!r} has {rows} rows; at least {MIN_ROWS} are needed to see how neighbours depend on "
             "each other."
         )
-    if series.shape[1] == 0:
+    if width == 0:
         raise InputError(f"Column {name!r} has no features: its shape is {series.shape}.")
     return series
 

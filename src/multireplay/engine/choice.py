@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from multireplay.engine.lazy import SparseStepper
 from multireplay.engine.steppers import Backend, CompiledStepper, PythonStepper, Stepper
 from multireplay.errors import InputError
@@ -12,7 +14,9 @@ from multireplay.problems.packed import has_sparse_rows
 from multireplay.sets import Set, WholeSpace
 
 
-def make_stepper(problem: Problem, constraint: Set, dim: int, backend: Backend, samples: Any) -> Stepper:
+def make_stepper(
+    problem: Problem, constraint: Set, dim: int, backend: Backend, samples: Any, precision: str = "float64"
+) -> Stepper:
     """The engine for this problem, set and kind of samples; "auto" is the compiled one wherever it can run."""
     spec = constraint.spec(dim)  # also checks that the set fits the dimension
     reasons = []
@@ -22,8 +26,9 @@ def make_stepper(problem: Problem, constraint: Set, dim: int, backend: Backend, 
         reasons.append(f"{constraint!r} is a plain Python set")
     if backend == "compiled" and reasons:
         raise InputError(f"backend='compiled' cannot be used: {'; '.join(reasons)}")
+    sparse = has_sparse_rows(samples) and isinstance(constraint, WholeSpace)
+    if precision != "float64" and (backend == "python" or reasons or sparse):
+        raise InputError(f"precision={precision!r} is for the compiled loop on dense features")
     if backend == "python" or reasons:
         return PythonStepper(problem, constraint, dim)
-    if has_sparse_rows(samples) and isinstance(constraint, WholeSpace):
-        return SparseStepper(dim)
-    return CompiledStepper(problem, constraint, dim)
+    return SparseStepper(dim) if sparse else CompiledStepper(problem, constraint, dim, np.dtype(precision))

@@ -59,7 +59,7 @@ def _carry(x, total, move, weight, samples, i, other, following):  # type: ignor
 @numba.njit(cache=True, fastmath=kernels.FAST, _nrt=False)
 def sweep(x, total, move, weight, features, other, row):  # type: ignore[no-untyped-def]
     """One loop over the coordinates for all of it: memory is read while the arithmetic goes on."""
-    value = x.dtype.type(0.0)
+    value, move = x.dtype.type(0.0), x.dtype.type(move)
     for j in range(x.shape[0]):
         moved = x[j] - move * features[j]
         x[j] = moved
@@ -139,7 +139,7 @@ class Lanes:
     spec : ndarray
         The feasible set.
     start : ndarray
-        Where every chain begins.
+        Where every chain begins, in the precision that the iterates are kept in.
     steps, weights : ndarray
         Step size and weight in the average of each step of a chain.
     limit : float
@@ -149,7 +149,7 @@ class Lanes:
     """
 
     def __init__(
-        self, spec: Vector, start: Vector, steps: Vector, weights: Vector, limit: float, length: int, chains: int
+        self, spec: Vector, start: Any, steps: Vector, weights: Vector, limit: float, length: int, chains: int
     ) -> None:
         self.spec, self.steps, self.weights, self.limit = spec, steps, weights, limit
         self.length, self.chains, self.count = length, chains, len(steps)
@@ -202,6 +202,6 @@ class Lanes:
 
     def answers(self) -> tuple[Vector, Vector]:
         """Mean over the chains of their last iterates and of their averages."""
-        last = self.xs.mean(axis=0)
+        last = self.xs.mean(axis=0, dtype=np.float64)
         whole = float(self.weights.sum()) * self.chains
         return last, np.asarray(self.totals.sum(axis=0) / whole) if whole > 0 else last.copy()

@@ -27,15 +27,17 @@ class Scales:
         Rows of the record, B.
     limit : float
         Size of a residual beyond which an epoch has diverged.
+    dtype : dtype
+        Precision that the iterates are kept in.
     """
 
-    def __init__(self, spec: Vector, runs: Sequence[EpochRun], length: int, limit: float) -> None:
+    def __init__(self, spec: Vector, runs: Sequence[EpochRun], length: int, limit: float, dtype: Any) -> None:
         self.spec, self.runs, self.length, self.limit = spec, tuple(runs), length, limit
         start = runs[0].x0
         self.scales = np.array([run.planned.k for run in runs], dtype=np.int64)
         self.steps = np.array([run.first_step for run in runs])
         self.skips = np.array([run.skipped for run in runs], dtype=np.int64)
-        self.xs, self.totals = np.tile(start, (len(runs), 1)), np.zeros((len(runs), len(start)))
+        self.xs, self.totals = np.tile(start.astype(dtype), (len(runs), 1)), np.zeros((len(runs), len(start)))
         self.counts = np.zeros(len(runs), dtype=np.int64)
         self.following = length >> self.scales
         self._scratch = np.zeros(len(start)), np.zeros(1, dtype=np.int64)
@@ -61,7 +63,7 @@ class Scales:
     def _epoch(self, index: int, run: EpochRun) -> Epoch:
         taken = int(self.counts[index])
         averaged = taken - run.skipped
-        last = self.xs[index].copy()
+        last = self.xs[index].astype(np.float64)
         average = self.totals[index] / averaged if averaged > 0 else last.copy()
         stopped = taken < run.planned.length
         how = run.averaging, run.x0, last, average, taken, stopped, run.recorder

@@ -83,14 +83,15 @@ class Pass:
         self.scales = None
         if single:
             runs = [jobs[number].epoch(planned) for _, number, planned in single]
-            self.scales = Scales(stepper.spec, runs, self.record.length, self.first.limit)
+            self.scales = Scales(stepper.spec, runs, self.record.length, self.first.limit, stepper.x.dtype)
         self.lanes = [self._lanes(stepper, jobs[number], planned) for _, number, planned in side]
         self.row = 0
 
     def _lanes(self, stepper: CompiledStepper, job: Job, planned: PlannedEpoch) -> Lanes:
         weights = job.averaging.weights(planned.length, 0, planned.length)
         steps = job.epoch(planned).steps(planned.length)
-        return Lanes(stepper.spec, job.x0, steps, weights, job.limit, self.record.length, planned.chains)
+        start = job.x0.astype(stepper.x.dtype)
+        return Lanes(stepper.spec, start, steps, weights, job.limit, self.record.length, planned.chains)
 
     @property
     def taken(self) -> int:

@@ -84,9 +84,9 @@ def _reach(samples: Any, row: int) -> float:
 class CompiledStepper:
     """Runs the compiled loop."""
 
-    def __init__(self, problem: Problem, constraint: Set, dim: int) -> None:
+    def __init__(self, problem: Problem, constraint: Set, dim: int, dtype: Any = np.float64) -> None:
         self.spec = cast(Vector, constraint.spec(dim))
-        self.x = np.zeros(dim)
+        self.x = np.zeros(dim, dtype=dtype)
         self.total = np.zeros(dim)
         self.out = np.zeros(dim)
         self.taken = np.zeros(1, dtype=np.int64)

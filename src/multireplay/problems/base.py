@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -62,6 +62,10 @@ class Problem(ABC):
     @abstractmethod
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         """F̂(x): the mean of F̃(x, ξ_t) over the buffer."""
+
+    def mean_operators(self, points: Vector, columns: Columns) -> Vector:
+        """F̂ at each row of `points`; the built-in problems read the columns once for all of them."""
+        return np.array([self.mean_operator(x, columns) for x in points])
 
     @property
     def compiled(self) -> bool:
@@ -180,6 +184,11 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
         raise InputError(f"column {name!r} holds booleans; it needs real numbers")
 
 
+def row_count(columns: Columns) -> int:
+    """The number of samples; a sparse column has no length."""
+    return int(next(iter(columns.values())).shape[0])
+
+
 def largest_square(features: Rows, weights: Vector | None = None) -> float:
     """max w_t‖ψ_t‖² over the rows, in one pass, in float64 also where the features are not."""
     if weights is not None:
@@ -204,4 +213,13 @@ def largest(values: NDArray[Any]) -> float:
 
 def row_blocks(array: Rows, rows: int = 2**13) -> list[Any]:
     """The rows in blocks, as views, so that temporaries stay small."""
-    return [array[start : start + rows] for start in range(0, len(array), rows)]
+    return [array[start : start + rows] for start in range(0, array.shape[0], rows)]
+
+
+def blocks_in_cache(columns: Columns, size: int = 2**20) -> Iterator[Columns]:
+    """The columns in parts of about `size` bytes, so that what is done with a part reads memory once."""
+    length = row_count(columns)
+    a_row = sum(column.nbytes for column in columns.values()) // length + 1
+    rows = max(16, size // a_row)
+    for start in range(0, length, rows):
+        yield {name: column[start : start + rows] for name, column in columns.items()}

@@ -119,11 +119,11 @@ def estimating_equation(
 def largest_second_moment(features: Rows) -> float:
     """The largest eigenvalue of Σ a_t a_tᵀ / B."""
     if is_sparse(features) and features.shape[1] > DENSE:
-        return spectral_norm(features.astype(np.float64)) ** 2 / len(features)
+        return float(spectral_norm(features.astype(np.float64)) ** 2 / features.shape[0])
     gram = np.zeros((features.shape[1],) * 2)
     for block in row_blocks(features):
         gram += dense_products(block, block)
-    return float(np.linalg.norm(gram, 2)) / len(features)
+    return float(np.linalg.norm(gram, 2) / features.shape[0])
 
 
 def _sparse_root_mean_squares(features: Any) -> Vector:
@@ -133,7 +133,7 @@ def _sparse_root_mean_squares(features: Any) -> Vector:
     peak = np.zeros(width)
     np.maximum.at(peak, features.indices, sizes)
     shares = sizes / np.where(peak > 0, peak, 1.0)[features.indices]
-    return np.asarray(peak * np.sqrt(np.bincount(features.indices, shares**2, minlength=width) / len(features)))
+    return np.asarray(peak * np.sqrt(np.bincount(features.indices, shares**2, minlength=width) / features.shape[0]))
 
 
 def _root_mean_squares(features: NDArray[Any]) -> Vector:

@@ -19,6 +19,7 @@ from multireplay.problems.base import (
     Problem,
     Vector,
     as_constraint,
+    blocks_in_cache,
     extremes,
     largest,
     largest_square,
@@ -162,7 +163,20 @@ class GLM(Problem):
         features = columns["features"]
         errors = _weighted(self.link.function(features @ x) - columns["targets"], columns)
         with np.errstate(invalid="ignore", over="ignore"):
-            return self.penalty.added(np.asarray(features.T @ errors / len(features), dtype=np.float64), x)
+            return self.penalty.added(np.asarray(features.T @ errors / features.shape[0], dtype=np.float64), x)
+
+    def mean_operators(self, points: Vector, columns: Columns) -> Vector:
+        features = columns["features"]
+        if not isinstance(features, np.ndarray):
+            return super().mean_operators(points, columns)
+        total = np.zeros_like(points)
+        for part in blocks_in_cache(columns):
+            errors = self.link.function(part["features"] @ points.T) - part["targets"][:, None]
+            if "weights" in part:
+                errors = errors * part["weights"][:, None]
+            with np.errstate(invalid="ignore", over="ignore"):
+                total += errors.T @ part["features"]
+        return np.asarray(total / features.shape[0] + self.penalty.diagonal(points.shape[1]) * points)
 
     def lipschitz(self, samples: RegressionSamples) -> float | None:
         """L_f · max w_t‖a_t‖² + λ; for the exp link, whose slope has no bound, L_f is taken as max(1, max y_t)."""
@@ -202,7 +216,7 @@ class GLM(Problem):
         """The Jacobian of F̂ at x, Σ w_t f'(a_tᵀx) a_t a_tᵀ / B plus the ridge, which is symmetric."""
         rows = columns["features"]
         slopes = _weighted(self.link.derivative(rows @ x), columns)
-        return dense_products(rows, rows, slopes) / len(rows) + np.diag(self.penalty.diagonal(len(x)))
+        return dense_products(rows, rows, slopes) / rows.shape[0] + np.diag(self.penalty.diagonal(len(x)))
 
     def jacobian(self, x: Vector, columns: Columns) -> Vector | None:
         """The same, for a link whose derivative is known."""

@@ -1,4 +1,4 @@
-"""Sparse and indexed samples as the loops read them. Named tuples, because these can be handed to compiled code."""
+"""Sparse and indexed samples as the loops read them: named tuples, because numba can hand these to compiled code."""
 
 from __future__ import annotations
 

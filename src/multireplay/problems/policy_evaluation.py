@@ -18,6 +18,7 @@ from multireplay.problems.base import (
     Problem,
     Vector,
     as_constraint,
+    blocks_in_cache,
     extremes,
     largest,
     largest_square,
@@ -174,7 +175,17 @@ class PolicyEvaluation(Problem):
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         features, following = self._rows(columns)
         errors = features @ x - columns["rewards"] - self._discounts(columns) * (following @ x)
-        return self.penalty.added(np.asarray(features.T @ errors / len(features), dtype=np.float64), x)
+        return self.penalty.added(np.asarray(features.T @ errors / features.shape[0], dtype=np.float64), x)
+
+    def mean_operators(self, points: Vector, columns: Columns) -> Vector:
+        if not isinstance(self._rows(columns)[0], np.ndarray):
+            return super().mean_operators(points, columns)
+        total = np.zeros_like(points)
+        for part in blocks_in_cache(columns):
+            now, then = self._rows(part)
+            errors = now @ points.T - part["rewards"][:, None] - self._discounts(part)[:, None] * (then @ points.T)
+            total += errors.T @ now
+        return np.asarray(total / len(columns["rewards"]) + self.penalty.diagonal(points.shape[1]) * points)
 
     def lipschitz(self, samples: TransitionSamples) -> float:
         """max ‖ψ(s_t)‖² + λ, to which TD's operator is Lipschitz up to the factor 1 + γ of the paper."""
@@ -198,7 +209,7 @@ class PolicyEvaluation(Problem):
     def curvature(self, x: Vector, columns: Columns) -> Vector:
         """(1 − γ) times the second moments of the features plus λ, which Â's symmetric part is at least on policy."""
         rows, _ = self._rows(columns)
-        return (1 - self.gamma) * dense_products(rows, rows) / len(rows) + np.diag(self.penalty.diagonal(len(x)))
+        return (1 - self.gamma) * dense_products(rows, rows) / rows.shape[0] + np.diag(self.penalty.diagonal(len(x)))
 
     def jacobian(self, x: Vector, columns: Columns) -> Vector:
         """Â, which does not depend on x and is not symmetric."""
@@ -211,7 +222,8 @@ class PolicyEvaluation(Problem):
         if not isinstance(now, np.ndarray):
             total = products(now, now) - products(now, then, self._discounts(columns))
             matrix = total.toarray() if is_sparse(total) and dim <= DENSE else total
-            return matrix / len(now), now.T @ columns["rewards"].astype(np.float64) / len(now)
+            rewards = columns["rewards"].astype(np.float64)
+            return matrix / len(rewards), now.T @ rewards / len(rewards)
         matrix, vector = np.zeros((dim, dim)), np.zeros(dim)
         samples = self.samples(columns)
         for now, then, rewards, discount in zip(*map(row_blocks, samples[:4]), strict=True):

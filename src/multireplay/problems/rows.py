@@ -1,7 +1,7 @@
 """Rows of features that are not one dense array: sparse ones, and rows of a table by their number.
 
-`Rows` is any of a dense array of shape (B, d), a `SparseColumn`, or `IndexedRows`. All have a shape, a length, slices
-of rows, and products with a vector from either side; the functions here are what the problems need besides.
+`Rows` is any of a dense array of shape (B, d), a `SparseColumn`, or `IndexedRows`. All have a shape, slices of
+rows, and products with a vector from either side; the functions here are what the problems need besides.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ CLOSE = 1e-9
 def add_to_diagonal(matrix: Any, ridge: float) -> Any:
     """The matrix plus ridge times the identity; a dense one is changed in place."""
     if scipy.sparse.issparse(matrix):
-        return (matrix + ridge * scipy.sparse.eye_array(matrix.shape[0], format="csr")).tocsr()
+        return (matrix + scipy.sparse.diags_array(np.full(matrix.shape[0], ridge))).tocsr()
     matrix[np.diag_indices_from(matrix)] += ridge
     return matrix
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-import torch
+import torch  # type: ignore[import-not-found, unused-ignore]
 from torchrl.data.replay_buffers.samplers import Sampler  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from multireplay.errors import InputError
@@ -15,7 +15,7 @@ from multireplay.replay import PlannedEpoch, Replay
 from multireplay.replay.base import whole_number
 from multireplay.torchrl.ring import Ring
 
-Index = torch.Tensor | tuple[torch.Tensor, ...]
+Index: TypeAlias = torch.Tensor | tuple[torch.Tensor, ...]
 
 STATE_FILE = "replay.json"
 
