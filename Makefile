@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup demo test lint format bench reproduction comparison clean
+.PHONY: setup demo test lint format docs bench reproduction comparison clean
 
 setup: $(INSTALLED)
 
@@ -28,6 +28,9 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: setup
+	$(BIN)/mkdocs build --strict
+
 bench: setup
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/growth.py
@@ -42,5 +45,5 @@ comparison: setup
 	$(BIN)/python docs/build_comparison.py out/compare
 
 clean:
-	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .numba_cache .hypothesis
+	rm -rf $(VENV) out site build dist .pytest_cache .mypy_cache .ruff_cache .numba_cache .hypothesis
 	find src tests -name __pycache__ -prune -exec rm -rf {} +

@@ -53,7 +53,7 @@ class ColumnDiagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """How dependent a record is, column by column; see :func:`multireplay.diagnose`.
+    """How dependent a record is, column by column; see `multireplay.diagnose`.
 
     Examples
     --------

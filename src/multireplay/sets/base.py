@@ -17,8 +17,8 @@ from multireplay.sets.projections import project as project_spec
 class Set(ABC):
     """A closed convex set X with an exact Euclidean projection.
 
-    Subclass it and write :meth:`project` to bring a set of your own. Such a set runs in the Python loop; the
-    built-in sets also run in the compiled one, where :meth:`spec` stands for them.
+    Subclass it and write `project` to bring a set of your own. Such a set runs in the Python loop; the
+    built-in sets also run in the compiled one, where `spec` stands for them.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Set(ABC):
         Returns
         -------
         ndarray or None
-            The array that :func:`multireplay.sets.projections.project` takes.
+            The array that `multireplay.sets.projections.project` takes.
 
         Raises
         ------
