@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay import arrays as foreign
 from multireplay.errors import InputError
 
 Array = NDArray[Any]
@@ -23,7 +24,8 @@ class Buffer:
     """One long, ordered record as named columns: row t is the sample ξ_t of the paper.
 
     Columns are kept as they are (views are not copied) when they hold float64, float32 or booleans;
-    other real numbers become float64. Every value must be finite. ``buffer[name]`` is a column, ``buffer[10:20]`` a
+    other real numbers become float64. Arrays of PyTorch, CuPy or another library of the array API standard stay in that
+    library and on their device. Every value must be finite. ``buffer[name]`` is a column, ``buffer[10:20]`` a
     buffer of those rows, as views.
 
     Parameters
@@ -56,14 +58,14 @@ class Buffer:
         if not columns:
             raise InputError("a buffer needs at least one column, for example Buffer(features=..., targets=...)")
         arrays = {name: _as_column(name, values) for name, values in columns.items()}
-        _check_lengths({name: len(array) for name, array in arrays.items()})
+        _check_lengths({name: array.shape[0] for name, array in arrays.items()})
         for name, array in arrays.items():
             _check_finite(name, array)
         self._keep(arrays)
 
     def _keep(self, arrays: dict[str, Array]) -> None:
         self._columns = MappingProxyType(arrays)
-        self._length = len(next(iter(arrays.values())))
+        self._length = int(next(iter(arrays.values())).shape[0])
 
     @property
     def columns(self) -> Mapping[str, Array]:
@@ -95,8 +97,8 @@ class Buffer:
         return self._columns[key]
 
     def _rows(self, rows: slice) -> Buffer:
-        arrays = {name: array[rows] for name, array in self._columns.items()}
-        if not len(next(iter(arrays.values()))):
+        arrays = {name: foreign.rows_of(array, rows) for name, array in self._columns.items()}
+        if not next(iter(arrays.values())).shape[0]:
             raise InputError(f"no rows in {rows} of this buffer, which has {self._length}")
         part = Buffer.__new__(Buffer)  # its values have been checked
         part._keep(arrays)
@@ -106,7 +108,7 @@ class Buffer:
         return (_rebuild, (dict(self._columns),))
 
     def __repr__(self) -> str:
-        parts = (f"{name} {array.shape} {array.dtype}" for name, array in self._columns.items())
+        parts = (f"{name} {tuple(array.shape)} {array.dtype}" for name, array in self._columns.items())
         return f"Buffer({self._length} rows: {', '.join(parts)})"
 
 
@@ -115,6 +117,8 @@ def _rebuild(columns: dict[str, Array]) -> Buffer:
 
 
 def _as_column(name: str, values: Any) -> Array:
+    if foreign.is_foreign(values):
+        return cast(Array, foreign.as_column(name, values))
     if np.ma.is_masked(values):
         row = int(np.argwhere(np.ma.getmaskarray(values))[0, 0])
         raise InputError(f"column {name!r} has masked entries, the first at row {row} (counting from 0); fill them")
@@ -169,7 +173,7 @@ def _check_lengths(lengths: dict[str, int]) -> None:
 
 def _check_finite(name: str, array: Array) -> None:
     """Raise if a value is NaN or infinite, naming the first place; reads the column once, in blocks."""
-    if array.dtype == np.bool_:
+    if foreign.is_foreign(array) or array.dtype == np.bool_:  # one of another library has been checked
         return
     row_bytes = array.itemsize * (array.shape[1] if array.ndim == 2 else 1)
     rows = max(1, _CHECK_BYTES // max(1, row_bytes))
