@@ -1,0 +1,255 @@
+"""The problems over batches: F̃ on many rows at once, on arrays of any library."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, cast
+
+import array_api_compat as compat
+import numpy as np
+
+from multireplay.arrays import (
+    Array,
+    Column,
+    Namespace,
+    as_numpy,
+    blocks,
+    describe,
+    like,
+    namespace,
+    row_bytes,
+    rows_at_once,
+    rows_of,
+)
+from multireplay.buffer import Buffer
+from multireplay.errors import InputError, OperatorError
+from multireplay.problems.base import Columns, Problem, Vector
+from multireplay.problems.batched_links import on_arrays
+from multireplay.problems.glm import GLM, RegressionSamples
+from multireplay.problems.policy_evaluation import PolicyEvaluation, TransitionSamples
+from multireplay.problems.variational_inequality import UserSamples, VariationalInequality
+
+
+class Batched(Problem):
+    """A problem whose operator takes a row of X and a row of the record for every lane.
+
+    It is F̃ = spread(residuals), in two parts because the residuals of a regression are one number a lane: they are
+    what a step is multiplied with, and what is watched for divergence. The columns stay where they lie.
+    """
+
+    xp: Namespace
+
+    @abstractmethod
+    def residuals(self, X: Array, batch: Any) -> Array:
+        """What F̃ is made of: an array of shape (lanes,) or (lanes, dim)."""
+
+    @abstractmethod
+    def spread(self, residuals: Array, batch: Any) -> Array:
+        """F̃, or a multiple of it, from residuals or a multiple of them: an array of shape (lanes, dim)."""
+
+    @abstractmethod
+    def sums(self, residuals: Array, batch: Any) -> Array:
+        """The sum of F̃ over the lanes."""
+
+    def column(self, buffer: Buffer, name: str) -> Any:
+        return Column(buffer[name])
+
+    def check(self, columns: Columns) -> None:
+        given = {name: cast(Column, column).array for name, column in columns.items()}
+        first, array = next(iter(given.items()))
+        for name, other in given.items():
+            if describe(other) != describe(array):
+                raise InputError(
+                    f"column {first!r} is an array of {describe(array)} and {name!r} of {describe(other)}; "
+                    "all columns of a problem need one library and one device"
+                )
+        narrow = {name: column if column.ndim == 2 else as_numpy(given[name]) for name, column in columns.items()}
+        super().check(narrow)
+
+    def operator(self, x: Vector, samples: Any, row: int) -> Vector:
+        batch = part_of(samples, slice(row, row + 1))
+        X = like(x[None, :], batch[0])
+        return np.asarray(as_numpy(self.spread(self.residuals(X, batch), batch))[0], dtype=np.float64)
+
+    def mean_operator(self, x: Vector, columns: Columns) -> Vector:
+        samples = self.samples(columns)
+        length, point = samples[0].shape[0], like(x, samples[0])
+        total = np.zeros(len(x))
+        with np.errstate(all="ignore"):
+            for rows in blocks(length, rows_at_once(row_bytes(samples[0]), samples[0])):
+                batch = part_of(samples, rows)
+                X = self.xp.broadcast_to(point, (rows.stop - rows.start, len(x)))
+                total += as_numpy(self.sums(self.residuals(X, batch), batch))
+        return np.asarray(total / length)
+
+
+class OfFeatures(Batched):
+    """F̃ = r · features, with one number r a lane."""
+
+    def spread(self, residuals: Array, batch: Any) -> Array:
+        return residuals[:, None] * batch.features
+
+    def sums(self, residuals: Array, batch: Any) -> Array:
+        return residuals @ batch.features
+
+    def largest_square(self, features: Array) -> float:
+        """max ‖ψ_t‖² over the rows, in float64 also where the features are not."""
+        xp, largest = self.xp, []
+        for rows in blocks(features.shape[0], rows_at_once(row_bytes(features), features)):
+            block = xp.astype(rows_of(features, rows), xp.float64, copy=False)
+            largest.append(xp.max(xp.linalg.vecdot(block, block)))
+        return float(xp.max(xp.stack(largest)))
+
+    def as_one_feature(self, features: Array, x: Vector) -> Vector:
+        """The scores ⟨ψ_t, x⟩ as a column of one feature, in NumPy: at x = 1 it stands for all the features."""
+        return as_numpy(features @ like(x, features)).astype(np.float64)[:, None]
+
+
+class BatchedGLM(OfFeatures, GLM):
+    """`GLM` over batches."""
+
+    def samples(self, columns: Columns) -> RegressionSamples:
+        features, targets = (cast(Any, columns[name]).array for name in ("features", "targets"))
+        return RegressionSamples(features, self.xp.astype(targets, features.dtype, copy=False), None)
+
+    def residuals(self, X: Array, batch: RegressionSamples) -> Array:
+        applied = on_arrays(self.link, self._link_argument)
+        return applied(self.xp, self.xp.linalg.vecdot(X, batch.features)) - batch.targets
+
+    def lipschitz(self, samples: RegressionSamples) -> float | None:
+        slope = self._largest_slope(samples._replace(targets=as_numpy(samples.targets)))
+        return None if slope is None else slope * self.largest_square(samples.features)
+
+    def limit(self, samples: RegressionSamples, x0: Vector) -> float:
+        scores = self.as_one_feature(samples.features, x0) if x0.any() else np.zeros((1, 1))
+        return super().limit(RegressionSamples(scores, as_numpy(samples.targets), None), _one(x0))
+
+    def loss(self, x: Vector, columns: Columns) -> float | None:
+        samples = self.samples(columns)
+        scores = self.as_one_feature(samples.features, x)
+        return super().loss(np.ones(1), {"features": scores, "targets": as_numpy(samples.targets)})
+
+
+class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
+    """`PolicyEvaluation` over batches."""
+
+    def samples(self, columns: Columns) -> TransitionSamples:
+        arrays = {name: cast(Any, column).array for name, column in columns.items()}
+        features, dtype = arrays["features"], arrays["features"].dtype
+        rewards = self.xp.astype(arrays["rewards"], dtype, copy=False)
+        going = self.xp.ones_like(rewards)
+        if "terminated" in arrays:
+            going = going - self.xp.astype(arrays["terminated"], dtype)
+        return TransitionSamples(features, arrays["next_features"], rewards, self.gamma * going)
+
+    def residuals(self, X: Array, batch: TransitionSamples) -> Array:
+        then = batch.discounts * self.xp.linalg.vecdot(X, batch.next_features)
+        return self.xp.linalg.vecdot(X, batch.features) - then - batch.rewards
+
+    def lipschitz(self, samples: TransitionSamples) -> float:
+        return self.largest_square(samples.features)
+
+    def limit(self, samples: TransitionSamples, x0: Vector) -> float:
+        now, then = (
+            self.as_one_feature(features, x0) if x0.any() else np.zeros((1, 1))
+            for features in (samples.features, samples.next_features)
+        )
+        narrow = TransitionSamples(now, then, as_numpy(samples.rewards), as_numpy(samples.discounts))
+        return super().limit(narrow, _one(x0))
+
+
+class BatchedInequality(Batched, VariationalInequality):
+    """`VariationalInequality` with an operator over batches."""
+
+    def samples(self, columns: Columns) -> UserSamples:
+        return UserSamples(cast(Any, columns["samples"]).array, None)
+
+    def residuals(self, X: Array, batch: UserSamples) -> Array:
+        value = self.batch_operator(X, batch.rows)
+        if getattr(value, "shape", None) == X.shape and value.dtype == X.dtype and not _is_differentiated(value):
+            return value
+        return self._checked(value, X)
+
+    def _checked(self, value: Any, X: Array) -> Array:
+        """The value in the type of X, or an error that says what is wrong with it."""
+        if value is None:
+            raise OperatorError("the operator returned nothing: does it lack a return?")
+        if not compat.is_array_api_obj(value) or describe(value) != describe(X):
+            what = describe(value) if compat.is_array_api_obj(value) else f"type {type(value).__name__}"
+            raise OperatorError(f"the operator returned a value of {what}, where X and batch are {describe(X)}")
+        if value.shape != X.shape:
+            raise OperatorError(
+                f"the operator returned an array of shape {tuple(value.shape)} instead of (lanes, dim) = "
+                f"{tuple(X.shape)}: one row for every row of X and of batch"
+            )
+        if not self.xp.isdtype(value.dtype, ("real floating", "integral", "bool")):
+            raise OperatorError(f"the operator returned values of type {value.dtype}; it needs real numbers")
+        return self.xp.astype(value.detach() if _is_differentiated(value) else value, X.dtype)
+
+    def spread(self, residuals: Array, batch: UserSamples) -> Array:
+        return residuals
+
+    def sums(self, residuals: Array, batch: UserSamples) -> Array:
+        return self.xp.sum(residuals, axis=0)
+
+    def probe(self, x0: Vector, samples: UserSamples) -> None:
+        """Try the operator on the first rows, so that what is wrong with it is said at once.
+
+        Raises
+        ------
+        OperatorError
+            If it raises, changes its arguments, or returns no array of the shape, library and device of X.
+        """
+        xp = self.xp
+        rows = rows_of(samples.rows, slice(0, 3))
+        X = xp.broadcast_to(like(x0, rows), (rows.shape[0], len(x0)))
+        given = xp.asarray(X, copy=True), xp.asarray(rows, copy=True)
+        try:
+            with np.errstate(all="ignore"):
+                self._checked(self.batch_operator(*given), given[0])
+        except OperatorError:
+            raise
+        except Exception as error:
+            raise OperatorError(
+                f"the operator failed on X of shape {tuple(X.shape)} and a batch of shape {tuple(rows.shape)}, arrays "
+                f"of {describe(X)}: {type(error).__name__}: {error}"
+            ) from error
+        for name, before, after in (("X", X, given[0]), ("batch", rows, given[1])):
+            if not bool(xp.all(before == after)):
+                raise OperatorError(f"the operator changed {name} in place; it must return a new array instead")
+
+
+def _is_differentiated(value: Any) -> bool:
+    """Whether PyTorch would remember how the value was made, and with it every step of the run."""
+    return bool(getattr(value, "requires_grad", False))
+
+
+def _one(x0: Vector) -> Vector:
+    return np.ones(1) if x0.any() else np.zeros(1)
+
+
+def part_of(samples: Any, rows: slice) -> Any:
+    """Consecutive rows of packed samples."""
+    return type(samples)(*(field if field is None else rows_of(field, rows) for field in samples))
+
+
+_KINDS: dict[type[Problem], type[Batched]] = {
+    GLM: BatchedGLM,
+    PolicyEvaluation: BatchedPolicyEvaluation,
+    VariationalInequality: BatchedInequality,
+}
+
+
+def can_be_batched(problem: Problem) -> bool:
+    """Whether the problem can be evaluated on many rows at once."""
+    return isinstance(problem, Batched) or (
+        type(problem) in _KINDS and getattr(problem, "batch_operator", problem) is not None
+    )
+
+
+def as_batched(problem: Problem, array: Array) -> Batched:
+    """The same problem over batches of arrays such as this one; `can_be_batched` says whether there is one."""
+    kind = _KINDS.get(type(problem), type(problem))
+    batched = cast(Batched, object.__new__(kind))
+    vars(batched).update(vars(problem), xp=namespace(array))
+    return batched
