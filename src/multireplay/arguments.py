@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay import precondition
+from multireplay.arrays import as_numpy, is_foreign, rows_of
 from multireplay.errors import InputError
 from multireplay.precondition import Preconditioner
 from multireplay.problems import Problem
 from multireplay.problems.base import largest_square
+from multireplay.problems.batched import Batched
 from multireplay.sets import Set, WholeSpace
 from multireplay.steps import Constant, Schedule
 from multireplay.tracking import as_vector
@@ -66,6 +68,10 @@ def choose_preconditioner(update: Update, problem: Problem, samples: Any, feasib
     wanted = update.precondition if isinstance(update, VarianceReduced) else None
     if wanted is None:
         return precondition.none(dim)
+    if isinstance(problem, Batched):
+        if wanted != "auto":
+            raise InputError(f"precondition={wanted} is not for the batched engine; leave it out, or use NumPy arrays")
+        return precondition.none(dim)
     usable = isinstance(feasible, WholeSpace) and hasattr(samples, "features")
     if not usable and wanted != "auto":
         reason = (
@@ -94,6 +100,8 @@ def warn_of_scales(samples: Any) -> None:
     features = getattr(samples, "features", None)
     if features is None:
         return
+    if is_foreign(features):
+        features = as_numpy(rows_of(features, slice(None, None, max(1, features.shape[0] // 1000))))
     sizes = np.sqrt(np.mean(np.square(features[:: max(1, len(features) // 1000)], dtype=np.float64), axis=0))
     sizes = sizes[sizes > 0]
     if len(sizes) and sizes.max() > UNEVEN * sizes.min():

@@ -12,6 +12,7 @@ from multireplay.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import GLM, Problem
 from multireplay.problems.base import Columns
+from multireplay.problems.batched import Batched
 from multireplay.result import Epoch
 from multireplay.rounds import measure
 from multireplay.sets import Set
@@ -43,7 +44,8 @@ def by_residual(
     if not good:
         return epochs, len(epochs) - 1
     length = len(next(iter(columns.values())))
-    if len(epochs) == 1 or (problem.users_code and not problem.compiled and length * len(good) > SLOW):
+    slow = problem.users_code and not problem.compiled and not isinstance(problem, Batched)
+    if len(epochs) == 1 or (slow and length * len(good) > SLOW):
         return epochs, good[-1]
     sizes = {index: measure(problem, columns, feasible, epochs[index].answer).size for index in good}
     chosen = min(sizes, key=lambda index: sizes[index])

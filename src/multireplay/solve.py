@@ -26,6 +26,7 @@ from multireplay.engine import Backend, Job, as_backend, make_stepper, run
 from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper, make_reduced
 from multireplay.errors import DivergenceWarning, InputError
 from multireplay.holdout import solve_held_out
+from multireplay.lanes import in_lanes
 from multireplay.problems import Problem
 from multireplay.problems.base import as_constraint
 from multireplay.replay import Dyadic, PlannedEpoch, Replay
@@ -86,8 +87,10 @@ def solve(
         Start of every epoch; by default the point of the feasible set closest to 0.
     constraint : Set, optional
         Feasible set, if not the problem's own.
-    backend : "auto", "python" or "compiled"
-        "auto" is the compiled loop wherever the problem and the set allow it.
+    backend : "auto", "python", "compiled" or "batched"
+        "auto" is the compiled loop wherever the problem and the set allow it. "batched" takes a step of many chains at
+        once, in operations on whole arrays, where the columns lie: it is what "auto" does with columns on a GPU, and
+        with an operator over batches. Without `replay`, that is ``Multiscale(phases="all")`` down to 4096 steps.
     track : array or Track, optional
         A known solution x*: every epoch then records its squared error, see `Track`.
     holdout : float, "auto" or None
@@ -127,6 +130,7 @@ def solve(
     free = update is None and passes is None and replay is None
     if update is None and passes is None and (replay is not None or isinstance(step, Schedule)):
         update = Plain()
+    problem, replay = in_lanes(problem, buffer, replay, as_backend(backend))
     replay = Dyadic() if replay is None else replay
     if not isinstance(replay, Replay):
         raise InputError(f"replay must be a replay scheme such as mr.Multiscale(), not {replay!r}")

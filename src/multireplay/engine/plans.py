@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.averaging import Averaging
+from multireplay.engine.batched import BatchedStepper
 from multireplay.engine.chains import Chains, stream_epochs
+from multireplay.engine.lanes import run_lanes
 from multireplay.engine.run import EpochRun, finished
 from multireplay.engine.steppers import CompiledStepper, StepFailure, Stepper, explain_failure, is_built_in, run_kernel
 from multireplay.problems import Problem
@@ -63,6 +65,8 @@ def run_epoch(planned: PlannedEpoch, job: Job) -> Epoch:
 
 def run_chains(planned: PlannedEpoch, job: Job) -> Epoch:
     """The chains of an epoch, short ones many at a time where that is compiled, and the mean of what they end with."""
+    if isinstance(job.stepper, BatchedStepper):
+        return run_lanes(planned, job)
     first = job.epoch(planned)
     recorder = None if job.track is None else Recorder(job.track, planned.length, job.x0)
     if type(job.stepper) is not CompiledStepper or planned.length > BLOCK:

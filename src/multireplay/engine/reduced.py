@@ -9,6 +9,7 @@ import numpy as np
 from numba.extending import overload
 
 from multireplay.engine import kernels
+from multireplay.engine.batched import BatchedStepper, ReducedBatchedStepper
 from multireplay.engine.kernels import dot, fetch, residual, score
 from multireplay.engine.prefetch import AHEAD
 from multireplay.engine.steppers import CompiledStepper, Positions, PythonStepper, is_built_in, run_kernel
@@ -126,7 +127,9 @@ class ReducedCompiledStepper(CompiledStepper):
 
 def make_reduced(
     problem: Problem, stepper: Any, constraint: Set, dim: int, preconditioner: Preconditioner
-) -> ReducedPythonStepper | ReducedCompiledStepper:
+) -> ReducedPythonStepper | ReducedCompiledStepper | ReducedBatchedStepper:
     """The variance-reduced counterpart of a plain stepper."""
+    if isinstance(stepper, BatchedStepper):
+        return ReducedBatchedStepper(stepper.problem, constraint, dim, preconditioner)
     kind = ReducedCompiledStepper if isinstance(stepper, CompiledStepper) else ReducedPythonStepper
     return cast(Any, kind)(problem, constraint, dim, preconditioner)  # type: ignore[no-any-return]

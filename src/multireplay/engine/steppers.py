@@ -1,4 +1,4 @@
-"""Two ways to take steps: a plain Python loop for any callable, a compiled one for speed."""
+"""Two ways to take steps: a plain Python loop for any callable, a compiled one for speed. `batched` is the third."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from multireplay.engine import kernels
 from multireplay.errors import InputError, OperatorError
 from multireplay.problems import Problem
 from multireplay.problems.base import Vector
+from multireplay.problems.batched import Batched
 from multireplay.problems.variational_inequality import UserSamples
 from multireplay.sets import Set
 from multireplay.sets.projections import WHOLE
 
-Backend = Literal["auto", "python", "compiled"]
+Backend = Literal["auto", "python", "compiled", "batched"]
 Positions = NDArray[np.int64]
 
 
@@ -112,6 +113,12 @@ def run_kernel(kernel: Any, *arguments: Any) -> int:
 def make_stepper(problem: Problem, constraint: Set, dim: int, backend: Backend) -> Stepper:
     """The engine for this problem and set; "auto" is the compiled one wherever it can run."""
     spec = constraint.spec(dim)  # also checks that the set fits the dimension
+    if isinstance(problem, Batched):
+        from multireplay.engine.batched import BatchedStepper  # which needs this file
+
+        return BatchedStepper(problem, constraint, dim)
+    if backend == "batched":
+        raise InputError("backend='batched' is for solve, which replays a stored record in lanes")
     reasons = []
     if not problem.compiled:
         reasons.append(f"{problem!r} calls a plain Python function (jit it with numba.njit)")
@@ -126,8 +133,8 @@ def make_stepper(problem: Problem, constraint: Set, dim: int, backend: Backend) 
 
 def as_backend(backend: str) -> Backend:
     """The backend by name, or an error that lists them."""
-    if backend not in ("auto", "python", "compiled"):
-        raise InputError(f"backend must be 'auto', 'python' or 'compiled', not {backend!r}")
+    if backend not in ("auto", "python", "compiled", "batched"):
+        raise InputError(f"backend must be 'auto', 'python', 'compiled' or 'batched', not {backend!r}")
     return cast(Backend, backend)
 
 
