@@ -20,6 +20,8 @@ CACHED = 2**18
 LARGE = 2**28
 """The same on a device, where every operation should be large."""
 FEWEST = 64
+NARROW = 16
+"""Below so many numbers a row, what a row costs is its bookkeeping; a product with ones does without."""
 
 
 def is_foreign(values: object) -> bool:
@@ -72,6 +74,21 @@ def like(values: NDArray[Any], other: Array) -> Array:
     """NumPy values as an array of the library, type and device of another one."""
     xp = namespace(other)
     return xp.asarray(np.array(values), dtype=other.dtype, device=compat.device(other))
+
+
+def row_dots(xp: Namespace, X: Array, Y: Array) -> Array:
+    """The inner product of each row of X with the same row of Y.
+
+    Examples
+    --------
+    >>> row_dots(np, np.ones((2, 3)), np.arange(6.0).reshape(2, 3))
+    array([ 3., 12.])
+    """
+    if Y.shape[1] < NARROW:
+        return (X * Y) @ xp.ones_like(Y[0, :])
+    if isinstance(Y, np.ndarray):
+        return xp.linalg.vecdot(X, Y)  # without an array of the products
+    return xp.sum(X * Y, axis=1)
 
 
 def rows_of(array: Array, rows: slice) -> Array:

@@ -45,10 +45,12 @@ class SideBySide:
 
 
 class Ended(NamedTuple):
-    """Where the lanes are: iterates and weighted sums of them, each of shape (lanes, dim), after so many steps."""
+    """Where the lanes are after so many steps."""
 
     X: Array
-    total: Array
+    """Their iterates, of shape (lanes, dim)."""
+    total: Vector
+    """The weighted sum of all their iterates so far, over steps and lanes."""
     taken: int
     residuals: Array | None
     """Those of the step that went beyond the limit and was not taken, if one did."""
@@ -67,7 +69,7 @@ class BatchedStepper:
     def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
         ended = self.walk(samples, SideBySide(positions.tolist()), self.x, steps, weights, limit)
         self.x[:] = as_numpy(ended.X)[0]
-        self.total += as_numpy(ended.total)[0]
+        self.total += ended.total
         return ended.taken
 
     def walk(self, samples: Any, lanes: Lanes, start: Vector, steps: Vector, weights: Vector, limit: float) -> Ended:
@@ -88,7 +90,8 @@ class BatchedStepper:
         xp, project = self.problem.xp, self._prepare(samples[0])
         first = like(start, samples[0])
         X = first + xp.zeros((lanes.count, len(start)), dtype=first.dtype, device=compat.device(first))
-        total = xp.zeros_like(X)
+        each = xp.ones_like(X[:, 0])
+        total = xp.zeros(len(start), dtype=xp.float64, device=compat.device(first))
         kept: list[Array] = []
         patience = 0
         for t, (step, weight) in enumerate(zip(steps.tolist(), weights.tolist(), strict=True)):
@@ -99,19 +102,17 @@ class BatchedStepper:
                 patience = patience or min(watched, max(1, block_bytes(X) // (lanes.count * row_bytes(residuals))))
                 if len(kept) == patience:
                     if not self._within(limit, kept):
-                        return Ended(X, total, t, residuals)
+                        return Ended(X, as_numpy(total), t, residuals)
                     kept.clear()
                 X -= self.move(step, residuals, batch)
                 X = project(X)
-                if weight == 1:
-                    total += X
-                elif weight > 0:
-                    total += weight * X
+                if weight > 0:
+                    total += weight * xp.astype(each @ X, xp.float64, copy=False)
             except Exception as error:
                 raise StepFailure(t) from error
         if kept and not self._within(limit, kept):
-            return Ended(X, total, len(steps), kept[-1])
-        return Ended(X, total, len(steps), None)
+            return Ended(X, as_numpy(total), len(steps), kept[-1])
+        return Ended(X, as_numpy(total), len(steps), None)
 
     def move(self, step: float, residuals: Array, batch: Any) -> Array:
         """What is subtracted from the iterates."""

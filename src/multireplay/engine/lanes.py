@@ -85,7 +85,7 @@ def run_lanes(planned: PlannedEpoch, job: Job) -> Epoch:
             break
         lanes += group.count
         lasts += _sum(ended.X, stepper)
-        totals += _sum(ended.total, stepper)
+        totals += ended.total
     weight = job.averaging.weight(planned.length, planned.length)
     last, average = (lasts / lanes, totals / lanes / weight) if lanes else (job.x0, job.x0)
     return finished(planned, run.first_step, job.averaging, job.x0, last, average, taken, stopped, recorder)

@@ -18,6 +18,7 @@ from multireplay.arrays import (
     like,
     namespace,
     row_bytes,
+    row_dots,
     rows_at_once,
     rows_of,
 )
@@ -97,7 +98,7 @@ class OfFeatures(Batched):
         xp, largest = self.xp, []
         for rows in blocks(features.shape[0], rows_at_once(row_bytes(features), features)):
             block = xp.astype(rows_of(features, rows), xp.float64, copy=False)
-            largest.append(xp.max(xp.linalg.vecdot(block, block)))
+            largest.append(xp.max(row_dots(xp, block, block)))
         return float(xp.max(xp.stack(largest)))
 
     def as_one_feature(self, features: Array, x: Vector) -> Vector:
@@ -114,7 +115,7 @@ class BatchedGLM(OfFeatures, GLM):
 
     def residuals(self, X: Array, batch: RegressionSamples) -> Array:
         applied = on_arrays(self.link, self._link_argument)
-        return applied(self.xp, self.xp.linalg.vecdot(X, batch.features)) - batch.targets
+        return applied(self.xp, row_dots(self.xp, X, batch.features)) - batch.targets
 
     def lipschitz(self, samples: RegressionSamples) -> float | None:
         slope = self._largest_slope(samples._replace(targets=as_numpy(samples.targets)))
@@ -143,8 +144,8 @@ class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
         return TransitionSamples(features, arrays["next_features"], rewards, self.gamma * going)
 
     def residuals(self, X: Array, batch: TransitionSamples) -> Array:
-        then = batch.discounts * self.xp.linalg.vecdot(X, batch.next_features)
-        return self.xp.linalg.vecdot(X, batch.features) - then - batch.rewards
+        then = batch.discounts * row_dots(self.xp, X, batch.next_features)
+        return row_dots(self.xp, X, batch.features) - then - batch.rewards
 
     def lipschitz(self, samples: TransitionSamples) -> float:
         return self.largest_square(samples.features)

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from multireplay.arrays import Array, describe, like, namespace
+from multireplay.arrays import Array, describe, like, namespace, row_dots
 from multireplay.errors import InputError
 from multireplay.sets.base import Set
 from multireplay.sets.elementary import Ball, Box, Halfspace, L1Ball, NonNegative, Simplex, WholeSpace
@@ -82,7 +82,7 @@ def _ball(constraint: Ball, dim: int, point: Array) -> Projection:
         away = X - center
         peak = xp.max(xp.abs(away), axis=1, keepdims=True)  # in units of it squares neither over- nor underflow
         unit = away / xp.where(peak > 0, peak, xp.ones_like(peak))
-        norm = xp.sqrt(xp.linalg.vecdot(unit, unit))[:, None]
+        norm = xp.sqrt(row_dots(xp, unit, unit))[:, None]
         return xp.where(peak * norm > radius, center + unit * (radius / norm), X)
 
     return project
