@@ -288,8 +288,17 @@ def refuses(operator, message, library=np.array, error=mr.OperatorError, **optio
 def test_mistakes_in_the_shape(library):
     refuses(lambda X, batch: X[0, :], r"shape \(6,\) instead of \(lanes, dim\) = \(3, 6\): one row for every", library)
     refuses(lambda X, batch: (X - batch)[:1, :], r"shape \(1, 6\) instead of \(lanes, dim\) = \(3, 6\)", library)
+    refuses(
+        lambda X, batch: X @ batch, r"the operator failed on X of shape \(3, 6\) and a batch of shape \(3, 6\)", library
+    )
     refuses(lambda X, batch: None, "returned nothing: does it lack a return", library)
     refuses(lambda X, batch: 1.0, "a value of type float, where X and batch are", library)
+
+
+def test_axes_that_are_mixed_up_are_noticed_in_three_dimensions_too():
+    problem = mr.VariationalInequality(lambda X, batch: X @ batch, dim=3, batched=True)
+    with pytest.raises(mr.OperatorError, match=r"X of shape \(4, 3\) and a batch of shape \(4, 3\)"):
+        mr.solve(problem, mr.Buffer(samples=np.ones((20, 3))), replay=ALL, step=0.1)
 
 
 @EVERY

@@ -142,3 +142,8 @@ def test_a_set_of_the_user_is_projected_lane_by_lane_in_numpy_alone():
 def test_the_dimension_is_checked():
     with pytest.raises(mr.InputError, match="lives in dimension 2, but the points have dimension 3"):
         batched_projection(Ball(1.0, [0.0, 0.0]), 3, np.zeros((1, 3)))
+
+
+def test_the_whole_total_is_handed_out_in_single_precision_too():
+    points = (1e-3 * np.random.default_rng(0).standard_normal((3, 20_000))).astype(np.float32)
+    assert np.abs(project_all(Simplex(), points).sum(axis=1, dtype=np.float64) - 1).max() < 5e-7

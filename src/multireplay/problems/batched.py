@@ -202,7 +202,8 @@ class BatchedInequality(Batched, VariationalInequality):
             If it raises, changes its arguments, or returns no array of the shape, library and device of X.
         """
         xp = self.xp
-        rows = rows_of(samples.rows, slice(0, 3))
+        lanes = next(n for n in (3, 4, 5) if n not in (len(x0), samples.rows.shape[1]))  # to notice mixed-up axes
+        rows = rows_of(samples.rows, slice(0, lanes))
         X = xp.broadcast_to(like(x0, rows), (rows.shape[0], len(x0)))
         given = xp.asarray(X, copy=True), xp.asarray(rows, copy=True)
         try:
