@@ -11,6 +11,7 @@ from arrays_of import device_array, strict_array, torch_array
 
 import multireplay as mr
 from multireplay import arrays
+from multireplay.lanes import in_lanes
 
 
 def test_tensors_are_kept_where_they_are():
@@ -111,7 +112,7 @@ def test_limits_and_lipschitz_constants_are_those_of_numpy():
         for given in (columns, columns | ends):
             here = problem.samples(problem.columns(mr.Buffer(**given)))
             buffer = mr.Buffer(**{name: device_array(column) for name, column in given.items()})
-            batched, _ = mr.lanes.in_lanes(problem, buffer, None, "auto")
+            batched = in_lanes(problem, buffer, "auto")
             read = batched.columns(buffer)
             there = batched.samples(read)
             assert batched.lipschitz(there) == pytest.approx(problem.lipschitz(here), rel=1e-14)

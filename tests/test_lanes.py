@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from arrays_of import EVERY, device_array, torch_array
 from scipy.signal import lfilter
+from scipy.sparse import csr_array
 
 import multireplay as mr
-from multireplay.lanes import default_order
+from multireplay.lanes import default_order, in_lanes
+from multireplay.record import as_record
 
 ROWS, DIM = 3000, 3
 
@@ -91,30 +93,42 @@ def test_a_round_in_lanes_against_a_literal_one(library):
 
 
 @EVERY
+@pytest.mark.parametrize("update", [None, mr.VarianceReduced()])
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_the_default_comes_to_the_exact_fit(name, library):
+def test_the_default_comes_to_the_exact_fit(name, update, library):
+    """By Newton corrections where they can be used, otherwise by variance reduction in lanes."""
     one, batched = PROBLEMS[name]
-    result = mr.solve(batched, buffer_of(library), backend="batched")
+    result = mr.solve(batched, buffer_of(library), update=update, backend="batched")
     here = buffer_of(np.array)
     if name == "own operator":
         exact = mr.solve(one, here, update=mr.VarianceReduced(rounds=8)).x
     else:
         exact = one.fit_exactly(here)
     assert result.status.ok
-    assert "Multiscale(epochs=8, phases='all', sweep=False) with variance reduction" in str(result.status)
-    assert np.linalg.norm(result.x - exact) < 0.02 * np.linalg.norm(exact)
+    if update is None and name != "own operator":
+        assert "Newton" in str(result.status)
+        assert np.linalg.norm(result.x - exact) < 1e-3 * np.linalg.norm(exact)
+        expected = mr.solve(one, here)
+        assert np.allclose(result.x, expected.x, rtol=1e-9)
+        assert np.allclose(result.standard_error, expected.standard_error, rtol=1e-6)
+    else:
+        assert "Interleaved(gap=11) with variance reduction" in str(result.status)
+        assert np.linalg.norm(result.x - exact) < 0.02 * np.linalg.norm(exact)
     assert result.x.dtype == np.float64
     assert type(result.x) is np.ndarray
 
 
 def test_default_order():
-    assert default_order(2**20) == mr.Multiscale(epochs=12, phases="all")
-    assert default_order(2**14) == mr.Multiscale(epochs=11, phases="all")
-    assert default_order(16) == mr.Multiscale(epochs=1, phases="all")
-    assert default_order(15) is None
-    tiny = mr.Buffer(**{name: column[:15] for name, column in dependent().items()})
-    assert "order of Dyadic()" in str(mr.solve(mr.GLM("logistic"), tiny, backend="batched", holdout=None).status)
-    mr.solve(mr.GLM("logistic"), tiny[:1], backend="batched")
+    def order(rows, problem=PROBLEMS["own operator"][1]):
+        buffer = buffer_of(np.array, rows=rows)
+        return default_order(as_record(in_lanes(problem, buffer, "auto"), buffer))
+
+    assert order(2**16) == mr.Interleaved(gap=16)
+    assert order(2**14 + 5) == mr.Interleaved(gap=8)
+    assert order(16) == mr.Interleaved(gap=8)
+    assert order(15) == mr.Dyadic()
+    assert order(2**14, PROBLEMS["own operator"][0]) == mr.Dyadic()
+    mr.solve(mr.GLM("logistic"), buffer_of(np.array, rows=1), backend="batched")
 
 
 def test_more_rounds_are_taken_in_lanes_where_one_does_not_arrive():
@@ -176,4 +190,39 @@ def test_features_of_uneven_size_are_warned_of():
     data = dependent()
     data["features"] *= [1.0, 1.0, 1000.0]
     with pytest.warns(UserWarning, match="features differ in size by a factor of"):
-        mr.solve(mr.GLM(), mr.Buffer(**{name: device_array(column) for name, column in data.items()}))
+        mr.solve(
+            mr.GLM(), mr.Buffer(**{name: device_array(column) for name, column in data.items()}), update=mr.Plain()
+        )
+
+
+def test_what_is_not_for_lanes_says_so(tmp_path):
+    data = dependent(1000)
+    batched = PROBLEMS["own operator"][1]
+    mr.Buffer(samples=data["samples"]).save(tmp_path / "record")
+    stored = mr.Buffer.open(tmp_path / "record", memory=40_000)
+    assert isinstance(stored, mr.storage.StoredBuffer)
+    options = {"replay": mr.Multiscale(epochs=3), "step": 0.1}
+    with pytest.raises(mr.InputError, match=r"backend='batched' needs a buffer in memory: buffer\.load\(\)"):
+        mr.solve(batched, stored, **options, backend="batched")
+    with pytest.warns(UserWarning, match="does not read the record in order"):
+        found = mr.solve(batched, stored, **options).x  # row by row, as any operator of the user's
+    assert np.allclose(found, mr.solve(batched, stored.load(), **options).x, rtol=1e-12)
+    sparse = mr.Buffer(features=csr_array(data["features"]), targets=data["targets"])
+    with pytest.raises(mr.InputError, match="backend='batched' needs dense columns, and 'features' is sparse"):
+        mr.solve(mr.GLM(), sparse, **options, backend="batched")
+    states = {"states": np.arange(1000) % 3, "next_states": np.arange(1, 1001) % 3, "rewards": data["rewards"]}
+    table = mr.PolicyEvaluation(0.5, table=np.eye(3))
+    with pytest.raises(mr.InputError, match=r"a column on array_api_strict .*, which PolicyEvaluation\(gamma=0\.5"):
+        mr.solve(table, mr.Buffer(**{name: device_array(column) for name, column in states.items()}), **options)
+    there = mr.Buffer(**{name: torch_array(column) for name, column in states.items()})
+    assert np.array_equal(mr.solve(table, there).x, mr.solve(table, mr.Buffer(**states)).x)
+    with pytest.raises(mr.InputError, match=r"checkpoint=\.\.\. is for passes in order"):
+        mr.solve(batched, stored.load(), **options, checkpoint=tmp_path / "kept")
+
+
+def test_several_step_sizes_compete():
+    options = {"replay": mr.Multiscale(epochs=5, phases="all"), "step": (0.3, 0.03)}
+    found = mr.solve(mr.GLM("logistic"), buffer_of(device_array, rows=200), **options)
+    expected = mr.solve(mr.GLM("logistic"), buffer_of(np.array, rows=200), **options)
+    assert (len(found.epochs), found.chosen) == (len(expected.epochs), expected.chosen)
+    assert np.allclose(found.x, expected.x, rtol=1e-12)

@@ -22,11 +22,12 @@ def vi(operator, rows=20, **options):
 
 
 def test_default_is_close_to_the_exact_fit(data):
-    result = mr.solve(mr.GLM(), data)
     exact = mr.GLM().fit_exactly(data)
-    assert np.linalg.norm(result.x - exact) < 0.02
-    assert result.status.ok
-    assert "automatic step size" in str(result.status)
+    for options, said in (({}, "Newton correction"), ({"update": mr.VarianceReduced()}, "automatic step size")):
+        result = mr.solve(mr.GLM(), data, **options)
+        assert np.linalg.norm(result.x - exact) < 0.02
+        assert result.status.ok
+        assert said in str(result.status)
 
 
 def test_the_arguments_are_not_changed(data):
@@ -240,10 +241,11 @@ def test_bad_track(track, message):
 
 
 def test_progress_bar_goes_to_standard_error(data, capsys):
-    mr.solve(mr.GLM(), data, progress=True)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "500/500" in captured.err
+    for update in (None, mr.VarianceReduced()):
+        mr.solve(mr.GLM(), data, update=update, progress=True)
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert "500/500" in captured.err
 
 
 def test_growth_far_below_overflow_is_divergence(data):
@@ -305,7 +307,13 @@ def test_tracking_every_step_is_exact(data):
 def test_features_of_very_different_size_are_warned_of(data):
     uneven = mr.Buffer(features=data["features"] * [1.0, 1.0, 1000.0], targets=data["targets"])
     with pytest.warns(UserWarning, match=r"differ in size by a factor of \d+.*Standardize"):
-        mr.solve(mr.GLM(), uneven)
+        mr.solve(mr.GLM(), uneven, update=mr.VarianceReduced())
+
+
+def test_newton_corrections_do_not_mind_the_units_of_a_feature(data):
+    units = np.array([1.0, 1e-3, 1e6])
+    uneven = mr.Buffer(features=data["features"] * units, targets=data["targets"])
+    assert np.allclose(mr.solve(mr.GLM(), uneven).x * units, mr.solve(mr.GLM(), data).x, rtol=1e-8)
 
 
 def test_results_are_copies_and_have_a_short_repr(data):

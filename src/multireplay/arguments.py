@@ -5,16 +5,20 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 
 from multireplay import precondition
-from multireplay.arrays import as_numpy, is_foreign, rows_of
 from multireplay.errors import InputError
 from multireplay.precondition import Preconditioner
 from multireplay.problems import Problem
 from multireplay.problems.base import largest_square
 from multireplay.problems.batched import Batched
+from multireplay.problems.rows import column_sizes, take
+from multireplay.record import Record
+from multireplay.replay.base import whole_number
+from multireplay.replay.multiscale import evenly
 from multireplay.sets import Set, WholeSpace
 from multireplay.steps import Constant, Schedule
 from multireplay.tracking import as_vector
@@ -43,8 +47,13 @@ def starting_point(x0: Any, feasible: Set, dim: int) -> Vector:
     return start
 
 
-def as_schedule(step: Any, problem: Problem, samples: Any, preconditioner: Preconditioner | None = None) -> Schedule:
-    """A schedule from a number, a schedule, or "auto"."""
+def as_threads(threads: object) -> int:
+    """The number of threads asked for; by default the cores that this process may use."""
+    return int(joblib.cpu_count()) if threads is None else whole_number("threads", threads, least=1)
+
+
+def as_schedule(step: Any, problem: Problem, samples: Any, longer: float = 1.0) -> Schedule:
+    """A schedule from a number, a schedule, or "auto", which a preconditioner makes longer."""
     if isinstance(step, Schedule):
         return step
     if not isinstance(step, str):
@@ -56,23 +65,30 @@ def as_schedule(step: Any, problem: Problem, samples: Any, preconditioner: Preco
         raise InputError(f"step='auto' needs a Lipschitz constant: give step=..., or lipschitz=... to {problem!r}")
     if bound == 0:
         raise InputError("step='auto' has nothing to go by: every feature in the buffer is 0")
-    if preconditioner is not None and preconditioner.rank:
-        bound *= preconditioner.largest_square(samples.features) / largest_square(samples.features)
-    return Constant(AUTO_SHARE / bound)
+    return Constant(longer * AUTO_SHARE / bound)
 
 
-def choose_preconditioner(update: Update, problem: Problem, samples: Any, feasible: Set, dim: int) -> Preconditioner:
+def lengthening(record: Record, preconditioner: Preconditioner) -> float:
+    """How much longer steps can be with the preconditioner: the ratio of the largest ‖ψ‖² without and with it."""
+    if not preconditioner.rank:
+        return 1.0
+    return record.largest(lambda samples: largest_square(samples.features)) / record.largest(
+        lambda samples: preconditioner.largest_square(samples.features)
+    )
+
+
+def choose_preconditioner(update: Update, record: Record, feasible: Set) -> Preconditioner:
     """The preconditioner that the update asks for, or an error where it cannot be had."""
     if isinstance(update, RichardsonRomberg) and not isinstance(feasible, WholeSpace):
         raise InputError(f"Richardson-Romberg extrapolation leaves {feasible!r}; it needs the whole space")
     wanted = update.precondition if isinstance(update, VarianceReduced) else None
     if wanted is None:
-        return precondition.none(dim)
-    if isinstance(problem, Batched):
+        return precondition.none(record.dim)
+    if isinstance(record.problem, Batched):
         if wanted != "auto":
             raise InputError(f"precondition={wanted} is not for the batched engine; leave it out, or use NumPy arrays")
-        return precondition.none(dim)
-    usable = isinstance(feasible, WholeSpace) and hasattr(samples, "features")
+        return precondition.none(record.dim)
+    usable = isinstance(feasible, WholeSpace) and hasattr(record.example, "features")
     if not usable and wanted != "auto":
         reason = (
             "the problem has no features"
@@ -80,29 +96,28 @@ def choose_preconditioner(update: Update, problem: Problem, samples: Any, feasib
             else f"it does not commute with {feasible!r}"
         )
         raise InputError(f"precondition={wanted} cannot be used here: {reason}")
-    return precondition.from_prefix(samples.features, wanted) if usable else precondition.none(dim)
+    if not usable:
+        return precondition.none(record.dim)
+    rows = record.take(evenly(record.length, precondition.PREFIX))
+    return precondition.from_sample(record.problem.samples(rows).features, wanted)
 
 
-def round_step(step: Any, problem: Problem, samples: Any, preconditioner: Preconditioner) -> float:
+def round_step(step: Any, schedule: Schedule) -> float:
     """The step of the variance-reduced passes: twice the automatic one, or the one that was given."""
-    if isinstance(step, str):
-        automatic = as_schedule(step, problem, samples, preconditioner)
-        return ROUND_SHARE / AUTO_SHARE * float(automatic.values(1, 0, 1)[0])
-    if isinstance(step, Schedule) and not isinstance(step, Constant):
+    if not isinstance(schedule, Constant):
         raise InputError(
             "variance reduction needs a constant step; give a number, or update=mr.Plain() with the schedule"
         )
-    return float(as_schedule(step, problem, samples).values(1, 0, 1)[0])
+    longer = ROUND_SHARE / AUTO_SHARE if isinstance(step, str) else 1.0
+    return longer * float(schedule.values(1, 0, 1)[0])
 
 
-def warn_of_scales(samples: Any) -> None:
+def warn_of_scales(record: Record) -> None:
     """Warn where features differ so much in size that one step cannot suit them all; looks at about 1000 rows."""
-    features = getattr(samples, "features", None)
-    if features is None:
+    if not hasattr(record.example, "features"):
         return
-    if is_foreign(features):
-        features = as_numpy(rows_of(features, slice(None, None, max(1, features.shape[0] // 1000))))
-    sizes = np.sqrt(np.mean(np.square(features[:: max(1, len(features) // 1000)], dtype=np.float64), axis=0))
+    features = record.problem.samples(record.take(evenly(record.length, 1000))).features
+    sizes = column_sizes(take(features, slice(None)))
     sizes = sizes[sizes > 0]
     if len(sizes) and sizes.max() > UNEVEN * sizes.min():
         ratio = sizes.max() / sizes.min()
@@ -110,5 +125,5 @@ def warn_of_scales(samples: Any) -> None:
             f"features differ in size by a factor of {ratio:.0f}: one step size cannot suit them all, and the "
             f"answer is likely to be "
             "far from converged. Standardize the columns (divide each by its standard deviation)",
-            stacklevel=3,
+            stacklevel=5,
         )

@@ -93,7 +93,7 @@ def row_dots(xp: Namespace, X: Array, Y: Array) -> Array:
 
 def rows_of(array: Array, rows: slice) -> Array:
     """Consecutive rows, as a view where the library has views."""
-    return array[rows] if array.ndim == 1 else array[rows, :]
+    return array[rows, :] if array.ndim == 2 and is_foreign(array) else array[rows]
 
 
 def rows_at_once(row_bytes: int, array: Array) -> int:
@@ -124,13 +124,16 @@ def blocks(length: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
-def as_column(name: str, values: Array) -> Array:
-    """A column of a buffer from an array of another library, on its device; copied only if its type must change."""
+def as_column(name: str, values: Array, whole: bool = False) -> Array:
+    """A column of a buffer from an array of another library, on its device; copied only if its type must change.
+
+    Whole numbers become float64 unless they are to stay `whole`.
+    """
     if values.ndim not in (1, 2):
         raise InputError(f"column {name!r} has {values.ndim} dimensions; it needs 1 (numbers) or 2 (rows)")
     xp = namespace(values)
     array = values.detach() if compat.is_torch_array(values) else values  # nothing here is differentiated
-    if xp.isdtype(array.dtype, "bool"):
+    if xp.isdtype(array.dtype, "bool") or (whole and xp.isdtype(array.dtype, "integral")):
         return array
     if xp.isdtype(array.dtype, "integral"):
         array = xp.astype(array, xp.float64)
@@ -168,6 +171,7 @@ class Column:
     def __init__(self, array: Array) -> None:
         self.array = array
         self.shape, self.ndim, self.dtype = tuple(array.shape), array.ndim, numpy_type(array)
+        self.nbytes = self.shape[0] * row_bytes(array)
 
     def __len__(self) -> int:
         return int(self.shape[0])

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.arguments import as_schedule
-from multireplay.buffer import Buffer
 from multireplay.problems import Problem
 from multireplay.problems.base import Columns, as_constraint
+from multireplay.record import Record
+from multireplay.residuals import measure
 from multireplay.result import Result, Status
-from multireplay.rounds import measure
 from multireplay.selection import FACTORS, split
 from multireplay.sets import Set
 from multireplay.text import TextTable
@@ -36,8 +36,8 @@ class Rival(NamedTuple):
 
 def solve_held_out(
     solve: Callable[..., Result],
-    problem: Problem,
-    buffer: Buffer,
+    record: Record,
+    buffer: Any,
     share: float,
     step: Any,
     average: Any,
@@ -45,6 +45,7 @@ def solve_held_out(
     options: dict[str, Any],
 ) -> Result:
     """Let step sizes and updates compete on a held-out block of time, and run the winner on the whole record."""
+    problem = record.problem
     learn, test = split(buffer, share)
     feasible = problem.constraint if options["constraint"] is None else as_constraint(options["constraint"])
     first = as_schedule(step, problem, problem.samples(problem.columns(learn)))

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from multireplay.arguments import DEFAULT_TAIL, as_schedule, starting_point
 from multireplay.arrays import as_numpy
@@ -154,6 +155,12 @@ class Online:
         missing = [name for name in self.problem.required if name not in sample]
         if missing:
             raise InputError(f"observe needs {', '.join(self.problem.required)}; {', '.join(missing)} is missing")
+        sparse = [name for name, values in sample.items() if issparse(values)]
+        if sparse:
+            raise InputError(
+                f"{sparse[0]} is sparse; an online run stores dense rows. Give {sparse[0]}.toarray(), or for policy "
+                "evaluation the numbers of the states: PolicyEvaluation(gamma, table=Psi) takes a sparse table"
+            )
         depth = {np.ndim(values) - known[name] for name, values in sample.items()}
         if depth == {-1}:
             return {name: as_numpy(values)[np.newaxis] for name, values in sample.items()}
@@ -164,7 +171,7 @@ class Online:
 
     def _prepare(self, dim: int, rows: Any) -> None:
         start = starting_point(self._x0, self._constraint, dim)
-        stepper = make_stepper(self.problem, self._constraint, dim, self._backend)
+        stepper = make_stepper(self.problem, self._constraint, dim, self._backend, rows)
         self.problem.probe(start, rows)
         self._start, self._stepper = start, stepper
         self._store = ForgettingStore(rows, self.capacity)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.linalg import svds
+from scipy.sparse.linalg import eigsh, svds
 
 from multireplay.errors import InputError
 from multireplay.problems.base import row_blocks
-from multireplay.replay.dyadic import dyadic_order
+from multireplay.problems.rows import Rows, dense_products, distinct, is_sparse, squares, take
 
 Vector = NDArray[np.float64]
 PREFIX = 4096
+WIDE = 128
 RANKS = (0, 1, 2, 4, 8, 16)
 """Ranks that "auto" chooses from."""
 
@@ -43,13 +44,12 @@ class Preconditioner:
         """P^(1/2)."""
         return np.asarray(np.eye(self.axes.shape[1]) + (self.axes.T * (np.sqrt(1 + self.stretch) - 1)) @ self.axes)
 
-    def largest_square(self, features: NDArray[Any]) -> float:
+    def largest_square(self, features: Rows) -> float:
         """max ‖P^(1/2)ψ_t‖² over the rows, in one pass."""
         largest = 0.0
-        for block in row_blocks(features):
-            rows = block.astype(np.float64, copy=False)
-            squares = np.einsum("ij,ij->i", rows, rows) + ((rows @ self.axes.T) ** 2) @ self.stretch
-            largest = max(largest, float(squares.max()))
+        for block in row_blocks(distinct(features)):
+            shortened = squares(block) + ((block @ self.axes.T) ** 2) @ self.stretch
+            largest = max(largest, float(shortened.max()))
         return largest
 
 
@@ -58,8 +58,8 @@ def none(dim: int) -> Preconditioner:
     return Preconditioner(np.zeros((0, dim)), np.zeros(0))
 
 
-def from_prefix(features: NDArray[Any], rank: int | Literal["auto"]) -> Preconditioner:
-    """The preconditioner of that rank from 4096 samples spread over the record, in dyadic order.
+def from_sample(features: Rows, rank: int | Literal["auto"]) -> Preconditioner:
+    """The preconditioner of that rank from the features of 4096 samples spread evenly over the record.
 
     With v_k and λ_k the leading eigenvectors and eigenvalues of their second-moment matrix, P shortens v_1, …, v_rank
     to the length of the next one: stretch_k = λ_{rank+1}/λ_k − 1. What limits the step is then the longest of the rows
@@ -70,8 +70,7 @@ def from_prefix(features: NDArray[Any], rank: int | Literal["auto"]) -> Precondi
         raise InputError(f"precondition={rank} needs more than {rank} features; there are {dim}")
     if dim < 2 or length < 2:
         return none(dim)
-    order = dyadic_order(length)[: min(length, PREFIX)] - 1
-    sample = np.ascontiguousarray(features[order], dtype=np.float64)
+    sample = take(features, slice(None))
     most = max(RANKS) if rank == "auto" else rank
     moments, axes = _leading(sample, most + 1)
     chosen = _best_rank(sample, moments, axes) if rank == "auto" else rank
@@ -81,23 +80,42 @@ def from_prefix(features: NDArray[Any], rank: int | Literal["auto"]) -> Precondi
     return Preconditioner(np.ascontiguousarray(axes[:chosen]), stretch)
 
 
-def _best_rank(sample: Vector, moments: Vector, axes: Vector) -> int:
+def _best_rank(sample: Rows, moments: Vector, axes: Vector) -> int:
     """The rank whose longest shortened row is shortest, weighed by its cost."""
-    squares, along = np.einsum("ij,ij->i", sample, sample), (sample @ axes.T) ** 2
+    lengths, along = squares(sample), (sample @ axes.T) ** 2
     costs = {}
     for rank in RANKS:
         if rank < len(moments) and moments[rank] > 1e-12 * moments[0]:
-            longest = (squares + along[:, :rank] @ (moments[rank] / moments[:rank] - 1)).max()
+            longest = (lengths + along[:, :rank] @ (moments[rank] / moments[:rank] - 1)).max()
             costs[rank] = float(longest) * (1 + rank / 4)
     return min(costs, key=lambda rank: costs[rank])
 
 
-def _leading(sample: Vector, count: int) -> tuple[Vector, Vector]:
+def _leading(sample: Rows, count: int) -> tuple[Vector, Vector]:
     """The largest eigenvalues of the second-moment matrix and their eigenvectors, by rows, in falling order."""
-    count = min(count, *sample.shape)
-    if 4 * count >= min(sample.shape) or sample.shape[1] <= 128:
-        values, vectors = np.linalg.eigh(sample.T @ sample / len(sample))
+    length, dim = sample.shape
+    count = min(count, length, dim)
+    if is_sparse(sample) and dim > max(length, WIDE):
+        return _leading_of_wide(sample, count)
+    if 4 * count >= min(length, dim) or dim <= WIDE:
+        values, vectors = np.linalg.eigh(dense_products(sample, sample) / length)
         return np.maximum(values[::-1][:count], 0.0), np.asarray(vectors.T[::-1][:count])
-    _, singular, axes = svds(sample, k=count, v0=np.ones(min(sample.shape)), return_singular_vectors="vh")
+    _, singular, axes = svds(sample, k=count, v0=np.ones(min(length, dim)), return_singular_vectors="vh")
     falling = np.argsort(singular)[::-1]
-    return np.asarray(singular[falling] ** 2 / len(sample)), np.asarray(axes[falling])
+    return np.asarray(singular[falling] ** 2 / length), np.asarray(axes[falling])
+
+
+def _leading_of_wide(sample: Rows, count: int) -> tuple[Vector, Vector]:
+    """The same for more sparse features than rows, from the products of the rows with each other.
+
+    Features that do not occur then have no part in an axis, not even by rounding.
+    """
+    between = sample @ sample.T
+    if 4 * count >= len(sample):
+        values, vectors = np.linalg.eigh(between.toarray())
+    else:
+        values, vectors = eigsh(between, k=count, v0=np.ones(len(sample)))
+    falling = np.argsort(values)[::-1][:count]
+    found = values[falling] > 1e-14 * max(values.max(), 0.0)
+    singular, left = np.sqrt(values[falling][found]), vectors[:, falling[found]]
+    return np.asarray(singular**2 / len(sample)), np.asarray((sample.T @ left / singular).T)

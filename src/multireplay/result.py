@@ -12,7 +12,14 @@ from multireplay.text import TextTable
 from multireplay.tracking import Curve
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from matplotlib.axes import Axes
+
+    from multireplay.buffer import Buffer
+    from multireplay.recipe import Recipe
 
 Vector = NDArray[np.float64]
 
@@ -102,6 +109,12 @@ class Result:
         Index of the epoch that the answer comes from.
     candidates : TextTable or None
         What competed on a held-out block of time, if one was held out.
+    standard_error : ndarray or None
+        Standard error of every coordinate of the exact fit under dependence, from 32 batch means, where it is known
+        (`Newton`): what the record leaves open, not the distance of x to the exact fit.
+    recipe : Recipe or None
+        What the run was asked to do, with the record by reference: what a report is written from. A pickled result
+        leaves the record behind.
     """
 
     x: Vector
@@ -111,6 +124,8 @@ class Result:
     seconds: float
     chosen: int = -1
     candidates: TextTable | None = None
+    standard_error: Vector | None = None
+    recipe: Recipe | None = None
 
     def table(self) -> TextTable:
         """One row an epoch; prints as text, shows as a table in a notebook, ``.rows`` has the values."""
@@ -127,6 +142,55 @@ class Result:
         from multireplay.plotting import plot_result
 
         return plot_result(self, ax)
+
+    def report(
+        self,
+        path: str | os.PathLike[str] = "report.html",
+        *,
+        exact: bool | Literal["auto"] = "auto",
+        rivals: bool | Literal["auto"] = "auto",
+        names: Sequence[str] | None = None,
+        buffer: Buffer | None = None,
+        title: str | None = None,
+        command: str | None = None,
+    ) -> Path:
+        """Write one HTML page on this run that needs no network: see `multireplay.report.report_of_result`.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to write it.
+        exact : bool or "auto"
+            Whether to compare with the exact fit; "auto" does where it is cheap.
+        rivals : bool or "auto"
+            Whether to run a pass in order and a shuffled one to compare with; "auto" does unless a pass is slow.
+        names : sequence of str, optional
+            Names of the coordinates of x.
+        buffer : Buffer, optional
+            The record, for a result that was pickled since.
+        title, command : str, optional
+            Heading of the page, and the command line that repeats the run, if there is one.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import multireplay as mr
+        >>> process = mr.simulate.paper_mrp(m=0.9)
+        >>> result = mr.solve(process.problem, process.buffer(2**12, seed=0))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result.report(f"{folder}/report.html").name
+        'report.html'
+        """
+        from multireplay.report import report_of_result
+
+        return report_of_result(
+            path, self, exact=exact, rivals=rivals, names=names, buffer=buffer, title=title, command=command
+        )
 
     def __str__(self) -> str:
         return f"{self.table()}\n{self.status}"

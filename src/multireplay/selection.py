@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from multireplay.buffer import Buffer
 from multireplay.errors import InputError
-from multireplay.problems import GLM, Problem
-from multireplay.problems.base import Columns
+from multireplay.problems import GLM
 from multireplay.problems.batched import Batched
+from multireplay.record import Record
+from multireplay.residuals import residual_of
 from multireplay.result import Epoch
-from multireplay.rounds import measure
 from multireplay.sets import Set
 
 Vector = NDArray[np.float64]
@@ -30,24 +30,24 @@ SLOW = 300_000
 """Calls of a plain Python operator beyond which it is not evaluated on the whole record for every epoch."""
 
 
-def by_residual(
-    epochs: tuple[Epoch, ...], problem: Problem, columns: Columns, feasible: Set
-) -> tuple[tuple[Epoch, ...], int]:
+def by_residual(epochs: tuple[Epoch, ...], record: Record, feasible: Set) -> tuple[tuple[Epoch, ...], int]:
     """The epochs with their residuals ‖x − Proj(x − F̂(x))‖ on the record, and the index of the smallest.
 
-    It costs one pass in order for every epoch. It fails where the exact fit overfits, because there a smaller
-    residual is not a better answer (hold out a block instead), and it is blind to what the record does not show. A
-    plain Python operator that would have to be called more than 300000 times is not evaluated: the last epoch is
-    taken.
+    It costs the arithmetic of one pass for every epoch; a record on disk is read once for all of them. It fails where
+    the exact fit overfits, because there a smaller residual is not a better answer (hold out a block instead), and it
+    is blind to what the record does not show. A plain Python operator that would have to be called more than 300000
+    times is not evaluated: the last epoch is taken.
     """
     good = [index for index, epoch in enumerate(epochs) if not epoch.diverged]
     if not good:
         return epochs, len(epochs) - 1
-    length = len(next(iter(columns.values())))
+    problem = record.problem
     slow = problem.users_code and not problem.compiled and not isinstance(problem, Batched)
-    if len(epochs) == 1 or (slow and length * len(good) > SLOW):
+    if len(epochs) == 1 or (slow and record.length * len(good) > SLOW):
         return epochs, good[-1]
-    sizes = {index: measure(problem, columns, feasible, epochs[index].answer).size for index in good}
+    points = [epochs[index].answer for index in good]
+    found = zip(good, points, record.batches(points), strict=True)
+    sizes = {index: residual_of(batches, feasible, x).size for index, x, batches in found}
     chosen = min(sizes, key=lambda index: sizes[index])
     marked = tuple(replace(epoch, residual=sizes.get(index)) for index, epoch in enumerate(epochs))
     return marked, chosen
@@ -69,13 +69,15 @@ def split(buffer: Buffer, share: float) -> Split:
     return Split(buffer[: length - held - gap], buffer[length - held :])
 
 
-def as_share(holdout: Any, problem: Problem, length: int, dim: int, free: bool) -> float | None:
+def as_share(holdout: Any, record: Record, free: bool) -> float | None:
     """The share to hold out: as asked for, or by default where the exact fit of a GLM would overfit."""
     if holdout == "auto":
-        overfits = isinstance(problem, GLM) and FEWEST <= length < CROWDED * dim
-        return DEFAULT_SHARE if free and overfits else None
+        overfits = isinstance(record.problem, GLM) and FEWEST <= record.length < CROWDED * record.dim
+        return DEFAULT_SHARE if free and overfits and not record.on_disk else None
     if holdout is None:
         return None
     if isinstance(holdout, bool | str) or not isinstance(holdout, int | float | np.number) or not 0 < holdout < 1:
         raise InputError(f"holdout must be a share in (0, 1), 'auto' or None, not {holdout!r}")
+    if record.on_disk:
+        raise InputError("holdout=... needs a buffer in memory: buffer.load(), if it fits")
     return float(holdout)

@@ -8,8 +8,10 @@ from multireplay.arguments import AUTO_SHARE
 from multireplay.averaging import Averaging
 from multireplay.precondition import Preconditioner
 from multireplay.problems import Problem
+from multireplay.problems.packed import has_sparse_rows
 from multireplay.replay import Replay
 from multireplay.result import Epoch, Status
+from multireplay.sets import Set, WholeSpace
 from multireplay.updates import RichardsonRomberg, Update, VarianceReduced
 
 
@@ -28,6 +30,24 @@ def diverged(epochs: tuple[Epoch, ...], problem: Problem, samples: Any, chosen: 
         f"Diverged in {len(lost)} of {len(epochs)} epochs, first at step {first.taken + 1} of epoch {first.k} "
         f"with step size {first.step:.3g}; {answer}. Try {remedy}, features of smaller norm, or a bounded constraint.",
     )
+
+
+def corrected(rows: int, length: int, corrections: int, passes: float, note: str) -> Status:
+    """A run of Newton corrections."""
+    passed = f"{corrections} Newton correction{'s' * (corrections > 1)} in passes over all {length} in order"
+    ending = f"; {note}" if note else ""
+    return Status(
+        "finished",
+        f"Finished: {rows} samples, {length / rows:.3g} apart, fitted exactly, then {passed} "
+        f"({passes:.3g} passes in all){ending}.",
+    )
+
+
+def costs(samples: Any, feasible: Set) -> tuple[str, ...]:
+    """What to know of the price of a step, if anything."""
+    if not has_sparse_rows(samples) or isinstance(feasible, WholeSpace):
+        return ()
+    return (f"every step projects on {feasible!r}, and so costs O(d) although the rows are sparse",)
 
 
 def finished(

@@ -2,59 +2,52 @@
 
 from __future__ import annotations
 
-import time
-import warnings
+import os
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from multireplay import sentences
-from multireplay.arguments import (
-    DEFAULT_TAIL,
-    as_schedule,
-    choose_preconditioner,
-    round_step,
-    starting_point,
-    warn_of_scales,
-)
+from multireplay.arguments import DEFAULT_TAIL, as_threads
 from multireplay.averaging import as_averaging
 from multireplay.buffer import Buffer
-from multireplay.engine import Backend, Job, as_backend, make_stepper, run
-from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper, make_reduced
-from multireplay.errors import DivergenceWarning, InputError
+from multireplay.checkpoint import Checkpoint
+from multireplay.corrections import solve_by_corrections
+from multireplay.engine import Backend, as_backend
+from multireplay.errors import InputError
 from multireplay.holdout import solve_held_out
-from multireplay.lanes import in_lanes
+from multireplay.lanes import default_order, in_lanes
 from multireplay.problems import Problem
 from multireplay.problems.base import as_constraint
-from multireplay.replay import Dyadic, PlannedEpoch, Replay
-from multireplay.result import Epoch, Result
-from multireplay.rounds import run_rounds
-from multireplay.selection import as_share, by_residual
-from multireplay.sets import Set
-from multireplay.steps import Doubled, Schedule
+from multireplay.recipe import Recipe
+from multireplay.record import Record, as_record
+from multireplay.replay import Replay
+from multireplay.result import Result
+from multireplay.selection import as_share
+from multireplay.sets import Set, WholeSpace
+from multireplay.steps import Schedule
+from multireplay.stochastic import HowToStep, solve_by_steps
+from multireplay.storage import StoredBuffer
 from multireplay.tracking import Track, as_track
-from multireplay.updates import Plain, RichardsonRomberg, Update, VarianceReduced, as_update
-
-Vector = NDArray[np.float64]
+from multireplay.updates import Newton, Plain, Update, as_passes, as_update
 
 
 def solve(
     problem: Problem,
-    buffer: Buffer,
+    buffer: Buffer | StoredBuffer,
     *,
     replay: Replay | None = None,
     update: Update | None = None,
     passes: int | None = None,
-    step: float | Schedule | Literal["auto"] = "auto",
+    step: float | Sequence[float] | Schedule | Literal["auto"] = "auto",
     average: float | Literal["none", "full", "weighted"] = DEFAULT_TAIL,
     x0: Any = None,
     constraint: Set | None = None,
     backend: Backend = "auto",
     track: Track | Any | None = None,
     holdout: float | Literal["auto"] | None = "auto",
+    threads: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Result:
     """Solve a problem from a stored record, one sample at a time: x ← Proj_X(x − η F̃(x, ξ)) (Eq. MER_update).
@@ -63,22 +56,27 @@ def solve(
     ----------
     problem : Problem
         `GLM`, `PolicyEvaluation` or `VariationalInequality`.
-    buffer : Buffer
-        The record, with the columns the problem reads.
+    buffer : Buffer or StoredBuffer
+        The record, with the columns the problem reads, in memory or on disk (`Buffer.open`). One on disk is read in
+        order within its memory budget by `Newton`, `Multiscale` and `Interleaved`, with the same answer to the last
+        bit for the latter two; other orders take its rows at random, which is warned of with what it costs.
     replay : Replay
         Which samples, in which order: `Dyadic` (every sample once, coarse to fine) by default. `Multiscale` is the
         paper's algorithm; each of its epochs restarts from x0, and the answer is that of the last one.
     update : Update
-        How a sample moves the iterate: `VarianceReduced` by default, which comes to the exact fit's accuracy in 3 to
-        5 passes, or `Plain`, the paper's step. Where `replay` is given and `update` is not, it is `Plain`.
+        How the record moves the iterate. By default `Newton`, which comes to the exact fit's accuracy in about 2
+        passes, for a GLM with a built-in link or policy evaluation on the whole space with up to about 1000
+        coordinates; otherwise `VarianceReduced`, which needs 3 to 5. `Plain` is the paper's step. Where `replay` is
+        given and `update` is not, it is `Plain`; where a start or a step is given, it is `VarianceReduced`.
     passes : int
-        The most passes over the record: 1 is a plain pass, 3 one round of variance reduction, 5 two. By default as
-        many as it takes, at most 5.
-    step : float, multireplay.steps schedule or "auto"
+        The most passes over the record: as many Newton corrections, or, where those cannot be used, 1 is a plain pass,
+        3 one round of variance reduction, 5 two. By default as many as it takes, at most 5.
+    step : float, several of them, multireplay.steps schedule or "auto"
         Step size. "auto" is 0.5/L with L the largest Lipschitz constant of F̃(·, ξ) in the data: max ‖ψ‖² for policy
         evaluation, L_f · max ‖a‖² for a GLM. It needs one more pass over the features. Without
         variance reduction a constant step leaves a bias of its own order where the operator is not linear (a link other
-        than the identity) or a constraint is active.
+        than the identity) or a constraint is active. Several step sizes, such as ``(0.3, 0.1, 0.03)``, are carried
+        through the same pass, so that the record is read once, and the answer with the smallest residual is taken.
     average : "none", "full", "weighted" or a fraction in (0, 1]
         Answer with the last iterate, the average of all iterates of the epoch, that with weights in proportion to the
         step number, or the average of that last fraction of them. Rounds of variance reduction average their second
@@ -90,7 +88,7 @@ def solve(
     backend : "auto", "python", "compiled" or "batched"
         "auto" is the compiled loop wherever the problem and the set allow it. "batched" takes a step of many chains at
         once, in operations on whole arrays, where the columns lie: it is what "auto" does with columns on a GPU, and
-        with an operator over batches. Without `replay`, that is ``Multiscale(phases="all")`` down to 4096 steps.
+        with an operator over batches. Its order, if none is given, is `Interleaved` with chains of about 4096 steps.
     track : array or Track, optional
         A known solution x*: every epoch then records its squared error, see `Track`.
     holdout : float, "auto" or None
@@ -99,6 +97,12 @@ def solve(
         fit overfits, so that a small residual on the record itself is no virtue. "auto" holds out a fifth for a GLM
         with fewer than 20 rows a coordinate, where neither replay, update nor passes is given. ``result.candidates``
         shows what competed. It costs about eight passes.
+    threads : int, optional
+        Threads for orders whose chains run side by side (`Interleaved`, ``Multiscale(phases=...)``); by default as many
+        as there are cores. The answer does not depend on it by a single bit.
+    checkpoint : path, optional
+        A file that keeps the state of the run every half minute and when it is interrupted (Ctrl-C); the same call
+        then goes on from it. For passes in order: `Newton`, `Multiscale`, `Interleaved`.
     progress : bool
         Show a progress bar.
 
@@ -121,95 +125,62 @@ def solve(
     >>> len(result.epochs), result.epochs[-1].gap
     (12, 1.0)
     """
+    given = dict(locals())
     if not isinstance(problem, Problem):
         raise InputError(f"problem must be a multireplay problem such as mr.GLM(), not {problem!r}")
-    if not isinstance(buffer, Buffer):
+    if not isinstance(buffer, Buffer | StoredBuffer):
         raise InputError(
             f"buffer must be a multireplay Buffer, not {type(buffer).__name__}: mr.Buffer(features=..., ...)"
         )
-    free = update is None and passes is None and replay is None
-    if update is None and passes is None and (replay is not None or isinstance(step, Schedule)):
-        update = Plain()
-    problem, replay = in_lanes(problem, buffer, replay, as_backend(backend))
-    replay = Dyadic() if replay is None else replay
-    if not isinstance(replay, Replay):
+    if replay is not None and not isinstance(replay, Replay):
         raise InputError(f"replay must be a replay scheme such as mr.Multiscale(), not {replay!r}")
-    update = as_update(update, passes)
-    columns = problem.columns(buffer)
-    dim = problem.dim(columns)
-    share = as_share(holdout, problem, len(buffer), dim, free)
-    if share is not None:
-        options = {"replay": replay, "x0": x0, "constraint": constraint, "backend": backend}
-        return solve_held_out(solve, problem, buffer, share, step, average, track, options)
-    feasible = problem.constraint if constraint is None else as_constraint(constraint)
-    stepper = make_stepper(problem, feasible, dim, as_backend(backend))
+    passes = as_passes(passes, update)
     averaging = as_averaging(average)
-    start = starting_point(x0, feasible, dim)
-    tracked = as_track(track, dim)
-    plan = replay.plan(len(buffer))
-    samples = problem.samples(columns)
-    preconditioner = choose_preconditioner(update, problem, samples, feasible, dim)
-    if isinstance(update, VarianceReduced):
-        stepper = make_reduced(problem, stepper, feasible, dim, preconditioner)
-    schedule = as_schedule(step, problem, samples, preconditioner)
-    problem.probe(start, samples)
-    limit = problem.limit(samples, start)
-    stepper.advance(
-        samples, np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), limit
-    )  # compiles, before the clock starts
+    problem = in_lanes(problem, buffer, as_backend(backend))
+    record = as_record(problem, buffer)
+    feasible = problem.constraint if constraint is None else as_constraint(constraint)
+    tracked = as_track(track, record.dim)
+    free = update is None and passes is None and replay is None
+    share = as_share(holdout, record, free)
+    if share is not None:
+        options = {"replay": replay or default_order(record), "x0": x0, "constraint": constraint, "backend": backend}
+        held_out = solve_held_out(solve, record, buffer, share, step, average, track, options)
+        return replace(held_out, recipe=Recipe.of(given))
+    asked = f"{problem!r} {buffer!r} {replay!r} {update!r} {passes} {step!r} {averaging} {x0!r} {feasible!r}"
+    kept = None if checkpoint is None else Checkpoint(checkpoint, asked)
+    found = None
+    with nullcontext() if kept is None else kept:
+        if isinstance(update, Newton) or (update is None and replay is None and x0 is None and step == "auto"):
+            found = _by_corrections(record, feasible, replay, update, passes, tracked, kept, progress)
+        if found is None:
+            if update is None and passes is None and (replay is not None or not isinstance(step, str | float | int)):
+                update = Plain()
+            order, change, cores = replay or default_order(record), as_update(update, passes), as_threads(threads)
+            how = HowToStep(order, change, step, averaging, x0, feasible, backend, cores)
+            found = solve_by_steps(record, how, tracked, kept, progress)
+    return replace(found, recipe=Recipe.of(given))
 
-    with _progress_bar(plan) if progress else nullcontext(lambda steps: None) as advanced:
-        began = time.perf_counter()
-        job = Job(problem, samples, stepper, schedule, averaging, start, limit, tracked, advanced)
-        epochs = run(plan, job)
-        passes_taken = sum(epoch.taken for epoch in epochs) / len(buffer)
-        epochs, chosen = by_residual(epochs, problem, columns, feasible)
-        notes: tuple[str, ...] = ()
-        if isinstance(update, VarianceReduced) and not epochs[chosen].diverged:
-            size = round_step(step, problem, samples, preconditioner)
-            rounds = None if isinstance(update.rounds, str) else update.rounds
-            reduced = cast(ReducedPythonStepper | ReducedCompiledStepper, stepper)
-            answer = epochs[chosen].answer
-            more = run_rounds(problem, columns, samples, plan, reduced, feasible, size, answer, limit, rounds, tracked)
-            epochs, notes = (*epochs, *more.epochs), more.notes
-            passes_taken += more.passes
-            good = [index for index, epoch in enumerate(epochs) if not epoch.diverged]
-            chosen = good[-1] if more.epochs else chosen
-        if isinstance(update, RichardsonRomberg) and not epochs[chosen].diverged:
-            twice = Job(problem, samples, stepper, Doubled(schedule), averaging, start, limit, tracked, advanced)
-            other = run((plan[chosen],), twice)[0]
-            passes_taken += other.taken / len(buffer)
-            epochs = (*epochs, other, richardson_romberg(epochs[chosen], other))
-            chosen = len(epochs) - 1
-        seconds = time.perf_counter() - began
-    if any(epoch.diverged for epoch in epochs):
-        status = sentences.diverged(epochs, problem, samples, chosen)
-        warnings.warn(str(status), DivergenceWarning, stacklevel=2)
-    else:
-        status = sentences.finished(
-            epochs, chosen, replay, update, step, averaging, preconditioner, passes_taken, notes
+
+def _by_corrections(
+    record: Record,
+    feasible: Set,
+    replay: Replay | None,
+    update: Update | None,
+    passes: int | None,
+    track: Track | None,
+    checkpoint: Checkpoint | None,
+    progress: bool,
+) -> Result | None:
+    """By Newton corrections, where they can be used; an error where they were asked for and cannot."""
+    if isinstance(update, Newton) and replay is not None:
+        raise InputError("mr.Newton() reads the record in order: leave replay=... out")
+    most = update.corrections if isinstance(update, Newton) and update.corrections != "auto" else passes
+    whole = isinstance(feasible, WholeSpace)
+    found = solve_by_corrections(record, most, track, checkpoint, progress) if whole else None
+    if found is None and isinstance(update, Newton):
+        raise InputError(
+            "mr.Newton() cannot be used here: it needs mr.PolicyEvaluation, or mr.GLM with a built-in link, on the "
+            "whole space, with at least 4 rows a coordinate, no feature that is a combination of others, and no "
+            "separable classes. Leave update=... out, and what can be used is chosen"
         )
-        if step == "auto":
-            warn_of_scales(samples)
-    x = epochs[chosen].answer.copy()
-    return Result(x=x, epochs=epochs, status=status, passes=passes_taken, seconds=seconds, chosen=chosen)
-
-
-def richardson_romberg(short: Epoch, long: Epoch) -> Epoch:
-    """2x_η − x_2η by coordinate, of the last iterate and of the average."""
-    return replace(
-        short,
-        k=short.k + 2,
-        last=2 * short.last - long.last,
-        average=2 * short.average - long.average,
-        answer=2 * short.answer - long.answer,
-        diverged=long.diverged,
-        curve=None,
-        residual=None,
-    )
-
-
-def _progress_bar(plan: tuple[PlannedEpoch, ...]) -> Any:
-    from multireplay.progress import step_bar
-
-    return step_bar(sum(epoch.steps for epoch in plan))
+    return found

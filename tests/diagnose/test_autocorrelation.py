@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.signal import lfilter
 
 from multireplay.diagnose import integrated_autocorrelation_time
-from multireplay.diagnose.autocorrelation import estimate
+from multireplay.diagnose.autocorrelation import autocorrelation, estimate
+from multireplay.errors import InputError
 
 
 def ar1(phi, rows, seed, features=None):
@@ -183,3 +184,17 @@ def test_memory_stays_bounded_and_the_input_is_untouched():
     tracemalloc.stop()
     assert peak < 200e6
     assert np.all(np.abs(tau - 1) < 0.1)
+
+
+def test_autocorrelation_function_by_definition():
+    x = np.random.default_rng(3).standard_normal(57).cumsum()
+    centred = x - x.mean()
+    expected = [sum(centred[t] * centred[t + lag] for t in range(57 - lag)) / sum(centred**2) for lag in range(21)]
+    assert autocorrelation(x, lags=20) == pytest.approx(expected, abs=1e-12)
+    assert np.isnan(autocorrelation(np.ones(10), lags=3)).all()
+
+
+@pytest.mark.parametrize(("x", "lags", "word"), [(np.eye(5), 1, "one series"), (np.arange(5.0), 5, "lags 0 to 4")])
+def test_autocorrelation_function_refuses(x, lags, word):
+    with pytest.raises(InputError, match=word):
+        autocorrelation(x, lags)

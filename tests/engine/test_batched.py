@@ -12,7 +12,7 @@ from reference import LINKS
 
 import multireplay as mr
 from multireplay import arrays, sets
-from multireplay.engine import batched, lanes
+from multireplay.engine import batched, batched_lanes
 from multireplay.replay import PlannedEpoch, Replay
 
 DIM = 6
@@ -175,26 +175,34 @@ class Offsets(Replay):
 
 
 def test_lanes_side_by_side_are_read_as_slices_and_others_one_by_one():
-    epoch = Offsets(5, range(5)).plan(40)[0]
-    found = list(lanes.groups(epoch, 2))
+    found = list(batched_lanes.groups(mr.Interleaved(5).plan(40)[0], 2))
     assert [(type(group), group.count) for group in found] == [(batched.SideBySide, n) for n in (2, 2, 1)]
     assert np.concatenate([group.positions(3) for group in found]).tolist() == [19, 20, 17, 18, 16]
-    mixed = list(lanes.groups(Offsets(5, [0, 3, 1]).plan(40)[0], 2))
-    assert [(type(group), group.count) for group in mixed] == [(lanes.Scattered, n) for n in (2, 1)]
+    mixed = list(batched_lanes.groups(Offsets(5, [0, 3, 1]).plan(40)[0], 2))
+    assert [(type(group), group.count) for group in mixed] == [(batched_lanes.Scattered, n) for n in (2, 1)]
     assert np.concatenate([group.positions(0) for group in mixed]).tolist() == [5, 2, 4]
-    everything = mr.Multiscale(phases="all").plan(1000)
-    assert all(isinstance(group, batched.SideBySide) for epoch in everything for group in lanes.groups(epoch, 99))
+
+
+@pytest.mark.parametrize("length", [16, 37, 1000, 1023])
+def test_the_rows_of_a_step_are_those_of_the_plan(length):
+    for replay in (mr.Multiscale(phases="all"), mr.Multiscale(phases=3), mr.Interleaved(7), Offsets(5, [1, 4])):
+        for epoch in replay.plan(length):
+            if epoch.chains > 1:
+                planned = np.sort(epoch.positions.reshape(epoch.chains, epoch.length).T, axis=1)
+                found = list(batched_lanes.groups(epoch, 6))
+                for t in range(epoch.length):
+                    assert np.array_equal(np.sort(np.concatenate([group.positions(t) for group in found])), planned[t])
 
 
 @EVERY
-@pytest.mark.parametrize("replay", [Offsets(5, range(5)), Offsets(5, [4, 0, 2]), ALL], ids=["side", "scattered", "all"])
+@pytest.mark.parametrize("replay", [mr.Interleaved(5), Offsets(5, [4, 0, 2]), ALL], ids=["side", "scattered", "all"])
 def test_groups_of_any_size_give_the_same(replay, library, monkeypatch):
     expected = mr.solve(mr.GLM("logistic"), buffer_of(), replay=replay, step=0.1)
     monkeypatch.setattr(arrays, "FEWEST", 1)
     for size in (1, 3 * DIM * 8, 10**6):
         monkeypatch.setattr(arrays, "CACHED", size)
         monkeypatch.setattr(arrays, "LARGE", size)
-        monkeypatch.setattr(lanes, "SCATTERED", 20)
+        monkeypatch.setattr(batched_lanes, "SCATTERED", 20)
         assert_same(
             mr.solve(mr.GLM("logistic"), buffer_of(library), replay=replay, step=0.1, backend="batched"), expected
         )

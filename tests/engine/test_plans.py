@@ -9,7 +9,7 @@ from reference import glm_operator
 
 import multireplay as mr
 from multireplay import sets
-from multireplay.engine import plans
+from multireplay.engine import lanes, plans, sequential
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +73,7 @@ def test_engines_agree_on_phases_and_sweeps(data, problem, feasible):
 
 def test_chains_longer_than_a_block(monkeypatch, data):
     options = {"replay": mr.Multiscale(phases=2), "step": 0.05}
+    monkeypatch.setattr(lanes, "MEMORY", 0)  # one after the other
     whole = mr.solve(mr.GLM(), data, **options)
     monkeypatch.setattr(plans, "BLOCK", 8)
     parts = mr.solve(mr.GLM(), data, **options)
@@ -98,7 +99,7 @@ def test_a_sweep_is_one_chain(data):
 def test_one_pass_is_bit_for_bit_the_epochs_one_after_the_other(monkeypatch, data, rows, problem, feasible):
     options = {"replay": mr.Multiscale(), "step": 0.05, "average": 0.3, "constraint": feasible}
     streamed = mr.solve(problem, data[:rows], **options)
-    monkeypatch.setattr(plans, "streams", lambda plan, job: False)
+    monkeypatch.setattr(sequential, "is_scale", lambda planned, job: False)
     apart = mr.solve(problem, data[:rows], **options)
     assert len(streamed.epochs) == len(apart.epochs) == rows.bit_length() - 1
     for one, other in zip(streamed.epochs, apart.epochs, strict=True):
@@ -109,8 +110,8 @@ def test_one_pass_is_bit_for_bit_the_epochs_one_after_the_other(monkeypatch, dat
 
 def test_one_pass_is_used_whenever_it_applies(monkeypatch, data):
     used = []
-    original = plans.run_streaming
-    monkeypatch.setattr(plans, "run_streaming", lambda plan, job: used.append(1) or original(plan, job))
+    original = sequential.Scales
+    monkeypatch.setattr(sequential, "Scales", lambda *arguments: used.append(1) or original(*arguments))
     mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=0.05)
     tracked = mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=0.05, track=mr.Track([0.0] * 3, at="end"))
     assert len(used) == 2
@@ -119,7 +120,6 @@ def test_one_pass_is_used_whenever_it_applies(monkeypatch, data):
         assert epoch.curve.last[0] == pytest.approx(epoch.last @ epoch.last)
     mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=0.05, backend="python")
     mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=mr.steps.Decaying(mu=10.0, t0=10))
-    mr.solve(mr.GLM(), data, replay=mr.Multiscale(phases=2), step=0.05)
     mr.solve(mr.GLM(), data, replay=mr.Dyadic(), step=0.05)
     assert len(used) == 2
 

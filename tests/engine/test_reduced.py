@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import multireplay as mr
-from multireplay import precondition, rounds, sets
+from multireplay import precondition, residuals, rounds, sets
 
 DIM = 4
 
@@ -93,7 +93,7 @@ def test_against_the_literal_algorithm(data):
 def test_the_preconditioner_is_a_change_of_variables(data, rank, backend):
     """Plain variance reduction on transformed rows, transformed back, gives the same numbers."""
     problem = mr.PolicyEvaluation(0.7)
-    shortened = precondition.from_prefix(data["features"], rank)
+    shortened = precondition.from_sample(data["features"], rank)
     assert shortened.rank == rank
     root = shortened.root()
     assert np.allclose(root @ root, np.eye(DIM) + (shortened.axes.T * shortened.stretch) @ shortened.axes)
@@ -111,9 +111,9 @@ def test_the_preconditioner_is_a_change_of_variables(data, rank, backend):
 
 
 def test_preconditioning_is_automatic_only_where_it_pays(data):
-    assert precondition.from_prefix(data["features"], "auto").rank == 1
-    assert precondition.from_prefix(data["features"] - [4.0, 0, 0, 0], "auto").rank == 0
-    assert "preconditioner of rank 1" in str(mr.solve(mr.GLM(), data).status)
+    assert precondition.from_sample(data["features"], "auto").rank == 1
+    assert precondition.from_sample(data["features"] - [4.0, 0, 0, 0], "auto").rank == 0
+    assert "preconditioner of rank 1" in str(mr.solve(mr.GLM(), data, update=mr.VarianceReduced()).status)
     assert "preconditioner" not in str(mr.solve(mr.GLM(), data, constraint=sets.Ball(0.3)).status)
 
 
@@ -149,7 +149,8 @@ def test_rounds_converge_to_the_exact_fit(link, feasible):
     buffer = mr.Buffer(features=A, targets=y)
     problem = mr.GLM(link, constraint=feasible)
     exact = problem.fit_exactly(buffer)
-    gaps = [np.linalg.norm(mr.solve(problem, buffer, passes=passes).x - exact) for passes in (1, 3, 7)]
+    updates = (mr.Plain(), mr.VarianceReduced(rounds=1), mr.VarianceReduced(rounds=3))
+    gaps = [np.linalg.norm(mr.solve(problem, buffer, update=update).x - exact) for update in updates]
     assert gaps[1] < gaps[0] / 3
     assert gaps[2] < 1e-4
 
@@ -190,19 +191,19 @@ def test_a_round_that_diverges_is_run_again_at_half_the_step_once(monkeypatch, s
     plain, steps = rounds._round, []
 
     def wild(*arguments):
-        step = arguments[6]
+        step = arguments[5]
         steps.append(step)
         far = 1000.0 if stubborn or len(steps) == 1 else 1.0
-        return plain(*arguments[:6], far * step, *arguments[7:])
+        return plain(*arguments[:5], far * step, *arguments[6:])
 
     monkeypatch.setattr(rounds, "_round", wild)
     if stubborn:
         with pytest.warns(mr.DivergenceWarning):
-            result = mr.solve(mr.GLM(), buffer)
+            result = mr.solve(mr.GLM(), buffer, update=mr.VarianceReduced())
         assert result.status.code == "diverged"
         assert np.abs(result.x - [1.0, 2.0]).max() < 0.3  # the plain pass is still there
     else:
-        result = mr.solve(mr.GLM(), buffer)
+        result = mr.solve(mr.GLM(), buffer, update=mr.VarianceReduced())
         assert result.status.ok
         assert "was run again at half the step" in str(result.status)
         assert np.allclose(result.x, mr.GLM().fit_exactly(buffer), atol=0.01)
@@ -216,9 +217,9 @@ def test_rounds_stop_where_only_noise_is_left():
     noisy = mr.Buffer(features=A, targets=A @ [1.0, 2.0] + 30 * rng.standard_normal(20_000))
     result = mr.solve(mr.GLM(), noisy, step=1e-3)
     assert result.passes in (2.0, 3.0)
-    residual = rounds.measure(mr.GLM(), noisy.columns, sets.WholeSpace(), mr.GLM().fit_exactly(noisy))
+    residual = residuals.measure(mr.GLM(), noisy.columns, sets.WholeSpace(), mr.GLM().fit_exactly(noisy))
     assert residual.is_noise
-    assert not rounds.measure(mr.GLM(), noisy.columns, sets.WholeSpace(), np.array([50.0, 0.0])).is_noise
+    assert not residuals.measure(mr.GLM(), noisy.columns, sets.WholeSpace(), np.array([50.0, 0.0])).is_noise
 
 
 def test_the_standard_error_knows_of_dependence():
@@ -231,7 +232,7 @@ def test_the_standard_error_knows_of_dependence():
         for t in range(1, 20_000):
             noise[t] = 0.9 * noise[t - 1] + shocks[t]
         buffer = mr.Buffer(features=np.ones((20_000, 1)), targets=noise)
-        found = rounds.measure(mr.GLM(), buffer.columns, sets.WholeSpace(), np.zeros(1))
+        found = residuals.measure(mr.GLM(), buffer.columns, sets.WholeSpace(), np.zeros(1))
         ratio.append(found.error / (10 / np.sqrt(20_000)))  # long-run standard deviation 1/(1 − 0.9)
     assert np.mean(ratio) == pytest.approx(1.0, abs=0.1)
 

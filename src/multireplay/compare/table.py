@@ -140,15 +140,15 @@ def acceptance(rows: Sequence[Row]) -> list[str]:
         rival = _verdict(mine, 1.05 * shuffle["ratio_mean"])
         why = []
         if exact != "met" and not easy:
-            why.append("its slowest directions need more than two rounds")
+            why.append("its worst directions need more passes")
         elif exact != "met" and mine["passes"] > most + 0.01:
-            why.append("chosen on a held-out block, or a second round: more passes than the bar has")
+            why.append("chosen on a held-out block, or more corrections: more passes than the bar has")
         elif exact == "not met":
-            why.append("one round is not quite enough")
+            why.append("the stopping rule is satisfied too early")
         if rival != "met" and shuffle["ratio_mean"] < 1:
             why.append("the tuned step stops short of the exact fit and beats it; mr.solve goes there")
         if single == "not met":
-            why.append("one pass at 0.5/L leaves a bias (links that are not linear) or has not arrived")
+            why.append("one pass is not enough: a constraint or a held-out block, or a Jacobian that needs more rows")
         lines.append(
             f"| {problem} | {mine['condition']:.2g} | {_passes(mine)} | {_ratio(mine)} | {bar} | {exact} | {single} | "
             f"{rival} ({_ratio(shuffle)}) | {'; '.join(why)} |"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import fft
+from scipy.sparse import issparse
 
 from multireplay.diagnose.checks import as_series
 from multireplay.errors import InputError
@@ -82,6 +83,30 @@ def integrated_autocorrelation_time(x: ArrayLike, *, c: float = 5.0) -> float | 
     return float(tau[0]) if np.ndim(x) == 1 else tau
 
 
+def autocorrelation(x: ArrayLike, lags: int) -> Floats:
+    r"""Sample autocorrelations :math:`\rho_0, \dots, \rho_{lags}` of one series, NaN if it is constant.
+
+    Parameters
+    ----------
+    x : array_like, shape (rows,)
+        The series.
+    lags : int
+        The largest lag, at most rows − 1.
+
+    Examples
+    --------
+    >>> autocorrelation([1.0, -1.0, 1.0, -1.0], lags=2)
+    array([ 1.  , -0.75,  0.5 ])
+    """
+    series = as_series("x", x)
+    if series.shape[1] != 1:
+        raise InputError(f"x has {series.shape[1]} features; give one series at a time.")
+    if not 0 <= lags < len(series):
+        raise InputError(f"lags is {lags}; a series of {len(series)} rows has lags 0 to {len(series) - 1}.")
+    centred, varies = _centred(series, np.zeros(1, dtype=np.intp))
+    return _autocorrelations(centred)[0, : lags + 1] if varies.all() else np.full(lags + 1, np.nan)
+
+
 def estimate(
     series: NDArray[Any], features: NDArray[np.intp], *, c: float = 5.0, block_bytes: int = BLOCK_BYTES
 ) -> Estimate:
@@ -105,7 +130,9 @@ def estimate(
 
 def _centred(series: NDArray[Any], features: NDArray[np.intp]) -> tuple[Floats, NDArray[np.bool_]]:
     """The features that vary as contiguous rows with mean zero and size one, and which ones they are."""
-    block = np.array(series[:, features].T, dtype=np.float64, order="C")
+    chosen: Any = series[:, features]
+    chosen = chosen.toarray() if issparse(chosen) else chosen
+    block = np.array(chosen.T, dtype=np.float64, order="C")
     # Halves cannot overflow when subtracted; relative to the first row, a constant is exactly zero.
     block *= 0.5
     block -= block[:, :1].copy()

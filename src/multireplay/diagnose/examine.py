@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from multireplay.diagnose.autocorrelation import estimate
 from multireplay.diagnose.checks import HasColumns, as_series, named_columns
 from multireplay.diagnose.report import ColumnDiagnosis, Diagnosis
+from multireplay.diagnose.sparse import as_sparse_series, most_frequent
 from multireplay.errors import InputError
+from multireplay.sparse_column import SparseColumn
 
 
 def diagnose(
@@ -32,7 +34,8 @@ def diagnose(
         approximation is the autocorrelation of the operator at a point, F̃(x, ξ_t), row by row; pass it here
         as ``{"operator": values}``.
     max_features : int or None, default 64
-        A column with more features is represented by this many, evenly spaced; None examines all.
+        A column with more features is represented by this many, evenly spaced, or, where it is sparse, by those with
+        the most nonzeros; None examines all. Columns of states count as one feature a state, 1 where it is visited.
 
     Returns
     -------
@@ -72,27 +75,40 @@ def diagnose(
         columns[name] = values
     if not columns:
         raise InputError("There are no columns to diagnose.")
-    series = {name: as_series(name, values) for name, values in columns.items()}
+    series = {name: _as_any_series(name, values) for name, values in columns.items()}
     first, rows = next((name, len(array)) for name, array in series.items())
     for name, array in series.items():
         if len(array) != rows:
             raise InputError(
                 f"Column {name!r} has {len(array)} rows and {first!r} has {rows}; they must have the same."
             )
-    entries = (_examine(name, array, max_features, np.ndim(columns[name]) == 1) for name, array in series.items())
+    entries = (
+        _examine(name, array, max_features, np.ndim(columns[name]) == 1 and not isinstance(array, SparseColumn))
+        for name, array in series.items()
+    )
     return Diagnosis(rows, tuple(entries))
 
 
-def _examine(name: str, series: NDArray[Any], max_features: int | None, scalar: bool) -> ColumnDiagnosis:
+def _as_any_series(name: str, values: ArrayLike) -> Any:
+    found = as_sparse_series(name, values)
+    return as_series(name, values) if found is None else found
+
+
+def _examine(name: str, series: Any, max_features: int | None, scalar: bool) -> ColumnDiagnosis:
     """Summarise one column by its slowest and its median feature, constant ones left out."""
     rows, width = series.shape
     count = width if max_features is None else min(width, max_features)
-    # Rounding keeps the features distinct because they are at least one apart before it.
-    features = np.linspace(0, width - 1, count).round().astype(np.intp)
-    tau, reliable = estimate(series, features)
+    sparse = isinstance(series, SparseColumn)
+    if sparse:
+        features = most_frequent(series, count)
+        tau, reliable = estimate(series[:, features].tocsc(), np.arange(count))
+    else:
+        # Rounding keeps the features distinct because they are at least one apart before it.
+        features = np.linspace(0, width - 1, count).round().astype(np.intp)
+        tau, reliable = estimate(series, features)
     varies = np.flatnonzero(~np.isnan(tau))
     if varies.size == 0:
-        return ColumnDiagnosis(name, width, math.nan, math.nan, None, math.nan, True, count, count, scalar)
+        return ColumnDiagnosis(name, width, math.nan, math.nan, None, math.nan, True, count, count, scalar, sparse)
     worst = varies[np.argmax(tau[varies])]
     return ColumnDiagnosis(
         name=name,
@@ -105,4 +121,5 @@ def _examine(name: str, series: NDArray[Any], max_features: int | None, scalar: 
         examined=count,
         constant=count - varies.size,
         scalar=scalar,
+        sparse=sparse,
     )

@@ -29,6 +29,8 @@ class ColumnDiagnosis:
         How many features were looked at, and how many of those are constant and left out.
     scalar : bool
         Whether the column has one axis, so that its only feature goes by the column's name.
+    sparse : bool
+        Whether the features looked at are those with the most nonzeros.
     """
 
     name: str
@@ -41,6 +43,7 @@ class ColumnDiagnosis:
     examined: int = 1
     constant: int = 0
     scalar: bool = False
+    sparse: bool = False
 
     @property
     def label(self) -> str:

@@ -79,7 +79,12 @@ def legend(diagnosis: Diagnosis) -> str:
         parts.append(f"lower bound: B is less than {ENOUGH_TIMES} tau, so tau may be larger and ESS smaller.")
     if any("rough" in entry for entry in notes):
         parts.append("rough: too few rows, or too regular ones, to believe a tau below 1.")
-    if any(column.examined < column.width for column in diagnosis.columns):
+    sampled = [column for column in diagnosis.columns if column.examined < column.width]
+    if any(column.sparse for column in sampled):
+        parts.append(
+            "Of sparse columns and of states the most frequent features are examined; max_features=None takes all."
+        )
+    if any(not column.sparse for column in sampled):
         parts.append("Features are examined at even spaces where there are many; max_features=None takes all.")
     return " ".join(parts)
 

@@ -1,7 +1,9 @@
 """Engines: how a plan is executed, in plain Python for any callable or compiled for speed."""
 
+from multireplay.engine.choice import make_stepper
 from multireplay.engine.plans import Job, run
 from multireplay.engine.run import EpochRun
-from multireplay.engine.steppers import Backend, Stepper, as_backend, make_stepper
+from multireplay.engine.sequential import runs_in_order
+from multireplay.engine.steppers import Backend, Stepper, as_backend
 
-__all__ = ["Backend", "EpochRun", "Job", "Stepper", "as_backend", "make_stepper", "run"]
+__all__ = ["Backend", "EpochRun", "Job", "Stepper", "as_backend", "make_stepper", "run", "runs_in_order"]

@@ -46,22 +46,23 @@ def _advance_chains(  # type: ignore[no-untyped-def]
 
 
 def _stream(  # type: ignore[no-untyped-def]
-    samples, spec, length, steps, skips, limit, first, last, xs, totals, counts, following, out, taken
+    samples, spec, length, scales, steps, skips, limit, base, first, last, xs, totals, counts, following, out, taken
 ):
-    """All K epochs of static multiscale replay in one pass over rows first, …, last (1-based), in order.
+    """Epochs of static multiscale replay in one pass over positions first, …, last (1-based), in order.
 
-    Row p is a step of epoch k where p = ⌊t·B/2^k⌋ for the t whose turn it is: ``following[k]``. Every epoch keeps its
-    own iterate and sum, so that each takes the very steps it would take alone.
+    Position p is a step of epoch k where p = ⌊t·B/2^k⌋ for the t whose turn it is: ``following``. Every epoch keeps its
+    own iterate and sum, so that each takes the very steps it would take alone. ``base`` is the position of the first
+    of these samples.
     """
     epochs = xs.shape[0]
     for p in range(first, last + 1):
-        if p + AHEAD <= length:
-            fetch(samples, p + AHEAD - 1)
+        if p + AHEAD <= last:
+            fetch(samples, p + AHEAD - base)
         for k in range(epochs):
             if following[k] != p:
                 continue
             taken[0] = k
-            if not descend(xs[k], samples, p - 1, steps[k], limit, out):
+            if not descend(xs[k], samples, p - base, steps[k], limit, out):
                 following[k] = -1
                 continue
             project(xs[k], spec)
@@ -69,7 +70,7 @@ def _stream(  # type: ignore[no-untyped-def]
                 for j in range(xs.shape[1]):
                     totals[k, j] += xs[k, j]
             counts[k] += 1
-            following[k] = ((counts[k] + 1) * length) >> (k + 1)
+            following[k] = ((counts[k] + 1) * length) >> scales[k]
 
 
 advance_chains = numba.njit(cache=True, _nrt=False, **kernels.OPTIONS)(_advance_chains)

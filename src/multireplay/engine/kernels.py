@@ -25,15 +25,22 @@ from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.problems.variational_inequality import UserSamples
 from multireplay.sets.projections import project
 
-_FAST = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered, NaN and infinity keep their meaning
+FAST = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered, NaN and infinity keep their meaning
 
 
-@numba.njit(cache=True, fastmath=_FAST, _nrt=False)
+@numba.njit(cache=True, fastmath=FAST, _nrt=False)
 def dot(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
     for j in range(b.shape[0]):
         total += np.float64(a[j]) * np.float64(b[j])
     return total
+
+
+@numba.njit(cache=True, fastmath=FAST, _nrt=False, inline="always")
+def subtract(x, row, amount):  # type: ignore[no-untyped-def]
+    """x ← x − amount · row."""
+    for j in range(x.shape[0]):
+        x[j] -= amount * row[j]
 
 
 def link_value(link: Any, z: float) -> float:
@@ -80,6 +87,30 @@ def _residual(value, samples, i):  # type: ignore[no-untyped-def]
     return None
 
 
+def move_along(x: Any, samples: Any, i: int, amount: float) -> None:
+    """x ← x − amount · features[i]."""
+    raise NotImplementedError
+
+
+@overload(move_along, inline="always")
+def _move_along(x, samples, i, amount):  # type: ignore[no-untyped-def]
+    if samples.instance_class in (RegressionSamples, TransitionSamples):
+        return lambda x, samples, i, amount: subtract(x, samples.features[i], amount)
+    return None
+
+
+def across(samples: Any, i: int, following: int) -> float:
+    """The score of features[i] on the sample that follows, for dense features."""
+    raise NotImplementedError
+
+
+@overload(across, inline="always")
+def _across(samples, i, following):  # type: ignore[no-untyped-def]
+    if samples.instance_class in (RegressionSamples, TransitionSamples):
+        return lambda samples, i, following: score(samples.features[i], samples, following)
+    return None
+
+
 def descend(x: Any, samples: Any, i: int, step: float, limit: float, out: Any) -> bool:
     """x ← x − η F̃(x, ξ_i) in place; False, with x untouched, where F̃ is not finite or beyond the limit."""
     raise NotImplementedError
@@ -106,10 +137,7 @@ def _descend(x, samples, i, step, limit, out):  # type: ignore[no-untyped-def]
         r = residual(score(x, samples, i), samples, i)
         if not abs(r) <= limit:
             return False
-        features = samples.features[i]
-        move = step * r
-        for j in range(x.shape[0]):
-            x[j] -= move * features[j]
+        move_along(x, samples, i, step * r)
         return True
 
     return rank_one
@@ -140,7 +168,9 @@ def _fetch(samples, i):  # type: ignore[no-untyped-def]
 
         return transition
 
-    return lambda samples, i: fetch_row(samples.rows, i)
+    if samples.instance_class is UserSamples:
+        return lambda samples, i: fetch_row(samples.rows, i)
+    return None
 
 
 def _advance(samples, spec, positions, steps, weights, limit, x, total, out, taken):  # type: ignore[no-untyped-def]
@@ -178,28 +208,26 @@ def _advance_freely(samples, positions, steps, weights, limit, x, total, taken):
         if t + AHEAD <= last:
             fetch(samples, positions[t + AHEAD] - 1)
         following = positions[min(t + 1, last)] - 1
-        features = samples.features[i]
         ahead = score(x, samples, following)
-        across = score(features, samples, following)
+        between = across(samples, i, following)
         r = residual(value, samples, i)
         if not abs(r) <= limit:
             taken[0] = t
             return
         move = steps[t] * r
-        for j in range(x.shape[0]):
-            x[j] -= move * features[j]
+        move_along(x, samples, i, move)
         weight = weights[t]
         if weight > 0.0:
             for j in range(x.shape[0]):
                 total[j] += weight * x[j]
-        value = ahead - move * across
+        value = ahead - move * between
         if not abs(value) < np.inf:  # the products overflowed, the score itself may not
             value = score(x, samples, following)
         i = following
     taken[0] = last + 1
 
 
-OPTIONS = {"fastmath": _FAST, "nogil": True, "error_model": "numpy"}
+OPTIONS = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
 
 advance = numba.njit(cache=True, _nrt=False, **OPTIONS)(_advance)
 """For the built-in problems. They allocate nothing, and without reference counting a step takes half the time."""

@@ -1,117 +1,207 @@
-"""The chains of an epoch as lanes: a step takes one row for each of them, all at once."""
+"""Chains side by side: the phases of a gap read memory once, in order, on all cores.
+
+Chain j of an epoch reads row p_t − o_j in its step t. In a window of one gap the rows of all chains lie side by side,
+so that going through the record in order serves every chain in turn. Neighbouring steps belong to different chains,
+and so the loop works out the score of the next one while it moves this one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import numba
 import numpy as np
+from numba.extending import overload
 
-from multireplay.arrays import Array, as_numpy, indices_near, namespace, numpy_type, rows_at_once
-from multireplay.engine.batched import BatchedStepper, Ended, SideBySide
-from multireplay.engine.run import EpochRun, finished
-from multireplay.engine.steppers import Positions, StepFailure, explain_failure
-from multireplay.replay import PlannedEpoch
-from multireplay.result import Epoch
-from multireplay.tracking import Recorder
+from multireplay.engine import kernels
+from multireplay.engine.kernels import descend, fetch, residual
+from multireplay.engine.prefetch import AHEAD
+from multireplay.problems.base import Vector
+from multireplay.problems.glm import RegressionSamples
+from multireplay.problems.policy_evaluation import TransitionSamples
+from multireplay.sets.projections import WHOLE, project
 
-if TYPE_CHECKING:
-    from multireplay.engine.plans import Job
-
-SCATTERED = 2**23
-"""Positions of lanes that do not lie side by side that are held in memory at a time."""
-TRIED = 64
-"""Lanes whose positions are compared with those of the first to see whether all lie side by side."""
-
-
-class Scattered:
-    """Lanes that read any rows: `table` has the 1-based positions, one row a step and one column a lane."""
-
-    def __init__(self, table: Positions) -> None:
-        self.table = table
-        self.count = table.shape[1]
-        self._rows: Array | None = None
-
-    def batch(self, samples: Any, t: int) -> Any:
-        if self._rows is None:  # once for all steps, to where the samples lie
-            self._rows = indices_near(self.table - 1, samples[0])
-        rows, take = self._rows[t, :], namespace(samples[0]).take
-        return type(samples)(*(field if field is None else take(field, rows, axis=0) for field in samples))
-
-    def positions(self, t: int) -> Positions:
-        """The 1-based positions of step t, by lane."""
-        return np.asarray(self.table[t])
+GROUP = 32
+"""Lanes of a group, which is what a thread works on, at least; a fixed number, so that threads do not change a bit."""
+MOST_GROUPS = 8
+MEMORY = 2**26
+"""Bytes that the iterates of all chains of an epoch may take; beyond that they are run one after the other."""
+SHORT_ROW = 1024
+"""Bytes of a row beyond which the processor's own prefetching does better."""
 
 
-def groups(planned: PlannedEpoch, size: int) -> Iterator[SideBySide | Scattered]:
-    """The chains of an epoch in groups of at most `size` lanes.
+def carry(x: Any, total: Any, move: float, weight: float, samples: Any, i: int, other: Any, following: int) -> float:
+    """x ← x − move · features_i, total ← total + weight · x, and the score of another iterate on another row."""
+    raise NotImplementedError
 
-    Where chain j is j positions behind the first one at every step, as with all phases of a gap, the rows of a step
-    are consecutive, and are read as a slice.
+
+@overload(carry)
+def _carry(x, total, move, weight, samples, i, other, following):  # type: ignore[no-untyped-def]
+    if samples.instance_class is RegressionSamples:
+
+        def regression(x, total, move, weight, samples, i, other, following):  # type: ignore[no-untyped-def]
+            return sweep(x, total, move, weight, samples.features[i], other, samples.features[following])
+
+        return regression
+
+    if samples.instance_class is TransitionSamples:
+
+        def transition(x, total, move, weight, samples, i, other, following):  # type: ignore[no-untyped-def]
+            now = sweep(x, total, move, weight, samples.features[i], other, samples.features[following])
+            then = kernels.dot(samples.next_features[following], other)
+            return now - samples.discounts[following] * then
+
+        return transition
+    return None
+
+
+@numba.njit(cache=True, fastmath=kernels.FAST, _nrt=False)
+def sweep(x, total, move, weight, features, other, row):  # type: ignore[no-untyped-def]
+    """One loop over the coordinates for all of it: memory is read while the arithmetic goes on."""
+    value = x.dtype.type(0.0)
+    for j in range(x.shape[0]):
+        moved = x[j] - move * features[j]
+        x[j] = moved
+        total[j] += weight * moved
+        value += row[j] * other[j]
+    return value
+
+
+def _advance_lanes_freely(  # type: ignore[no-untyped-def]
+    samples, length, count, base, last, steps, weights, limit, offsets, low, high, xs, total, cursor, idle, ahead
+):
+    """Steps of lanes low, …, high − 1, at least two, on the rows up to `last`, on the whole space.
+
+    ``cursor`` holds the step and lane that are next, and whether the run diverged. ``idle`` is an iterate that stays
+    where it is: it stands for the lane before the first, so that every score comes out of the same loop.
     """
-    length, chains = planned.length, planned.chains
-    leads = planned.block(0, length)
-    tried = np.unique(np.linspace(0, chains - 1, min(chains, TRIED)).astype(np.int64)).tolist()
-    if all(np.array_equal(planned.block(j * length, length), leads - j) for j in tried):
-        steps = leads.tolist()
-        for first in range(0, chains, size):
-            yield SideBySide(steps, behind=first, count=min(size, chains - first))
+    t, j = cursor[0], cursor[1]
+    end = (t * length) // count
+    if t > count or cursor[2] or end - offsets[j] > last:
         return
-    size = max(1, min(size, SCATTERED // length))
-    for first in range(0, chains, size):
-        count = min(size, chains - first)
-        yield Scattered(np.ascontiguousarray(planned.block(first * length, count * length).reshape(count, length).T))
-
-
-def run_lanes(planned: PlannedEpoch, job: Job) -> Epoch:
-    """All chains of an epoch from x0, as many side by side as fit, and the mean of what they end with."""
-    stepper, run = cast(BatchedStepper, job.stepper), job.epoch(planned)
-    recorder = None if job.track is None else Recorder(job.track, planned.length, job.x0)
-    steps = run.steps(planned.length)
-    weights = job.averaging.weights(planned.length, 0, planned.length)
-    column = job.samples[0]
-    size = rows_at_once(len(job.x0) * numpy_type(column).itemsize, column)
-    lasts, totals, lanes, taken, stopped = np.zeros(len(job.x0)), np.zeros(len(job.x0)), 0, 0, False
-    for group in groups(planned, size):
-        try:
-            ended = stepper.walk(job.samples, group, job.x0, steps, weights, job.limit)
-        except StepFailure as failure:
-            raise explain_failure(failure, _where(run, failure.taken, group)) from failure.__cause__
-        taken += ended.taken * group.count
-        job.advanced(ended.taken * group.count)
-        if ended.residuals is not None:
-            _blame_operator(run, job, ended, group)
-            stopped = True
+    row = end - offsets[j] - base
+    before, x, move, weight = row, idle, 0.0, 0.0
+    while True:
+        value = carry(x, total, move, weight, samples, before, xs[j], row)
+        if ahead and row + AHEAD <= last - base:
+            fetch(samples, row + AHEAD)
+        r = residual(value, samples, row)
+        if not abs(r) <= limit:
+            cursor[2] = 1
             break
-        lanes += group.count
-        lasts += _sum(ended.X, stepper)
-        totals += ended.total
-    weight = job.averaging.weight(planned.length, planned.length)
-    last, average = (lasts / lanes, totals / lanes / weight) if lanes else (job.x0, job.x0)
-    return finished(planned, run.first_step, job.averaging, job.x0, last, average, taken, stopped, recorder)
+        before, x, move, weight = row, xs[j], steps[t - 1] * r, weights[t - 1]
+        if j > low:
+            j -= 1
+        else:
+            t, j = t + 1, high - 1
+            end = (t * length) // count
+        row = end - offsets[j] - base
+        if t > count or row + base > last:
+            carry(x, total, move, weight, samples, before, idle, before)
+            break
+    cursor[0], cursor[1] = t, j
 
 
-def _sum(X: Array, stepper: BatchedStepper) -> Any:
-    """The sum over the lanes, in float64."""
-    xp = stepper.problem.xp
-    return as_numpy(xp.sum(X, axis=0, dtype=xp.float64))
+def _advance_lanes(  # type: ignore[no-untyped-def]
+    samples, spec, length, count, base, last, steps, weights, limit, offsets, low, high, xs, total, cursor, out
+):
+    """The same on a feasible set."""
+    t, j = cursor[0], cursor[1]
+    while t <= count and not cursor[2]:
+        position = (t * length) // count - offsets[j]
+        if position > last:
+            break
+        if not descend(xs[j], samples, position - base, steps[t - 1], limit, out):
+            cursor[2] = 1
+            break
+        project(xs[j], spec)
+        weight = weights[t - 1]
+        if weight > 0.0:
+            for i in range(xs.shape[1]):
+                total[i] += weight * xs[j, i]
+        if j > low:
+            j -= 1
+        else:
+            t, j = t + 1, high - 1
+    cursor[0], cursor[1] = t, j
 
 
-def _where(run: EpochRun, t: int, group: SideBySide | Scattered) -> str:
-    """The place of a step of many lanes, for a person."""
-    positions = group.positions(t)
-    first, last = int(positions.min()), int(positions.max())
-    samples = run.name(first) if first == last else f"samples {first} to {last} (counting from 1)"
-    return f"epoch {run.planned.k}, step {t + 1}, {samples}"
+advance_lanes_freely = numba.njit(cache=True, _nrt=False, **kernels.OPTIONS)(_advance_lanes_freely)
+advance_lanes = numba.njit(cache=True, _nrt=False, **kernels.OPTIONS)(_advance_lanes)
 
 
-def _blame_operator(run: EpochRun, job: Job, ended: Ended, group: SideBySide | Scattered) -> None:
-    """Raise if the user's function is not finite in a lane whose iterate is; otherwise the run itself diverged."""
-    if not job.problem.users_code:
-        return
-    sizes = np.abs(as_numpy(ended.residuals).reshape(group.count, -1)).max(axis=1)
-    lane = int(np.argmax(~(sizes <= job.limit)))
-    position = int(group.positions(ended.taken)[lane])
-    job.stepper.x[:] = as_numpy(ended.X)[lane]
-    where = f"epoch {run.planned.k}, step {ended.taken + 1}, {run.name(position)}"
-    run.blame_operator(job.samples, position, where)
+class Lanes:
+    """The chains of one epoch under way.
+
+    Parameters
+    ----------
+    spec : ndarray
+        The feasible set.
+    start : ndarray
+        Where every chain begins.
+    steps, weights : ndarray
+        Step size and weight in the average of each step of a chain.
+    limit : float
+        Size of a residual beyond which a chain has diverged.
+    length, chains : int
+        Rows of the record, and number of chains.
+    """
+
+    def __init__(
+        self, spec: Vector, start: Vector, steps: Vector, weights: Vector, limit: float, length: int, chains: int
+    ) -> None:
+        self.spec, self.steps, self.weights, self.limit = spec, steps, weights, limit
+        self.length, self.chains, self.count = length, chains, len(steps)
+        self.xs = np.tile(start, (chains, 1))
+        self.offsets = np.arange(chains, dtype=np.int64) * (length // self.count) // chains
+        groups = max(1, min(MOST_GROUPS, chains // GROUP))
+        self.bounds = [chains * group // groups for group in range(groups + 1)]
+        self._totals = np.zeros((groups, len(start) + 16))  # apart, so that two threads do not share a cache line
+        self._cursors = np.zeros((groups, 8), dtype=np.int64)
+        self._cursors[:, 0] = 1
+        self._cursors[:, 1] = np.array(self.bounds[1:]) - 1
+
+    @property
+    def totals(self) -> Vector:
+        """Weighted sums of the iterates, by group."""
+        return self._totals[:, : self.xs.shape[1]]
+
+    @property
+    def taken(self) -> int:
+        """Steps taken so far, by all chains together."""
+        low, high = np.array(self.bounds[:-1]), np.array(self.bounds[1:])
+        return int(np.sum((self._cursors[:, 0] - 1) * (high - low) + high - 1 - self._cursors[:, 1]))
+
+    @property
+    def diverged(self) -> bool:
+        """Whether a chain has."""
+        return bool(self._cursors[:, 2].any())
+
+    def advance(self, samples: Any, base: int, last: int, pool: ThreadPoolExecutor | None = None) -> None:
+        """Go on up to position `last`; `base` is the position of the first of these samples, all counted from 1."""
+        groups = range(len(self._cursors))
+        if pool is None:
+            for group in groups:
+                self._advance(group, samples, base, last)
+        else:
+            list(pool.map(lambda group: self._advance(group, samples, base, last), groups))
+
+    def _advance(self, group: int, samples: Any, base: int, last: int) -> None:
+        where = self.length, self.count, base, last, self.steps, self.weights, self.limit, self.offsets
+        lanes = self.bounds[group], self.bounds[group + 1], self.xs, self.totals[group], self._cursors[group]
+        if self.spec[0] == WHOLE:
+            ahead = samples.features.itemsize * samples.features.shape[1] <= SHORT_ROW
+            advance_lanes_freely(samples, *where, *lanes, np.zeros(self.xs.shape[1], dtype=self.xs.dtype), ahead)
+        else:
+            advance_lanes(samples, self.spec, *where, *lanes, np.zeros(self.xs.shape[1]))
+
+    def state(self) -> dict[str, Any]:
+        """All that changes, as arrays that can be written into."""
+        return {"xs": self.xs, "totals": self._totals, "cursors": self._cursors}
+
+    def answers(self) -> tuple[Vector, Vector]:
+        """Mean over the chains of their last iterates and of their averages."""
+        last = self.xs.mean(axis=0)
+        whole = float(self.weights.sum()) * self.chains
+        return last, np.asarray(self.totals.sum(axis=0) / whole) if whole > 0 else last.copy()

@@ -10,15 +10,56 @@ from numba.extending import overload
 
 from multireplay.engine import kernels
 from multireplay.engine.batched import BatchedStepper, ReducedBatchedStepper
-from multireplay.engine.kernels import dot, fetch, residual, score
+from multireplay.engine.kernels import dot, fetch, move_along, residual, score
+from multireplay.engine.lazy import ReducedSparseStepper, SparseStepper
 from multireplay.engine.prefetch import AHEAD
+from multireplay.engine.sparse import has_sparse_rows
 from multireplay.engine.steppers import CompiledStepper, Positions, PythonStepper, is_built_in, run_kernel
 from multireplay.precondition import Preconditioner
 from multireplay.problems import Problem
 from multireplay.problems.base import Vector
+from multireplay.problems.glm import RegressionSamples
+from multireplay.problems.packed import IndexedTransitionSamples
+from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.problems.variational_inequality import UserSamples
 from multireplay.sets import Set
 from multireplay.sets.projections import project
+
+
+@numba.njit(cache=True, fastmath=kernels.FAST, _nrt=False, inline="always")
+def subtract_reduced(x, row, move, step, mean, axes, stretch):  # type: ignore[no-untyped-def]
+    """x ← x − move · P row − step · g."""
+    for j in range(x.shape[0]):
+        x[j] -= move * row[j] + step * mean[j]
+    for k in range(axes.shape[0]):
+        along = move * stretch[k] * dot(row, axes[k])
+        for j in range(x.shape[0]):
+            x[j] -= along * axes[k, j]
+
+
+def move_reduced(x: Any, samples: Any, i: int, move: float, step: float, mean: Any, axes: Any, stretch: Any) -> None:
+    """x ← x − move · P features[i] − step · g."""
+    raise NotImplementedError
+
+
+@overload(move_reduced, inline="always")
+def _move_reduced(x, samples, i, move, step, mean, axes, stretch):  # type: ignore[no-untyped-def]
+    if samples.instance_class in (RegressionSamples, TransitionSamples):
+        return lambda x, samples, i, move, step, mean, axes, stretch: subtract_reduced(
+            x, samples.features[i], move, step, mean, axes, stretch
+        )
+    if samples.instance_class is IndexedTransitionSamples and not has_sparse_rows(samples):
+        return lambda x, samples, i, move, step, mean, axes, stretch: subtract_reduced(
+            x, samples.table.rows[samples.states[i]], move, step, mean, axes, stretch
+        )
+
+    def sparse(x, samples, i, move, step, mean, axes, stretch):  # type: ignore[no-untyped-def]
+        """On a feasible set, and so without axes: a preconditioner does not commute with a projection."""
+        for j in range(x.shape[0]):
+            x[j] -= step * mean[j]
+        move_along(x, samples, i, move)
+
+    return sparse
 
 
 def descend_reduced(
@@ -56,14 +97,7 @@ def _descend_reduced(x, samples, i, step, limit, anchor, mean, axes, stretch, ou
             return False
         if anchor.shape[0] > 0:
             r -= residual(score(anchor, samples, i), samples, i)
-        features = samples.features[i]
-        move = step * r
-        for j in range(x.shape[0]):
-            x[j] -= move * features[j] + step * mean[j]
-        for k in range(axes.shape[0]):
-            along = move * stretch[k] * dot(features, axes[k])
-            for j in range(x.shape[0]):
-                x[j] -= along * axes[k, j]
+        move_reduced(x, samples, i, step * r, step, mean, axes, stretch)
         return True
 
     return rank_one
@@ -127,9 +161,11 @@ class ReducedCompiledStepper(CompiledStepper):
 
 def make_reduced(
     problem: Problem, stepper: Any, constraint: Set, dim: int, preconditioner: Preconditioner
-) -> ReducedPythonStepper | ReducedCompiledStepper | ReducedBatchedStepper:
+) -> ReducedPythonStepper | ReducedCompiledStepper | ReducedSparseStepper | ReducedBatchedStepper:
     """The variance-reduced counterpart of a plain stepper."""
     if isinstance(stepper, BatchedStepper):
         return ReducedBatchedStepper(stepper.problem, constraint, dim, preconditioner)
+    if isinstance(stepper, SparseStepper):
+        return ReducedSparseStepper(dim, preconditioner)
     kind = ReducedCompiledStepper if isinstance(stepper, CompiledStepper) else ReducedPythonStepper
     return cast(Any, kind)(problem, constraint, dim, preconditioner)  # type: ignore[no-any-return]

@@ -51,13 +51,14 @@ class EpochRun:
         self.stepper.x[:] = x0
         self.stepper.total[:] = 0
 
-    def feed(self, samples: Any, positions: NDArray[np.int64]) -> bool:
-        """Take one step for each position; False if the run diverged."""
+    def feed(self, samples: Any, positions: NDArray[np.int64], shown: NDArray[np.int64] | None = None) -> bool:
+        """Take one step for each position; False if the run diverged. `shown` are the positions that errors name."""
         steps = self.steps(len(positions))
+        names = positions if shown is None else shown
         start = self.taken
         for stop in self._stops(start, start + len(positions)):
             part = slice(self.taken - start, stop - start)
-            if not self._advance(samples, positions[part], steps[part]):
+            if not self._advance(samples, positions[part], steps[part], names[part]):
                 self.stopped = True
                 return False
             if self.recorder is not None and stop in self.recorder.wanted:
@@ -81,17 +82,17 @@ class EpochRun:
         at = self.recorder.at
         return np.unique(np.append(at[(at > start) & (at < stop)], stop))
 
-    def _advance(self, samples: Any, positions: NDArray[np.int64], steps: Vector) -> bool:
+    def _advance(self, samples: Any, positions: NDArray[np.int64], steps: Vector, names: NDArray[np.int64]) -> bool:
         try:
             weights = self.averaging.weights(self.planned.length, self.taken, len(positions))
             taken = self.stepper.advance(samples, positions, steps, weights, self.limit)
         except StepFailure as failure:
-            where = self.where(failure.taken, positions)
+            where = self.where(failure.taken, names)
             raise explain_failure(failure, where) from failure.__cause__
         self.taken += taken
         if taken < len(positions):
             if self.problem.users_code:
-                self.blame_operator(samples, int(positions[taken]), self.where(0, positions[taken:]))
+                self.blame_operator(samples, int(positions[taken]), self.where(0, names[taken:]))
             return False
         return True
 

@@ -13,7 +13,6 @@ from multireplay.engine import kernels
 from multireplay.errors import InputError, OperatorError
 from multireplay.problems import Problem
 from multireplay.problems.base import Vector
-from multireplay.problems.batched import Batched
 from multireplay.problems.variational_inequality import UserSamples
 from multireplay.sets import Set
 from multireplay.sets.projections import WHOLE
@@ -33,8 +32,13 @@ class StepFailure(Exception):
 class Stepper(Protocol):
     """What the driver needs of an engine."""
 
-    x: Vector
-    total: Vector
+    @property
+    def x(self) -> Vector:
+        """The iterate, to be read or written in place."""
+
+    @property
+    def total(self) -> Vector:
+        """The weighted sum of the iterates, to be read or written in place."""
 
     def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
         """Take one step for each 1-based position and add the iterates to `total` with their weights.
@@ -74,7 +78,7 @@ class PythonStepper:
 
 def _reach(samples: Any, row: int) -> float:
     """How much larger than the residual F̃ can be on this row: its largest feature, 1 for a user's operator."""
-    return 1.0 if isinstance(samples, UserSamples) else float(np.abs(samples.features[row]).max())
+    return 1.0 if isinstance(samples, UserSamples) else float(np.abs(samples.row(row)).max())
 
 
 class CompiledStepper:
@@ -108,27 +112,6 @@ def run_kernel(kernel: Any, *arguments: Any) -> int:
     except Exception as error:
         raise StepFailure(int(taken[0])) from error
     return int(taken[0])
-
-
-def make_stepper(problem: Problem, constraint: Set, dim: int, backend: Backend) -> Stepper:
-    """The engine for this problem and set; "auto" is the compiled one wherever it can run."""
-    spec = constraint.spec(dim)  # also checks that the set fits the dimension
-    if isinstance(problem, Batched):
-        from multireplay.engine.batched import BatchedStepper  # which needs this file
-
-        return BatchedStepper(problem, constraint, dim)
-    if backend == "batched":
-        raise InputError("backend='batched' is for solve, which replays a stored record in lanes")
-    reasons = []
-    if not problem.compiled:
-        reasons.append(f"{problem!r} calls a plain Python function (jit it with numba.njit)")
-    if spec is None:
-        reasons.append(f"{constraint!r} is a plain Python set")
-    if backend == "compiled" and reasons:
-        raise InputError(f"backend='compiled' cannot be used: {'; '.join(reasons)}")
-    if backend == "python" or reasons:
-        return PythonStepper(problem, constraint, dim)
-    return CompiledStepper(problem, constraint, dim)
 
 
 def as_backend(backend: str) -> Backend:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from multireplay.arrays import as_numpy, is_foreign
 from multireplay.buffer import Buffer
 from multireplay.errors import InputError
+from multireplay.problems.rows import Rows, distinct, squares, take
 from multireplay.sets import Set, WholeSpace
 
 Vector = NDArray[np.float64]
@@ -37,9 +39,9 @@ class Problem(ABC):
     packs them for the loops (`samples`), and evaluates F̃ on one of them (`operator`).
     """
 
-    required: ClassVar[Mapping[str, int]]
+    required: Mapping[str, int]
     """Names of the columns it reads, each with its number of dimensions: 2 for a row a sample, 1 for a number."""
-    optional: ClassVar[Mapping[str, int]] = {}
+    optional: Mapping[str, int] = MappingProxyType({})
     constraint: Set = WholeSpace()
 
     def check(self, columns: Columns) -> None:
@@ -80,12 +82,20 @@ class Problem(ABC):
         """The size of the residual r, with F̃ = r · features, beyond which a run from x0 counts as diverged."""
         return UNBOUNDED
 
+    def extreme_rows(self, samples: Any, x0: Vector) -> NDArray[np.intp]:
+        """Rows among which are those that `lipschitz` and `limit` depend on, so that a record can be read in parts."""
+        return np.zeros(1, dtype=np.intp)
+
     def probe(self, x0: Vector, samples: Any) -> None:
         """Try the user's code once before a run, and raise `OperatorError` if it cannot be used."""
         return
 
     def curvature(self, x: Vector, columns: Columns) -> Vector | None:
         """A symmetric matrix that the symmetric part of F̂'s Jacobian at x is at least, where one is known."""
+        return None
+
+    def jacobian(self, x: Vector, columns: Columns) -> Vector | None:
+        """The derivative of F̂ at x, where one is known: what `Newton` divides by."""
         return None
 
     def loss(self, x: Vector, columns: Columns) -> float | None:
@@ -176,9 +186,19 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
         raise InputError(f"column {name!r} holds booleans; it needs real numbers")
 
 
-def largest_square(features: NDArray[Any]) -> float:
+def largest_square(features: Rows) -> float:
     """max ‖ψ_t‖² over the rows, in one pass, in float64 also where the features are not."""
-    return max(float(np.einsum("ij,ij->i", block, block, dtype=np.float64).max()) for block in row_blocks(features))
+    return max(float(squares(block).max()) for block in row_blocks(distinct(features)))
+
+
+def extremes(*values: NDArray[Any]) -> NDArray[np.intp]:
+    """Where each of these arrays is largest and smallest."""
+    return np.unique([place for array in values for place in (array.argmax(), array.argmin())])
+
+
+def square_lengths(features: Rows) -> Vector:
+    """‖ψ_t‖² of every row, dense or not."""
+    return np.concatenate([squares(take(block, slice(None))) for block in row_blocks(features)])
 
 
 def largest(values: NDArray[Any]) -> float:
@@ -186,6 +206,6 @@ def largest(values: NDArray[Any]) -> float:
     return max(float(values.max()), -float(values.min()))
 
 
-def row_blocks(array: NDArray[Any], rows: int = 2**13) -> list[NDArray[Any]]:
+def row_blocks(array: Rows, rows: int = 2**13) -> list[Any]:
     """The rows in blocks, as views, so that temporaries stay small."""
     return [array[start : start + rows] for start in range(0, len(array), rows)]

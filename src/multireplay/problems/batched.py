@@ -39,6 +39,8 @@ class Batched(Problem):
     """
 
     xp: Namespace
+    plain: Problem
+    """The same problem on NumPy arrays, for what is not worked out in batches."""
 
     @abstractmethod
     def residuals(self, X: Array, batch: Any) -> Array:
@@ -66,6 +68,9 @@ class Batched(Problem):
                 )
         narrow = {name: column if column.ndim == 2 else as_numpy(given[name]) for name, column in columns.items()}
         super().check(narrow)
+
+    def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
+        return self.plain.fit_exactly(buffer, ridge)
 
     def operator(self, x: Vector, samples: Any, row: int) -> Vector:
         batch = part_of(samples, slice(row, row + 1))
@@ -109,7 +114,9 @@ class OfFeatures(Batched):
 class BatchedGLM(OfFeatures, GLM):
     """`GLM` over batches."""
 
-    def samples(self, columns: Columns) -> RegressionSamples:
+    def samples(self, columns: Columns) -> Any:
+        if isinstance(columns["features"], np.ndarray):  # some rows of the record, brought to NumPy
+            return super().samples(columns)
         features, targets = (cast(Any, columns[name]).array for name in ("features", "targets"))
         return RegressionSamples(features, self.xp.astype(targets, features.dtype, copy=False), None)
 
@@ -134,7 +141,9 @@ class BatchedGLM(OfFeatures, GLM):
 class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
     """`PolicyEvaluation` over batches."""
 
-    def samples(self, columns: Columns) -> TransitionSamples:
+    def samples(self, columns: Columns) -> Any:
+        if isinstance(columns["features"], np.ndarray):  # some rows of the record, brought to NumPy
+            return super().samples(columns)
         arrays = {name: cast(Any, column).array for name, column in columns.items()}
         features, dtype = arrays["features"], arrays["features"].dtype
         rewards = self.xp.astype(arrays["rewards"], dtype, copy=False)
@@ -244,14 +253,14 @@ _KINDS: dict[type[Problem], type[Batched]] = {
 
 def can_be_batched(problem: Problem) -> bool:
     """Whether the problem can be evaluated on many rows at once."""
-    return isinstance(problem, Batched) or (
-        type(problem) in _KINDS and getattr(problem, "batch_operator", problem) is not None
-    )
+    if type(problem) is VariationalInequality:
+        return problem.batch_operator is not None
+    return isinstance(problem, Batched) or (type(problem) in _KINDS and getattr(problem, "table", None) is None)
 
 
 def as_batched(problem: Problem, array: Array) -> Batched:
     """The same problem over batches of arrays such as this one; `can_be_batched` says whether there is one."""
-    kind = _KINDS.get(type(problem), type(problem))
-    batched = cast(Batched, object.__new__(kind))
-    vars(batched).update(vars(problem), xp=namespace(array))
+    plain = problem.plain if isinstance(problem, Batched) else problem
+    batched = object.__new__(_KINDS[type(plain)])
+    vars(batched).update(vars(plain), xp=namespace(array), plain=plain)
     return batched

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
 
 from multireplay.problems.base import Vector, row_blocks
 from multireplay.problems.exact import Balance
 from multireplay.problems.links import Link
+from multireplay.problems.rows import Rows, dense_products, is_sparse, scaled_columns
+from multireplay.problems.sparse_exact import DENSE, spectral_norm
 
 
 class EstimatingEquation:
@@ -57,6 +60,71 @@ class EstimatingEquation:
             scaled = block / self.scale
             total += scaled.T @ (self.link.derivative(scaled @ z)[:, None] * scaled)
         return total / len(self.targets) + np.diag(self.penalty)
+
+
+class SparseEquation:
+    """The same for sparse features; with more than 2000 of them the Jacobian is a function that multiplies by it.
+
+    Parameters
+    ----------
+    features : SparseColumn of shape (B, d)
+        a_t.
+    targets, link, ridge
+        As for `EstimatingEquation`.
+    """
+
+    def __init__(self, features: Any, targets: Vector, link: Link, ridge: float) -> None:
+        self.targets = targets
+        self.link = link
+        self.scale = np.hypot(_sparse_root_mean_squares(features), np.sqrt(ridge))
+        self.scale[self.scale == 0] = 1.0
+        self.penalty = ridge / self.scale / self.scale
+        self.rows = scaled_columns(features, 1 / self.scale)
+        self.sizes = abs(self.rows)
+
+    def balance(self, z: Vector) -> Balance:
+        """F̂ and the mean size of its terms |a_t|(|f| + |y_t|), penalty included."""
+        penalty = self.penalty * z
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = self.link.function(self.rows @ z)
+            value = self.rows.T @ (means - self.targets)
+            terms = self.sizes.T @ (np.abs(means) + np.abs(self.targets))
+            return Balance(value / len(self.targets) + penalty, terms / len(self.targets) + np.abs(penalty))
+
+    def jacobian(self, z: Vector) -> Any:
+        """The derivative of F̂ by z."""
+        slopes = self.link.derivative(self.rows @ z) / len(self.targets)
+        if len(z) <= DENSE:
+            return dense_products(self.rows, self.rows, slopes) + np.diag(self.penalty)
+        return LinearOperator(
+            (len(z), len(z)), lambda v: self.rows.T @ (slopes * (self.rows @ v)) + self.penalty * v, dtype=np.float64
+        )
+
+
+def estimating_equation(features: Rows, targets: Vector, link: Link, ridge: float) -> EstimatingEquation:
+    """The equation that suits the kind of features."""
+    kind = SparseEquation if is_sparse(features) else EstimatingEquation
+    return kind(features, targets, link, ridge)  # type: ignore[return-value]  # both are an `Equation` with a scale
+
+
+def largest_second_moment(features: Rows) -> float:
+    """The largest eigenvalue of Σ a_t a_tᵀ / B."""
+    if is_sparse(features) and features.shape[1] > DENSE:
+        return spectral_norm(features.astype(np.float64)) ** 2 / len(features)
+    gram = np.zeros((features.shape[1],) * 2)
+    for block in row_blocks(features):
+        gram += dense_products(block, block)
+    return float(np.linalg.norm(gram, 2)) / len(features)
+
+
+def _sparse_root_mean_squares(features: Any) -> Vector:
+    """By column, without overflow."""
+    width = features.shape[1]
+    sizes = np.abs(features.data.astype(np.float64))
+    peak = np.zeros(width)
+    np.maximum.at(peak, features.indices, sizes)
+    shares = sizes / np.where(peak > 0, peak, 1.0)[features.indices]
+    return np.asarray(peak * np.sqrt(np.bincount(features.indices, shares**2, minlength=width) / len(features)))
 
 
 def _root_mean_squares(features: NDArray[Any]) -> Vector:

@@ -11,6 +11,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from multireplay.errors import InputError
+from multireplay.problems.sparse_exact import conjugate_gradients
 from multireplay.sets import Set
 
 Vector = NDArray[np.float64]
@@ -105,7 +106,9 @@ def _largest(vector: Vector) -> float:
 
 
 def _solve(matrix: Vector, vector: Vector) -> Vector:
-    """By Cholesky where the matrix allows it, otherwise the least-norm solution."""
+    """By Cholesky where the matrix allows it, otherwise the least-norm solution; by iteration if it is too large."""
+    if not isinstance(matrix, np.ndarray):
+        return conjugate_gradients(matrix, vector)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", scipy.linalg.LinAlgWarning)

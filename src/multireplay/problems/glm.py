@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +19,17 @@ from multireplay.problems.base import (
     Problem,
     Vector,
     as_constraint,
+    extremes,
     largest,
     largest_square,
     row_blocks,
+    square_lengths,
 )
-from multireplay.problems.estimating import EstimatingEquation
+from multireplay.problems.estimating import estimating_equation, largest_second_moment
 from multireplay.problems.exact import as_ridge, extragradient, newton
 from multireplay.problems.links import as_link
+from multireplay.problems.packed import SparseRegressionSamples, nonzeros
+from multireplay.problems.rows import Rows, dense_products, is_sparse
 from multireplay.sets import Set, WholeSpace
 
 
@@ -35,6 +40,10 @@ class RegressionSamples(NamedTuple):
     targets: NDArray[Any]
     link: Any
 
+    def row(self, i: int) -> NDArray[Any]:
+        """a_i."""
+        return np.asarray(self.features[i])
+
 
 class GLM(Problem):
     """Regression with a monotone link f, by the operator of the paper (Eq. glm_definition)::
@@ -42,7 +51,8 @@ class GLM(Problem):
         F̃(x, ξ_t) = a_t (f(a_tᵀx) − y_t)
 
     Columns: ``features`` a_t of shape (B, d) and ``targets`` y_t of shape (B,). There is no intercept: give a column
-    of ones.
+    of ones. Features may be a scipy sparse matrix: a step on the whole space then costs O(nonzeros of its row), and
+    on a feasible set O(d).
 
     Parameters
     ----------
@@ -66,7 +76,7 @@ class GLM(Problem):
     array([ 0.49, -0.47])
     """
 
-    required: ClassVar[Mapping[str, int]] = {"features": 2, "targets": 1}
+    required: Mapping[str, int] = MappingProxyType({"features": 2, "targets": 1})
 
     def __init__(
         self,
@@ -105,12 +115,15 @@ class GLM(Problem):
     def dim(self, columns: Columns) -> int:
         return int(columns["features"].shape[1])
 
-    def samples(self, columns: Columns) -> RegressionSamples:
+    def samples(self, columns: Columns) -> RegressionSamples | SparseRegressionSamples:
         targets = columns["targets"].astype(np.float64, copy=False)
-        return RegressionSamples(columns["features"], targets, self.link.compiled)
+        features: Rows = columns["features"]
+        if is_sparse(features):
+            return SparseRegressionSamples(nonzeros(features), targets, self.link.compiled)
+        return RegressionSamples(features, targets, self.link.compiled)
 
     def operator(self, x: Vector, samples: RegressionSamples, row: int) -> Vector:
-        features = samples.features[row]
+        features = samples.row(row)
         return np.asarray((self.link.function(features @ x) - samples.targets[row]) * features, dtype=np.float64)
 
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
@@ -124,7 +137,7 @@ class GLM(Problem):
         slope = self._largest_slope(samples)
         return None if slope is None else slope * largest_square(samples.features)
 
-    def _largest_slope(self, samples: RegressionSamples) -> float | None:
+    def _largest_slope(self, samples: RegressionSamples | SparseRegressionSamples) -> float | None:
         if self.link.name == "exp" and not self.users_code:
             return max(1.0, float(samples.targets.max()))
         return None if math.isinf(self.link.lipschitz) else self.link.lipschitz
@@ -137,10 +150,18 @@ class GLM(Problem):
         size = largest(samples.targets) + max(map(largest, scores))
         return GROWTH * max(size, *(largest(self.link.function(score)) for score in scores)) or UNBOUNDED
 
+    def extreme_rows(self, samples: RegressionSamples, x0: Vector) -> NDArray[np.intp]:
+        scores = samples.features @ x0
+        return extremes(square_lengths(samples.features), samples.targets, scores)
+
     def curvature(self, x: Vector, columns: Columns) -> Vector:
         """The Jacobian of F̂ at x, Σ f'(a_tᵀx) a_t a_tᵀ / B, which is symmetric."""
-        rows = columns["features"].astype(np.float64, copy=False)
-        return np.asarray(rows.T @ (self.link.derivative(rows @ x)[:, None] * rows) / len(rows))
+        rows = columns["features"]
+        return dense_products(rows, rows, self.link.derivative(rows @ x)) / len(rows)
+
+    def jacobian(self, x: Vector, columns: Columns) -> Vector | None:
+        """The same, for a link whose derivative is known."""
+        return None if self.users_code else self.curvature(x, columns)
 
     def loss(self, x: Vector, columns: Columns) -> float | None:
         """The mean of ∫f(a_tᵀx) − y_t a_tᵀx, whose gradient is F̂(x): for a canonical link the likelihood's."""
@@ -169,17 +190,14 @@ class GLM(Problem):
         samples = self.samples(columns)
         zero = np.zeros(self.dim(columns))
         if isinstance(self.constraint, WholeSpace):
-            equation = EstimatingEquation(samples.features, samples.targets, self.link, ridge)
+            equation = estimating_equation(samples.features, samples.targets, self.link, ridge)
             return newton(equation, zero) / equation.scale
         slope = self._largest_slope(samples)
         if slope is None:
             raise InputError(
                 "an exact fit on a constraint set needs the link's largest slope: GLM(link, lipschitz=...)"
             )
-        gram = np.zeros((len(zero), len(zero)))
-        for block in row_blocks(samples.features):
-            gram += np.matmul(block.T, block, dtype=np.float64)
-        top = slope * float(np.linalg.norm(gram, 2)) / len(samples.targets)
+        top = slope * largest_second_moment(samples.features)
         return extragradient(lambda x: self.mean_operator(x, columns) + ridge * x, self.constraint, zero, top + ridge)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay.buffer import Buffer
+from multireplay.buffer import STATES, Buffer
 from multireplay.errors import InputError
 from multireplay.problems.base import (
     GROWTH,
@@ -17,11 +18,17 @@ from multireplay.problems.base import (
     Problem,
     Vector,
     as_constraint,
+    extremes,
     largest,
     largest_square,
     row_blocks,
+    square_lengths,
 )
 from multireplay.problems.exact import as_ridge, extragradient
+from multireplay.problems.packed import IndexedTransitionSamples, SparseTransitionSamples, nonzeros, pack_table
+from multireplay.problems.rows import IndexedRows, Rows, dense_products, is_sparse, products
+from multireplay.problems.sparse_exact import DENSE, add_to_diagonal, least_norm, spectral_norm
+from multireplay.problems.tables import INDEXED, as_table, check_alike, check_states
 from multireplay.sets import Set, WholeSpace
 
 
@@ -33,6 +40,14 @@ class TransitionSamples(NamedTuple):
     rewards: NDArray[Any]
     discounts: Vector
 
+    def row(self, i: int) -> NDArray[Any]:
+        """ψ(s_i)."""
+        return np.asarray(self.features[i])
+
+    def next_row(self, i: int) -> NDArray[Any]:
+        """ψ(s_{i+1})."""
+        return np.asarray(self.next_features[i])
+
 
 class PolicyEvaluation(Problem):
     """Value of a policy from a trajectory, with v(s) = ⟨ψ(s), θ⟩.
@@ -43,7 +58,8 @@ class PolicyEvaluation(Problem):
 
     Columns: ``features`` ψ(s_t) and ``next_features`` ψ(s_{t+1}) of shape (B, d), ``rewards`` of shape (B,), and
     optionally ``terminated`` of shape (B,): where it is true the episode ended at s_{t+1}, and nothing is
-    bootstrapped from it.
+    bootstrapped from it. Features may be scipy sparse matrices: a step on the whole space then costs O(nonzeros of
+    its two rows), and on a feasible set O(d).
 
     Parameters
     ----------
@@ -51,6 +67,10 @@ class PolicyEvaluation(Problem):
         Discount factor in [0, 1).
     constraint : Set, optional
         Feasible set of θ, the whole space by default.
+    table : array or scipy sparse matrix of shape (states, d), optional
+        The features of every state. Columns are then ``states`` s_t and ``next_states`` s_{t+1}, rows of the table
+        counted from 0, in place of ``features`` and ``next_features``. With a sparse table a step costs as much as its
+        rows have nonzeros: ``scipy.sparse.eye_array(n, format="csr")`` gives every state a value of its own.
 
     Examples
     --------
@@ -62,12 +82,16 @@ class PolicyEvaluation(Problem):
     >>> buffer = mr.Buffer(features=F[:-1], next_features=F[1:], rewards=F[:-1, 0])
     >>> mr.PolicyEvaluation(gamma=0.5).fit_exactly(buffer)
     array([1.33333333, 0.66666667])
+    >>> s = np.arange(101) % 2
+    >>> buffer = mr.Buffer(states=s[:-1], next_states=s[1:], rewards=1 - s[:-1])
+    >>> mr.PolicyEvaluation(gamma=0.5, table=np.eye(2)).fit_exactly(buffer)
+    array([1.33333333, 0.66666667])
     """
 
-    required: ClassVar[Mapping[str, int]] = {"features": 2, "next_features": 2, "rewards": 1}
-    optional: ClassVar[Mapping[str, int]] = {"terminated": 1}
+    required: Mapping[str, int] = MappingProxyType({"features": 2, "next_features": 2, "rewards": 1})
+    optional: Mapping[str, int] = MappingProxyType({"terminated": 1})
 
-    def __init__(self, gamma: float, constraint: Set | None = None) -> None:
+    def __init__(self, gamma: float, constraint: Set | None = None, table: Any = None) -> None:
         if not isinstance(gamma, int | float | np.floating) or not 0 <= gamma < 1:
             hint = ""
             if isinstance(gamma, int | float | np.floating) and gamma == 1:
@@ -75,13 +99,23 @@ class PolicyEvaluation(Problem):
             raise InputError(f"gamma must be a number in [0, 1), not {gamma!r}{hint}")
         self.gamma = float(gamma)
         self.constraint = as_constraint(constraint)
+        self.table = None if table is None else as_table(table)
+        if self.table is not None:
+            self.required = INDEXED
+
+    def columns(self, buffer: Buffer) -> Columns:
+        if self.table is None and "states" in buffer and "features" not in buffer:
+            raise InputError(
+                "PolicyEvaluation needs the features of the states: PolicyEvaluation(gamma, table=Psi) with a row a "
+                "state, or the columns features and next_features"
+            )
+        return super().columns(buffer)
 
     def check(self, columns: Columns) -> None:
-        width, next_width = columns["features"].shape[1], columns["next_features"].shape[1]
-        if width != next_width:
-            raise InputError(f"features has {width} features a row and next_features {next_width}; they need the same")
-        if columns["features"].dtype != columns["next_features"].dtype:
-            raise InputError("features and next_features need the same dtype")
+        if self.table is None:
+            check_alike(columns["features"], columns["next_features"])
+        else:
+            check_states(columns, self.table.shape[0])
         if "terminated" in columns:
             bad = np.flatnonzero(~np.isin(columns["terminated"], (0, 1)))
             if bad.size:
@@ -91,13 +125,23 @@ class PolicyEvaluation(Problem):
                 )
 
     def dim(self, columns: Columns) -> int:
-        return int(columns["features"].shape[1])
+        return int((columns["features"] if self.table is None else self.table).shape[1])
 
-    def samples(self, columns: Columns) -> TransitionSamples:
-        return TransitionSamples(
-            columns["features"], columns["next_features"], columns["rewards"].astype(np.float64, copy=False),
-            self._discounts(columns),
-        )  # fmt: skip
+    def samples(self, columns: Columns) -> TransitionSamples | SparseTransitionSamples | IndexedTransitionSamples:
+        outcome = columns["rewards"].astype(np.float64, copy=False), self._discounts(columns)
+        if self.table is not None:
+            states, next_states = (columns[name].astype(np.int64, copy=False) for name in STATES)
+            return IndexedTransitionSamples(pack_table(self.table), states, next_states, *outcome)
+        now, then = self._rows(columns)
+        if is_sparse(now):
+            return SparseTransitionSamples(nonzeros(now), nonzeros(then), *outcome)
+        return TransitionSamples(now, then, *outcome)
+
+    def _rows(self, columns: Columns) -> tuple[Rows, Rows]:
+        """ψ(s_t) and ψ(s_{t+1}) as matrices."""
+        if self.table is None:
+            return columns["features"], columns["next_features"]
+        return IndexedRows(self.table, columns["states"]), IndexedRows(self.table, columns["next_states"])
 
     def _discounts(self, columns: Columns) -> Vector:
         if "terminated" not in columns:
@@ -105,13 +149,13 @@ class PolicyEvaluation(Problem):
         return np.where(columns["terminated"], 0.0, self.gamma)
 
     def operator(self, x: Vector, samples: TransitionSamples, row: int) -> Vector:
-        now, then = samples.features[row], samples.next_features[row]
+        now, then = samples.row(row), samples.next_row(row)
         error = now @ x - samples.rewards[row] - samples.discounts[row] * (then @ x)
         return np.asarray(error * now, dtype=np.float64)
 
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
-        features = columns["features"]
-        errors = features @ x - columns["rewards"] - self._discounts(columns) * (columns["next_features"] @ x)
+        features, following = self._rows(columns)
+        errors = features @ x - columns["rewards"] - self._discounts(columns) * (following @ x)
         return np.asarray(features.T @ errors / len(features), dtype=np.float64)
 
     def lipschitz(self, samples: TransitionSamples) -> float:
@@ -129,14 +173,27 @@ class PolicyEvaluation(Problem):
             )
         return GROWTH * size or UNBOUNDED
 
+    def extreme_rows(self, samples: TransitionSamples, x0: Vector) -> NDArray[np.intp]:
+        scores = samples.features @ x0 - samples.discounts * (samples.next_features @ x0)
+        return extremes(square_lengths(samples.features), samples.rewards, scores)
+
     def curvature(self, x: Vector, columns: Columns) -> Vector:
         """(1 − γ) times the second moments of the features, which Â's symmetric part is at least on policy."""
-        rows = columns["features"].astype(np.float64, copy=False)
-        return np.asarray((1 - self.gamma) * rows.T @ rows / len(rows))
+        rows, _ = self._rows(columns)
+        return (1 - self.gamma) * dense_products(rows, rows) / len(rows)
+
+    def jacobian(self, x: Vector, columns: Columns) -> Vector:
+        """Â, which does not depend on x and is not symmetric."""
+        return self.moments(columns)[0]
 
     def moments(self, columns: Columns) -> tuple[Vector, Vector]:
-        """Â and b̂ with F̂(θ) = Âθ − b̂, in one pass over the rows."""
+        """Â and b̂ with F̂(θ) = Âθ − b̂, in one pass over the rows; Â is sparse for more than 2000 sparse features."""
         dim = self.dim(columns)
+        now, then = self._rows(columns)
+        if not isinstance(now, np.ndarray):
+            total = products(now, now) - products(now, then, self._discounts(columns))
+            matrix = total.toarray() if is_sparse(total) and dim <= DENSE else total
+            return matrix / len(now), now.T @ columns["rewards"].astype(np.float64) / len(now)
         matrix, vector = np.zeros((dim, dim)), np.zeros(dim)
         samples = self.samples(columns)
         for now, then, rewards, discount in zip(*map(row_blocks, samples), strict=True):
@@ -147,7 +204,8 @@ class PolicyEvaluation(Problem):
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         """LSTD: the θ with F̂(θ) + ridge·θ = 0, or the solution of that VI on the feasible set.
 
-        Costs O(B d²) time and O(d²) memory. A singular system gives its least-norm solution.
+        Costs O(B d²) time and O(d²) memory; with a dense table O(B + states · d²) time. A singular system gives its
+        least-norm solution. With more than 2000 sparse features the sparse system is solved by iteration.
 
         Parameters
         ----------
@@ -158,11 +216,12 @@ class PolicyEvaluation(Problem):
         """
         columns = self.columns(buffer)
         matrix, vector = self.moments(columns)
-        matrix[np.diag_indices_from(matrix)] += as_ridge(ridge)
+        matrix = add_to_diagonal(matrix, as_ridge(ridge))
         if isinstance(self.constraint, WholeSpace):
-            return np.asarray(np.linalg.lstsq(matrix, vector, rcond=None)[0])
-        bound = float(np.linalg.norm(matrix, 2))
+            return least_norm(matrix, vector)
+        bound = spectral_norm(matrix)
         return extragradient(lambda x: matrix @ x - vector, self.constraint, np.zeros_like(vector), bound)
 
     def __repr__(self) -> str:
-        return f"PolicyEvaluation(gamma={self.gamma:g})"
+        table = "" if self.table is None else f", table of shape {self.table.shape}"
+        return f"PolicyEvaluation(gamma={self.gamma:g}{table})"

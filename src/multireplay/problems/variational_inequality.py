@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from multireplay.errors import InputError, OperatorError
 from multireplay.problems.base import Columns, Problem, Vector, as_constraint
@@ -66,7 +68,7 @@ class VariationalInequality(Problem):
     array([0.8, 0.2])
     """
 
-    required: ClassVar[Mapping[str, int]] = {"samples": 2}
+    required: Mapping[str, int] = MappingProxyType({"samples": 2})
 
     def __init__(
         self,
@@ -90,6 +92,10 @@ class VariationalInequality(Problem):
     @property
     def users_code(self) -> bool:
         return True
+
+    def check(self, columns: Columns) -> None:
+        if issparse(columns["samples"]):
+            raise InputError("column 'samples' is sparse; an operator of your own takes dense rows: samples.toarray()")
 
     def dim(self, columns: Columns) -> int:
         return self._dim

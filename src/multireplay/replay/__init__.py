@@ -2,6 +2,7 @@
 
 from multireplay.replay.base import PlannedEpoch, Replay
 from multireplay.replay.dyadic import Dyadic
+from multireplay.replay.interleaved import Interleaved
 from multireplay.replay.multiscale import Multiscale
 from multireplay.replay.reverse import Reverse
 from multireplay.replay.serial import Serial
@@ -11,6 +12,7 @@ from multireplay.replay.uniform import Uniform
 
 __all__ = [
     "Dyadic",
+    "Interleaved",
     "Multiscale",
     "PlannedEpoch",
     "Replay",

@@ -44,6 +44,9 @@ class PlannedEpoch:
     scale_of: int | None = None
     """B, for an epoch of static multiscale replay with one phase: all of those can be run in one pass."""
 
+    side_by_side: int | None = None
+    """B, where chain j reads position ⌊t·B/T⌋ − ⌊j·⌊B/T⌋/n⌋ in step t of T: all chains can be run in one pass."""
+
     @property
     def steps(self) -> int:
         """Steps of all chains together."""

@@ -11,6 +11,8 @@ import numpy as np
 from multireplay.errors import InputError
 from multireplay.replay.base import PlannedEpoch, Positions, Replay, whole_number
 
+LONGEST = 2**31  # so that t·B fits in 64 bits
+
 
 @dataclass(frozen=True)
 class Multiscale(Replay):
@@ -60,9 +62,10 @@ class Multiscale(Replay):
         phases = offsets if self.phases == "all" else min(self.phases, offsets)
         if phases == 1:
             return scale(k, length)
-        block = partial(_phases, k, length, phases)
+        block = partial(offset_after_offset, 2**k, length, phases)
         chains, steps = (1, phases * 2**k) if self.sweep else (phases, 2**k)
-        return PlannedEpoch(k=k, gap=length / 2**k, length=steps, block=block, chains=chains)
+        passes = length if chains > 1 and length <= LONGEST else None
+        return PlannedEpoch(k=k, gap=length / 2**k, length=steps, block=block, chains=chains, side_by_side=passes)
 
     def epoch_count(self, length: int) -> int:
         """K for a buffer of `length` samples."""
@@ -79,30 +82,39 @@ class Multiscale(Replay):
 
 def scale(k: int, length: int) -> PlannedEpoch:
     """Epoch k of Algorithm 1 on a buffer of `length` samples."""
-    block = partial(_multiples_of_gap, k, length)
-    streams = length if length <= 2**31 else None  # so that t·B fits in 64 bits
+    block = partial(multiples_of_gap, 2**k, length)
+    streams = length if length <= LONGEST else None
     return PlannedEpoch(k=k, gap=length / 2**k, length=2**k, block=block, scale_of=streams)
 
 
-def _phases(k: int, length: int, phases: int, first: int, count: int) -> Positions:
+def offset_after_offset(steps: int, length: int, phases: int, first: int, count: int) -> Positions:
     """Positions of steps first, …, first + count − 1 when the chains of all phases follow one another."""
     parts = []
     while count > 0:
-        phase, start = divmod(first, 2**k)
-        size = min(count, 2**k - start)
-        offset = phase * (length >> k) // phases
-        parts.append(_multiples_of_gap(k, length, start, size) - offset)
+        phase, start = divmod(first, steps)
+        size = min(count, steps - start)
+        offset = phase * (length // steps) // phases
+        parts.append(multiples_of_gap(steps, length, start, size) - offset)
         first, count = first + size, count - size
     return np.concatenate(parts)
 
 
-def _multiples_of_gap(k: int, length: int, first: int, count: int) -> Positions:
-    """⌊t·B/2^k⌋ for t = first + 1, …, first + count, without overflow.
+def multiples_of_gap(steps: int, length: int, first: int, count: int) -> Positions:
+    """⌊t·B/T⌋ for t = first + 1, …, first + count, without overflow.
 
-    With t = first + j and first·B = q·2^k + r the value is q + ⌊(r + j·B)/2^k⌋, and B itself is split into
-    its whole gap and remainder, so that the largest product is count·2^k.
+    With t = first + j and first·B = q·T + r the value is q + ⌊(r + j·B)/T⌋, and B itself is split into its whole gap
+    and remainder, so that the largest product is count·T.
     """
-    whole, rest = divmod(length, 2**k)
-    base, carry = divmod(first * rest, 2**k)
+    whole, rest = divmod(length, steps)
+    base, carry = divmod(first * rest, steps)
     j = np.arange(1, count + 1, dtype=np.int64)
-    return np.asarray(first * whole + base + j * whole + ((carry + j * rest) >> k), dtype=np.int64)
+    return np.asarray(first * whole + base + j * whole + (carry + j * rest) // steps, dtype=np.int64)
+
+
+def evenly(length: int, count: int) -> Positions:
+    """Rows, counted from 0 and increasing, of `count` samples spread evenly over the record, or of all if it has fewer.
+
+    For a power of two this is an epoch of Algorithm 1, and a prefix of the dyadic order.
+    """
+    count = min(count, length)
+    return multiples_of_gap(count, length, 0, count) - 1

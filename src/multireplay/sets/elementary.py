@@ -33,6 +33,10 @@ class WholeSpace(BuiltInSet):
         dimension(dim, "WholeSpace: dim")
         return np.array([projections.WHOLE], dtype=np.float64)
 
+    def check(self, dim: int) -> None:
+        """There is nothing to try, only the dimension."""
+        dimension(dim, "WholeSpace: dim")
+
 
 class NonNegative(BuiltInSet):
     """The vectors without a negative entry, {x : x_i ≥ 0}.

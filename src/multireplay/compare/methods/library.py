@@ -6,7 +6,7 @@ from multireplay.compare.methods.base import Answer, Case, Method
 from multireplay.compare.worlds.base import World
 from multireplay.sets import WholeSpace
 from multireplay.solve import solve
-from multireplay.updates import RichardsonRomberg
+from multireplay.updates import RichardsonRomberg, VarianceReduced
 
 
 def unconstrained(world: World) -> bool:
@@ -31,6 +31,12 @@ def in_one_pass(case: Case, step: float | None) -> Answer:
     return Answer(result.x, float(result.passes) * case.length)
 
 
+def variance_reduced(case: Case, step: float | None) -> Answer:
+    """``mr.solve(problem, buffer, update=mr.VarianceReduced())``."""
+    result = solve(case.world.problem, case.record, update=VarianceReduced())
+    return Answer(result.x, float(result.passes) * case.length)
+
+
 def richardson_romberg(case: Case, step: float | None) -> Answer:
     """``mr.solve(problem, buffer, update=mr.RichardsonRomberg())``."""
     result = solve(case.world.problem, case.record, update=RichardsonRomberg())
@@ -44,6 +50,13 @@ METHODS = (
     ),
     Method("mr.solve", by_default, published="-", tuned=False, note="no argument but the problem and the record"),
     Method("mr.solve, 1 pass", in_one_pass, published="-", tuned=False, note="with passes=1"),
+    Method(
+        "mr.VarianceReduced",
+        variance_reduced,
+        published="-",
+        tuned=False,
+        note="mr.solve with that update, O(d) a step",
+    ),
     Method(
         "Richardson-Romberg",
         richardson_romberg,

@@ -1,0 +1,35 @@
+"""Which engine runs a problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multireplay.engine.batched import BatchedStepper
+from multireplay.engine.lazy import SparseStepper
+from multireplay.engine.steppers import Backend, CompiledStepper, PythonStepper, Stepper
+from multireplay.errors import InputError
+from multireplay.problems import Problem
+from multireplay.problems.batched import Batched
+from multireplay.problems.packed import has_sparse_rows
+from multireplay.sets import Set, WholeSpace
+
+
+def make_stepper(problem: Problem, constraint: Set, dim: int, backend: Backend, samples: Any) -> Stepper:
+    """The engine for this problem, set and kind of samples; "auto" is the compiled one wherever it can run."""
+    spec = constraint.spec(dim)  # also checks that the set fits the dimension
+    if isinstance(problem, Batched):
+        return BatchedStepper(problem, constraint, dim)
+    if backend == "batched":
+        raise InputError("backend='batched' is for solve, which replays a record in memory in lanes")
+    reasons = []
+    if not problem.compiled:
+        reasons.append(f"{problem!r} calls a plain Python function (jit it with numba.njit)")
+    if spec is None:
+        reasons.append(f"{constraint!r} is a plain Python set")
+    if backend == "compiled" and reasons:
+        raise InputError(f"backend='compiled' cannot be used: {'; '.join(reasons)}")
+    if backend == "python" or reasons:
+        return PythonStepper(problem, constraint, dim)
+    if has_sparse_rows(samples) and isinstance(constraint, WholeSpace):
+        return SparseStepper(dim)
+    return CompiledStepper(problem, constraint, dim)

@@ -1,0 +1,51 @@
+"""The passes of a run that reads the record again and again, kept so that it can go on after an interruption."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.checkpoint import Checkpoint
+from multireplay.record import Partial, Record
+from multireplay.residuals import BATCHES, Batches, batch_bounds
+
+Vector = NDArray[np.float64]
+ROOM = 64
+"""Passes that a file has room for."""
+
+
+class Ledger:
+    """What each pass found, and how far the present one is; without a checkpoint nothing is kept."""
+
+    def __init__(self, checkpoint: Checkpoint | None) -> None:
+        self.checkpoint = checkpoint
+        self.number = 0
+        self._state: dict[str, NDArray[np.float64]] = {}
+
+    def batches(self, record: Record, x: Vector, advanced: Callable[[int], object]) -> Batches:
+        """F̂(x) by batches: from the file if this pass was finished before, otherwise by reading the record."""
+        if self.checkpoint is None:
+            return record.batches([x], advanced)[0]
+        number, self.number = self.number, self.number + 1
+        if not self._state:
+            batches = min(BATCHES, record.length)
+            self._state = {"done": np.zeros(1), "sums": np.zeros((batches, record.dim))}
+            self._state["passes"] = np.zeros((ROOM, batches, record.dim))
+            self._row = self.checkpoint.restore(self._state)
+        done, sums, passes = self._state["done"], self._state["sums"], self._state["passes"]
+        sizes = np.diff(batch_bounds(record.length))
+        if number < done[0]:
+            advanced(record.length)
+            return Batches(passes[number] / sizes[:, None], sizes)
+        start, self._row = self._row, 0
+        advanced(start)
+        found = record.batches([x], advanced, Partial(start, sums, self._note))[0]
+        passes[number], done[0], sums[:] = found.means * sizes[:, None], number + 1, 0.0
+        self._note(0)
+        return found
+
+    def _note(self, row: int) -> None:
+        assert self.checkpoint is not None
+        self.checkpoint.note(row, self._state)

@@ -1,0 +1,137 @@
+"""Sparse and indexed samples as the loops read them. Named tuples, because these can be handed to compiled code."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.problems.rows import IndexedRows
+from multireplay.sparse_column import SparseColumn
+
+Vector = NDArray[np.float64]
+
+
+class Nonzeros(NamedTuple):
+    """Sparse rows: the nonzeros of row i are entries indptr[i] to indptr[i + 1] of `data`, at `indices`."""
+
+    data: NDArray[Any]
+    indices: NDArray[np.integer[Any]]
+    indptr: NDArray[np.integer[Any]]
+    width: int
+
+    @property
+    def matrix(self) -> SparseColumn:
+        """The rows as a matrix."""
+        return SparseColumn((self.data, self.indices, self.indptr), shape=(len(self.indptr) - 1, self.width))
+
+    def at(self, row: int) -> Vector:
+        """One of them, dense."""
+        dense = np.zeros(self.width)
+        entries = slice(self.indptr[row], self.indptr[row + 1])
+        dense[self.indices[entries]] = self.data[entries]
+        return dense
+
+
+class Table(NamedTuple):
+    """Dense rows of a table. Not a bare array, because the rows are states and not samples."""
+
+    rows: NDArray[Any]
+
+    @property
+    def matrix(self) -> NDArray[Any]:
+        """The rows as a matrix."""
+        return self.rows
+
+    def at(self, row: int) -> NDArray[Any]:
+        """One of them."""
+        return np.asarray(self.rows[row])
+
+
+def nonzeros(rows: SparseColumn) -> Nonzeros:
+    """Sparse rows for the loops; nothing is copied."""
+    return Nonzeros(rows.data, rows.indices, rows.indptr, rows.shape[1])
+
+
+def pack_table(rows: NDArray[Any] | SparseColumn) -> Table | Nonzeros:
+    """The rows of a table for the loops."""
+    return nonzeros(rows) if isinstance(rows, SparseColumn) else Table(rows)
+
+
+class SparseRegressionSamples(NamedTuple):
+    """Sparse covariates and a response a row, and the link as a code or a jitted function."""
+
+    rows: Nonzeros
+    targets: Vector
+    link: Any
+
+    @property
+    def features(self) -> SparseColumn:
+        """The covariates as a matrix."""
+        return self.rows.matrix
+
+    def row(self, i: int) -> Vector:
+        """a_i, dense."""
+        return self.rows.at(i)
+
+
+class SparseTransitionSamples(NamedTuple):
+    """One transition between sparse features a row. The discount is γ, or 0 on a terminal row."""
+
+    rows: Nonzeros
+    next_rows: Nonzeros
+    rewards: Vector
+    discounts: Vector
+
+    @property
+    def features(self) -> SparseColumn:
+        """ψ(s_t) as a matrix."""
+        return self.rows.matrix
+
+    @property
+    def next_features(self) -> SparseColumn:
+        """ψ(s_{t+1}) as a matrix."""
+        return self.next_rows.matrix
+
+    def row(self, i: int) -> Vector:
+        """ψ(s_i), dense."""
+        return self.rows.at(i)
+
+    def next_row(self, i: int) -> Vector:
+        """ψ(s_{i+1}), dense."""
+        return self.next_rows.at(i)
+
+
+class IndexedTransitionSamples(NamedTuple):
+    """One transition between states a row, whose features are rows of a table, dense or sparse."""
+
+    table: Table | Nonzeros
+    states: NDArray[np.int64]
+    next_states: NDArray[np.int64]
+    rewards: Vector
+    discounts: Vector
+
+    @property
+    def features(self) -> IndexedRows:
+        """ψ(s_t) as a matrix."""
+        return IndexedRows(self.table.matrix, self.states)
+
+    @property
+    def next_features(self) -> IndexedRows:
+        """ψ(s_{t+1}) as a matrix."""
+        return IndexedRows(self.table.matrix, self.next_states)
+
+    def row(self, i: int) -> NDArray[Any]:
+        """ψ(s_i), dense."""
+        return self.table.at(int(self.states[i]))
+
+    def next_row(self, i: int) -> NDArray[Any]:
+        """ψ(s_{i+1}), dense."""
+        return self.table.at(int(self.next_states[i]))
+
+
+def has_sparse_rows(samples: Any) -> bool:
+    """Whether a step on these samples costs as much as a row has nonzeros."""
+    source = samples.table if isinstance(samples, IndexedTransitionSamples) else getattr(samples, "rows", None)
+    return isinstance(source, Nonzeros)

@@ -1,0 +1,158 @@
+"""Rows of features that are not one dense array: sparse ones, and rows of a table by their number.
+
+`Rows` is any of a dense array of shape (B, d), a `SparseColumn`, or `IndexedRows`. All have a shape, a length, slices
+of rows, and products with a vector from either side; the functions here are what the problems need besides.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, issparse
+
+from multireplay.sparse_column import SparseColumn
+
+Vector = NDArray[np.float64]
+Rows: TypeAlias = Any
+
+
+class IndexedRows:
+    """The rows ``table[index[0]]``, ``table[index[1]]``, … without a copy of any of them.
+
+    Parameters
+    ----------
+    table : array of shape (n, d) or SparseColumn
+        One row a state.
+    index : array of int
+        Which of them, by time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = IndexedRows(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0, 1, 1]))
+    >>> rows @ np.array([1.0, 10.0]), rows.T @ np.ones(3)
+    (array([21., 43., 43.]), array([ 7., 10.]))
+    """
+
+    ndim = 2
+
+    def __init__(self, table: Rows, index: NDArray[np.integer[Any]]) -> None:
+        self.table = table
+        self.index = index
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(B, d)."""
+        return len(self.index), self.table.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of the table."""
+        return self.table.dtype  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> IndexedRows:
+        return IndexedRows(self.table, self.index[rows])
+
+    @property
+    def gathered(self) -> Rows:
+        """A copy of the rows."""
+        return self.table[self.index]
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are more rows than states, so that it pays to work on the table."""
+        return len(self.index) >= int(self.table.shape[0])
+
+    def __matmul__(self, other: NDArray[Any]) -> Vector:
+        if self.crowded:
+            return np.asarray((self.table @ other)[self.index])
+        return np.asarray(self.gathered @ other)
+
+    @property
+    def T(self) -> _Transposed:
+        """For products with the rows' transpose."""
+        return _Transposed(self)
+
+
+class _Transposed:
+    def __init__(self, rows: IndexedRows) -> None:
+        self.rows = rows
+
+    def __matmul__(self, weights: Vector) -> Vector:
+        table, index = self.rows.table, self.rows.index
+        if self.rows.crowded:
+            return np.asarray(table.T @ np.bincount(index, weights, minlength=table.shape[0]))
+        return np.asarray(self.rows.gathered.T @ weights)
+
+
+def is_sparse(rows: Rows) -> bool:
+    """Whether a row costs as much as it has nonzeros."""
+    return bool(issparse(rows.table if isinstance(rows, IndexedRows) else rows))
+
+
+def take(rows: Rows, where: NDArray[Any] | slice) -> Rows:
+    """Some of the rows as a dense or sparse float64 matrix."""
+    taken = rows[where].gathered if isinstance(rows, IndexedRows) else rows[where]
+    return taken.astype(np.float64) if issparse(taken) else np.ascontiguousarray(taken, dtype=np.float64)
+
+
+def distinct(rows: Rows) -> Rows:
+    """Rows among which are all of these: for a table those that occur in it, so that a maximum is found sooner."""
+    if not isinstance(rows, IndexedRows):
+        return rows
+    occurs = np.zeros(rows.table.shape[0], dtype=np.bool_)
+    occurs[rows.index] = True
+    return rows.table if occurs.all() else rows.table[np.flatnonzero(occurs)]
+
+
+def squares(rows: Rows) -> Vector:
+    """‖ψ_t‖² of dense or sparse rows, in float64 also where they are not."""
+    if not issparse(rows):
+        return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    of = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    return np.asarray(np.bincount(of, rows.data.astype(np.float64) ** 2, minlength=rows.shape[0]), dtype=np.float64)
+
+
+def column_sizes(rows: Any) -> Vector:
+    """Root mean square by column of dense rows; of sparse ones that of their nonzeros, whatever how many there are."""
+    if not issparse(rows):
+        return np.asarray(np.sqrt(np.mean(np.square(rows, dtype=np.float64), axis=0)))
+    width = rows.shape[1]
+    counts = np.bincount(rows.indices, minlength=width)
+    total = np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=width)
+    return np.asarray(np.sqrt(total / np.maximum(counts, 1)))
+
+
+def products(left: Rows, right: Rows, weights: Vector | None = None) -> Any:
+    """Σ_t w_t l_t r_tᵀ: a dense matrix, or a sparse one for sparse rows. Rows of a table must be of the same one."""
+    if isinstance(left, IndexedRows):
+        size = left.table.shape[0]
+        counted = np.ones(len(left)) if weights is None else weights
+        visits = coo_array((counted, (left.index, right.index)), shape=(size, size)).tocsr()
+        return left.table.T @ (visits @ right.table)
+    left, right = left.astype(np.float64, copy=False), right.astype(np.float64, copy=False)
+    if issparse(left):
+        return (left.T @ (right if weights is None else scaled_rows(right, weights))).tocsr()
+    return left.T @ (right if weights is None else weights[:, None] * right)
+
+
+def dense_products(left: Rows, right: Rows, weights: Vector | None = None) -> Vector:
+    """`products` as a dense matrix."""
+    found = products(left, right, weights)
+    return np.asarray(found.toarray() if issparse(found) else found)
+
+
+def scaled_rows(rows: Any, weights: Vector) -> SparseColumn:
+    """Sparse rows, each times a number."""
+    of = np.repeat(weights, np.diff(rows.indptr))
+    return SparseColumn((rows.data * of, rows.indices, rows.indptr), shape=rows.shape)
+
+
+def scaled_columns(rows: Any, scale: Vector) -> SparseColumn:
+    """Sparse rows, each coordinate times a number."""
+    return SparseColumn((rows.data * scale[rows.indices], rows.indices, rows.indptr), shape=rows.shape)

@@ -1,0 +1,39 @@
+"""Reports: one HTML page that a person wants to look at, and that needs no network.
+
+``result.report("report.html")`` is all that most need. `write` makes a page from sections of blocks;
+`report_of_result`, `report_of_diagnosis`, `report_of_tables`, `report_of_demo`, `report_of_reproduction` and
+`report_of_comparison` know what to put on one.
+"""
+
+from multireplay.report.blocks import Block, Code, Entry, Fact, Facts, Heading, Picture, Plot, Section, Table, Text
+from multireplay.report.of_comparison import report_of_comparison
+from multireplay.report.of_demo import report_of_demo
+from multireplay.report.of_diagnosis import report_of_diagnosis
+from multireplay.report.of_reproduction import report_of_reproduction
+from multireplay.report.of_result import report_of_result, sections_of_result
+from multireplay.report.of_tables import report_of_tables
+from multireplay.report.page import write
+from multireplay.report.script import fingerprint
+
+__all__ = [
+    "Block",
+    "Code",
+    "Entry",
+    "Fact",
+    "Facts",
+    "Heading",
+    "Picture",
+    "Plot",
+    "Section",
+    "Table",
+    "Text",
+    "fingerprint",
+    "report_of_comparison",
+    "report_of_demo",
+    "report_of_diagnosis",
+    "report_of_reproduction",
+    "report_of_result",
+    "report_of_tables",
+    "sections_of_result",
+    "write",
+]

@@ -1,0 +1,110 @@
+"""Writing a page: the template, one copy of plotly.js, and the plots as data."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import import_module, resources
+from pathlib import Path
+from typing import Any
+
+from multireplay.errors import InputError
+from multireplay.report.blocks import Plot, Section
+
+NEEDED = "a report needs plotly and jinja2: pip install plotly jinja2"
+
+
+def write(path: str | os.PathLike[str], title: str, sections: Sequence[Section], subtitle: str = "") -> Path:
+    """Write one HTML page with a tab a section. It holds everything it needs and asks nothing of the network.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; folders on the way to it are made.
+    title, subtitle : str
+        Heading of the page, and a line below it.
+    sections : sequence of Section
+        Its tabs, from left to right.
+
+    Returns
+    -------
+    Path
+        The file that was written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from multireplay.report import Section, Table, Text, write
+    >>> section = Section("Answer", [Text("It is known."), Table([{"x": 42.0}])])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     "It is known." in write(f"{folder}/page.html", "A page", [section]).read_text(encoding="utf-8")
+    True
+    """
+    if not sections:
+        raise InputError("a report needs at least one section")
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; a report is a file, for example {path / 'report.html'}")
+    text = render(title, sections, subtitle)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(partial, path)
+    return path
+
+
+def render(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
+    """The page as text."""
+    import multireplay
+
+    jinja2, offline = needed("jinja2"), needed("plotly.offline")
+    plots = [block for section in sections for block in section.blocks if isinstance(block, Plot)]
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["identity"] = id
+    verbatim = needed("markupsafe").Markup
+    template = environment.from_string(_asset("page.html.j2"))
+    page: str = template.render(
+        title=title,
+        subtitle=subtitle,
+        sections=[(slug, section) for slug, section in zip(slugs(sections), sections, strict=True)],
+        style=verbatim(_asset("page.css")),
+        script=verbatim(_asset("page.js")),
+        plotly=verbatim(offline.get_plotlyjs()) if plots else "",
+        numbers={id(plot): number for number, plot in enumerate(plots)},
+        figure=lambda plot: verbatim(embedded(plot.figure)),
+        version=multireplay.__version__,
+        written=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+    )
+    return page
+
+
+def slugs(sections: Sequence[Section]) -> list[str]:
+    """The names of the sections in the page's address, each only once."""
+    found: list[str] = []
+    for section in sections:
+        slug, number = section.slug, 2
+        while slug in found:
+            slug, number = f"{section.slug}-{number}", number + 1
+        found.append(slug)
+    return found
+
+
+def embedded(figure: Any) -> str:
+    """A figure as JSON that can stand in a script element: nothing in it can end the element."""
+    text = figure.to_json()
+    json.loads(text)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")  # type: ignore[no-any-return]
+
+
+def needed(module: str) -> Any:
+    """A module that only reports need, imported when one is written."""
+    try:
+        return import_module(module)
+    except ImportError as missing:
+        raise InputError(NEEDED) from missing
+
+
+def _asset(name: str) -> str:
+    return resources.files("multireplay.report").joinpath("assets", name).read_text(encoding="utf-8")

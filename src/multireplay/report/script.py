@@ -1,0 +1,172 @@
+"""A run as the Python program that repeats it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+
+from multireplay.buffer import Buffer
+from multireplay.problems import Problem
+from multireplay.recipe import Lost, Recipe
+from multireplay.result import Result
+from multireplay.sets import Set, WholeSpace
+from multireplay.sets.product import Product
+
+MOST_NUMBERS = 64
+"""Longer arrays are not written out: the program asks for them by name."""
+MOST_BYTES = 2**31
+"""A larger record is not fingerprinted unasked."""
+_BLOCK_BYTES = 2**24
+
+
+def fingerprint(buffer: Buffer) -> str:
+    """Sixteen letters that tell one record from another: a hash of its columns' names, shapes and values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import multireplay as mr
+    >>> fingerprint(mr.Buffer(features=np.eye(3), targets=[1, 2, 3]))
+    '1f9e49f217214a1d'
+    """
+    digest = hashlib.sha256()
+    for name, column in buffer.columns.items():
+        kind = column.dtype.newbyteorder("<")
+        digest.update(f"{name} {column.shape} {kind.str}".encode())
+        rows = max(1, _BLOCK_BYTES // max(1, column[:1].nbytes))
+        for start in range(0, len(column), rows):
+            digest.update(np.ascontiguousarray(column[start : start + rows], dtype=kind).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def script(result: Result, recipe: Recipe) -> str:
+    """The program. What it cannot write out, such as the record itself, it asks for in a comment."""
+    writer = Writer()
+    problem = "problem" if recipe.problem is None else writer.text("problem", recipe.problem)
+    arguments = _arguments(recipe, writer)
+    lines = ["import numpy as np", "", "import multireplay as mr", ""]
+    lines += ["# Bring your record, in its order, as arrays:" if recipe.buffer is not None else "# Bring your record:"]
+    if recipe.buffer is not None:
+        lines += [f"#   {name}: shape {array.shape}, {array.dtype}" for name, array in recipe.buffer.columns.items()]
+        lines.append(f"buffer = mr.Buffer({', '.join(f'{name}={name}' for name in recipe.buffer.columns)})")
+        if sum(column.nbytes for column in recipe.buffer.columns.values()) <= MOST_BYTES:
+            lines.append(f'assert mr.report.fingerprint(buffer) == "{fingerprint(recipe.buffer)}"  # the same record')
+    else:
+        lines.append(f"#   buffer = mr.Buffer(...) of {recipe.rows} rows")
+    if writer.asked:
+        lines += ["", "# Bring what could not be written here:"]
+        lines += [f"#   {name}: {what}" for name, what in writer.asked.items()]
+    lines += ["", f"problem = {problem}", f"result = mr.solve({', '.join(['problem', 'buffer', *arguments])})"]
+    shown = ", ".join(repr(float(value)) for value in result.x[:3])
+    lines += ["print(result.status)", f"print(result.x)  # begins {shown}"]
+    if "np." not in "\n".join(lines[1:]):
+        lines = lines[2:]
+    return "\n".join(lines)
+
+
+def _arguments(recipe: Recipe, writer: Writer) -> list[str]:
+    from multireplay.solve import solve
+
+    defaults = {name: parameter.default for name, parameter in inspect.signature(solve).parameters.items()}
+    return [
+        f"{name}={writer.text(name, value)}"
+        for name, value in recipe.arguments.items()
+        if not _same(value, defaults.get(name, inspect.Parameter.empty))
+    ]
+
+
+def _same(value: Any, default: Any) -> bool:
+    comparable = isinstance(value, str | int | float) and type(value) is type(default)
+    return value is default or (comparable and bool(value == default))
+
+
+class Writer:
+    """Writes values as Python; what cannot be written is asked for by name."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, str] = {}
+
+    def text(self, name: str, value: Any) -> str:
+        """The expression that makes the value again."""
+        if value is None or isinstance(value, bool | str):
+            return repr(value)
+        if isinstance(value, int | float | np.integer | np.floating):
+            return _number(value)
+        if isinstance(value, np.ndarray | list | tuple):
+            return self._array(name, value)
+        where = _public(type(value))
+        if where is None or isinstance(value, Lost):
+            return self._ask(name, value)
+        if isinstance(value, Product):
+            factors = (f"({self.text('constraint', factor)}, {dim})" for factor, dim in value.factors)
+            return f"{where}({', '.join(factors)})"
+        if isinstance(value, Problem | Set) or dataclasses.is_dataclass(value):
+            return f"{where}({', '.join(self._parameters(value))})"
+        return self._ask(name, value)
+
+    def _parameters(self, value: Any) -> list[str]:
+        texts = []
+        for name, parameter in inspect.signature(type(value)).parameters.items():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                continue
+            found = _kept(value, name)
+            if _same(found, parameter.default) or (name == "constraint" and isinstance(found, WholeSpace)):
+                continue
+            texts.append(f"{name}={self.text(name, found)}")
+        return texts
+
+    def _array(self, name: str, value: Any) -> str:
+        array = np.asarray(value)
+        if array.size > MOST_NUMBERS or array.dtype.kind not in "fiub":
+            return self._ask(name, f"an array of shape {array.shape}")
+        return f"np.array({_nested(array.tolist())})"
+
+    def _ask(self, name: str, value: Any) -> str:
+        if callable(value) and getattr(value, "__name__", "").isidentifier():
+            name = value.__name__
+        self.asked[name] = value if isinstance(value, str) else _described(value)
+        return name
+
+
+def _kept(value: Any, name: str) -> Any:
+    """The value of a constructor's parameter, under the names by which problems and sets keep it."""
+    kept = vars(value)
+    return next((kept[key] for key in (f"_{name}_argument", f"_{name}", name) if key in kept), None)
+
+
+def _public(kind: type) -> str | None:
+    """Where a class is found by those who import multireplay as mr."""
+    import multireplay
+
+    rooms = {"mr": multireplay} | {
+        f"mr.{room}": getattr(multireplay, room) for room in ("replay", "sets", "steps", "problems", "theory")
+    }
+    return next(
+        (f"{path}.{kind.__name__}" for path, room in rooms.items() if getattr(room, kind.__name__, None) is kind), None
+    )
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, int | np.integer):
+        return repr(int(value))
+    if math.isfinite(value):
+        return repr(float(value))
+    return "np.nan" if math.isnan(value) else "np.inf" if value > 0 else "-np.inf"
+
+
+def _nested(values: Any) -> str:
+    if not isinstance(values, list):
+        return repr(values) if isinstance(values, bool) else _number(values)
+    return f"[{', '.join(_nested(value) for value in values)}]"
+
+
+def _described(value: Any) -> str:
+    if callable(value):
+        return "your function"
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

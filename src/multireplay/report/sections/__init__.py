@@ -1,0 +1,1 @@
+"""The sections of a page on a result, one file each."""

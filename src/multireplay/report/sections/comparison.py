@@ -1,0 +1,147 @@
+"""This run beside the exact fit, one pass in order and one shuffled pass."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.problems.base import as_constraint
+from multireplay.report import figures
+from multireplay.report.blocks import Block, Plot, Section, Table, Text
+from multireplay.report.evidence import Evidence
+from multireplay.report.figures import Line
+from multireplay.report.missing import Missing
+from multireplay.report.rivals import Rival
+from multireplay.report.wording import rough, seconds, short, times
+from multireplay.residuals import measure
+
+Vector = NDArray[np.float64]
+
+STYLES = {
+    "this run": (figures.OURS, "solid", "lines+markers"),
+    "one pass in order": (figures.IN_ORDER, "dash", "lines"),
+    "one shuffled pass": (figures.SHUFFLED, "dot", "lines"),
+}
+
+
+def section(evidence: Evidence) -> Section:
+    found = (evidence.ours, evidence.in_order, evidence.shuffled, evidence.exact)
+    there = [rival for rival in found if not isinstance(rival, Missing)]
+    reasons = dict.fromkeys(rival.reason for rival in found if isinstance(rival, Missing))
+    blocks: list[Block] = [Text(verdict(evidence), tone="lead"), *_paths(evidence, there)]
+    blocks.append(Table([_row(evidence, rival) for rival in there], caption=_caption(evidence)))
+    blocks += [Text(reason, tone="remark") for reason in reasons]
+    if not isinstance(evidence.exact, Missing) and evidence.result.status.ok:
+        blocks.append(Text(_on_cost(evidence.ours, evidence.exact)))
+    return Section("Comparison", blocks)
+
+
+def residual_of(evidence: Evidence, x: Vector) -> float:
+    """‖x − Proj(x − F̂(x))‖ on the record, NaN where it cannot be had."""
+    recipe = evidence.recipe
+    if isinstance(evidence.residual, Missing) or recipe.problem is None or recipe.buffer is None:
+        return float("nan")
+    constraint = recipe.arguments["constraint"]
+    feasible = recipe.problem.constraint if constraint is None else as_constraint(constraint)
+    return measure(recipe.problem, recipe.problem.columns(recipe.buffer), feasible, x).size
+
+
+def _row(evidence: Evidence, rival: Rival) -> dict[str, object]:
+    row: dict[str, object] = {
+        "method": rival.name,
+        "passes": "–" if np.isnan(rival.passes) else float(f"{rival.passes:.3g}"),
+        "seconds": float(f"{rival.seconds:.2g}"),
+    }
+    if not rival.ok:
+        return {**row, "note": "diverged"}
+    if not isinstance(evidence.exact, Missing):
+        row["distance to the exact fit"] = float(np.linalg.norm(rival.x - evidence.exact.x))
+        apart = evidence.in_standard_errors(rival.x)
+        if apart is not None:
+            row["in standard errors"] = apart
+    if evidence.solution is not None:
+        row["distance to the solution"] = float(np.linalg.norm(rival.x - evidence.solution))
+    row["residual"] = residual_of(evidence, rival.x)
+    return row
+
+
+def _caption(evidence: Evidence) -> str:
+    text = "The passes in order and shuffled take plain steps with the step size, average and start of this run."
+    if not isinstance(evidence.uncertainty, Missing):
+        text += (
+            f" One standard error is {rough(evidence.uncertainty.total)}: how far the exact fit itself is expected to "
+            "be from the truth."
+        )
+        if evidence.uncertainty.is_rough(evidence.tau):
+            text += " That is rough and probably too small, since the record is short for its autocorrelation time."
+    return f"{text} The first run of a session may count some compiling among its seconds."
+
+
+def _paths(evidence: Evidence, rivals: list[Rival]) -> list[Block]:
+    curves = []
+    for rival in rivals:
+        if rival.steps is None or rival.distances is None or not rival.ok:
+            continue
+        there = rival.distances > 0
+        steps, distances = rival.steps[there], rival.distances[there]
+        hover = [
+            f"{int(step):,} samples read<br>distance {short(float(distance))}"
+            for step, distance in zip(steps, distances, strict=True)
+        ]
+        color, dash, mode = STYLES[rival.name]
+        curves.append(Line(steps, distances, rival.name, color, dash, mode, hover))
+    if not curves:
+        return []
+    target = "the exact fit" if evidence.solution is None else "the solution"
+    figure = figures.lines(curves, "samples read", f"distance to {target}")
+    caption = "Each method's answer, had it stopped there."
+    if evidence.solution is not None and not isinstance(evidence.exact, Missing):
+        figures.level(figure, float(np.linalg.norm(evidence.exact.x - evidence.solution)), "the exact fit")
+    elif evidence.solution is None and not isinstance(evidence.uncertainty, Missing):
+        figures.level(figure, evidence.uncertainty.total, "the exact fit's own standard error")
+        caption += " Below the dashed line little is gained: the exact fit itself is that far from the truth."
+    return [Plot(figure, f"The way to {target}", caption, height=420)]
+
+
+def quality(evidence: Evidence) -> str:
+    """How near the answer is to the exact fit, in a sentence."""
+    exact = evidence.exact
+    if isinstance(exact, Missing):
+        return "Without an exact fit, answers are compared by their residuals on the record."
+    ours = evidence.in_standard_errors(evidence.result.x)
+    if ours is None:
+        gap = float(np.linalg.norm(evidence.result.x - exact.x))
+        return f"This run ends {rough(gap)} away from the exact fit."
+    if evidence.result.candidates is not None:
+        return (
+            f"This run ends {rough(ours)} standard errors away from the exact fit. It was chosen on a held-out block, "
+            "because the exact fit may overfit here: nearer to it is not better."
+        )
+    away = f"it ends {rough(ours)} standard errors away from it"
+    if ours < 0.1:
+        return f"This run is as good as the exact fit: {away}, well within its own error."
+    if ours < 0.5:
+        return f"This run is close to the exact fit: {away}, about {rough(100 * ours**2)} % more squared error."
+    return f"This run is not as good as the exact fit: {away}, about {times(1 + ours**2)} its squared error."
+
+
+def verdict(evidence: Evidence) -> str:
+    """How the answer compares with all others, in words."""
+    if not evidence.result.status.ok:
+        return "This run diverged; its answer is compared with nothing."
+    text = quality(evidence)
+    for rival in (evidence.in_order, evidence.shuffled):
+        apart = None if isinstance(rival, Missing) or not rival.ok else evidence.in_standard_errors(rival.x)
+        if not isinstance(rival, Missing) and apart is not None:
+            text += f" {rival.name.capitalize()} ends {rough(apart)} standard errors away."
+    return text
+
+
+def _on_cost(ours: Rival, exact: Rival) -> str:
+    text = f"The exact fit took {seconds(exact.seconds)} and this run {seconds(ours.seconds)}."
+    if exact.seconds <= ours.seconds:
+        return (
+            f"{text} With {len(exact.x):,} coordinates and a record in memory the exact fit is the simpler choice: "
+            "problem.fit_exactly(buffer)."
+        )
+    return f"{text} A step costs O(d) here; the exact fit costs O(d²) a row."

@@ -1,0 +1,170 @@
+"""Which samples were replayed, and in which order."""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import Any
+
+import numpy as np
+
+from multireplay.report import figures
+from multireplay.report.blocks import Plot, Section, Text
+from multireplay.report.coverage import MOST_DOTS, Coverage, Positions, Scale, coverage, first_steps
+from multireplay.report.evidence import Evidence
+from multireplay.report.page import needed
+from multireplay.report.wording import plural, rough, short
+
+FAR = "consecutive samples at least τ apart"
+NEAR = "consecutive samples closer than τ"
+
+
+def section(evidence: Evidence) -> Section:
+    replay, rows = evidence.replay, evidence.recipe.rows
+    if replay is None:
+        return Section("Replay", [Text("The order was left behind when this result was pickled.", tone="beware")])
+    covered = coverage(replay, rows)
+    order = _first(first_steps(replay.plan(rows)[0]), covered) if covered.doubling else _epochs(covered, evidence.tau)
+    return Section("Replay", [Text(_summary(evidence, covered), tone="lead"), picture(covered, evidence.tau), order])
+
+
+def _summary(evidence: Evidence, covered: Coverage) -> str:
+    scales, tau, name = covered.scales, evidence.tau, type(evidence.replay).__name__
+    last = scales[-1]
+    if covered.doubling:
+        text = (
+            f"{name}: one pass of {plural(last.steps, 'step')} over {plural(covered.length, 'row')}. Half of all "
+            f"consecutive steps read samples at least {plural(round(last.distance), 'row')} apart in time"
+        )
+        text += "." if math.isnan(tau) else f"; the record's autocorrelation time is {rough(tau)}."
+    else:
+        text = (
+            f"{name}: {plural(len(scales), 'epoch')}, from {plural(scales[0].steps, 'step')} far apart in time to "
+            f"{plural(last.steps, 'step')} close together, each from a fresh start."
+        )
+        near = [scale for scale in scales if scale.distance < tau]
+        if near and len(near) < len(scales):
+            text += (
+                f" From {near[0].name} on the gap is below the autocorrelation time ({rough(tau)} steps): there "
+                "consecutive samples are correlated, and the last epochs are nearly in order."
+            )
+    rounds = len(evidence.result.epochs) - (1 if covered.doubling else len(scales))
+    if rounds > 0 and "variance reduction" in str(evidence.result.status):
+        each = "Then one round" if rounds == 1 else f"Then {rounds} rounds"
+        text += f" {each} of variance reduction: the record in order for its mean operator, and once more as shown."
+    return text
+
+
+def picture(covered: Coverage, tau: float) -> Plot:
+    """Position in the record by scale: marks where there are few, otherwise a strip as dark as it is dense."""
+    scales = covered.scales
+    figure = figures.new(
+        x={"title": {"text": "position in the record (time)"}, "range": [0, covered.length * 1.004], "showgrid": False},
+        y={
+            "autorange": "reversed", "tickvals": list(range(len(scales))), "showgrid": False, "showline": False,
+            "ticktext": [f"{s.steps:,}" if covered.doubling else s.name.removeprefix("epoch ") for s in scales],
+            "title": {"text": "steps taken so far" if covered.doubling else "epoch"}, "ticks": "",
+        },
+    )  # fmt: skip
+    for name, color, members in _groups(scales, tau):
+        _strips(figure, covered, color, [i for i in members if scales[i].dots is None])
+        _marks(figure, covered, name, color, [i for i in members if scales[i].dots is not None])
+    what = "the steps taken so far" if covered.doubling else "one epoch"
+    caption = (
+        f"Each line is {what}, each mark one sample. Beyond {MOST_DOTS} samples a line becomes a strip of "
+        f"{len(covered.middles)} stretches, the stronger the more of a stretch's samples are read."
+    )
+    return Plot(figure, "Which samples each scale replays", caption, height=110 + 26 * len(scales))
+
+
+def _groups(scales: tuple[Scale, ...], tau: float) -> list[tuple[str, str, list[int]]]:
+    """The scales whose consecutive samples are far apart, and those where they are not."""
+    near = [i for i, scale in enumerate(scales) if scale.distance < tau]
+    far = [i for i in range(len(scales)) if i not in near]
+    known = not math.isnan(tau)
+    groups = [(FAR if known else "samples read", figures.OURS, far), (NEAR, figures.IN_ORDER, near)]
+    return [group for group in groups if group[2]]
+
+
+def _strips(figure: Any, covered: Coverage, color: str, members: list[int]) -> None:
+    objects = needed("plotly.graph_objects")
+    for i in members:
+        share = np.where(covered.scales[i].share > 0, covered.scales[i].share, np.nan)
+        strength = share**0.4  # so that one sample in a thousand can still be seen
+        figure.add_trace(
+            objects.Heatmap(
+                z=strength[None, :], x=covered.middles, y0=i, dy=1, customdata=share[None, :], zmin=0,
+                zmax=max(1.0, float(np.nanmax(strength))), showscale=False, ygap=5, hoverongaps=False,
+                colorscale=[[0, _faded(color, 0.12)], [1, _faded(color, 0.95)]],
+                hovertemplate=f"{_hover(covered, i)}<br>each sample here read %{{customdata:.3g}} times<extra></extra>",
+            )
+        )  # fmt: skip
+
+
+def _marks(figure: Any, covered: Coverage, name: str, color: str, members: list[int]) -> None:
+    """One mark a sample; without any, one that is not seen, for the legend."""
+    objects = needed("plotly.graph_objects")
+    dots = [(i, covered.scales[i].dots) for i in members]
+    positions: list[int | None] = [at for _, found in dots if found is not None for at in found.tolist()]
+    lines: list[int | None] = [i for i, found in dots if found is not None for _ in found]
+    text = [_hover(covered, i) for i, found in dots if found is not None for _ in found]
+    figure.add_trace(
+        objects.Scatter(
+            x=positions or [None], y=lines or [None], text=text, mode="markers", name=html.escape(name),
+            showlegend=True,
+            marker={"color": color, "symbol": "line-ns-open", "size": 9, "line": {"width": 1.6, "color": color}},
+            hovertemplate="position %{x:,}<br>%{text}<extra></extra>",
+        )
+    )  # fmt: skip
+
+
+def _hover(covered: Coverage, i: int) -> str:
+    scale = covered.scales[i]
+    kind = "typical distance" if covered.doubling else "gap"
+    return f"{scale.name}<br>{plural(scale.steps, 'step')}<br>{kind} {short(scale.distance)}"
+
+
+def _faded(color: str, share: float) -> str:
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{share})"
+
+
+def _over_time(x: dict[str, Any], rows: int) -> Any:
+    y = {"title": {"text": "position in the record"}, "range": [-0.02 * rows, 1.03 * rows]}
+    return figures.new(x=x, y=y, showlegend=False)
+
+
+def _first(positions: Positions, covered: Coverage) -> Plot:
+    objects = needed("plotly.graph_objects")
+    figure = _over_time({"title": {"text": "step"}, "range": [0, len(positions) + 1]}, covered.length)
+    figure.add_trace(
+        objects.Scatter(
+            x=np.arange(1, len(positions) + 1), y=positions, mode="markers", marker={"color": figures.OURS, "size": 5},
+            hovertemplate="step %{x:,} reads position %{y:,}<extra></extra>",
+        )
+    )  # fmt: skip
+    steps = covered.scales[-1].steps
+    some = f"All {steps:,} steps." if len(positions) == steps else f"The first {len(positions):,} of {steps:,} steps."
+    caption = f"{some} In order they would lie on a line that climbs one row a step."
+    return Plot(figure, "The order of the steps", caption, height=320)
+
+
+def _epochs(covered: Coverage, tau: float) -> Plot:
+    """All epochs one after the other: each goes through the whole record, in twice as many steps as the one before."""
+    objects = needed("plotly.graph_objects")
+    before = np.cumsum([0, *(scale.steps for scale in covered.scales)])
+    figure = _over_time(figures.log_axis("steps since the start of the run", [1, before[-1]]), covered.length)
+    for name, color, members in _groups(covered.scales, tau):
+        scales = [(before[i], covered.scales[i]) for i in members]
+        text = [f"{scale.name}<br>{_hover(covered, i)}" for i, (_, scale) in zip(members, scales, strict=True)]
+        figure.add_trace(
+            objects.Scatter(
+                x=np.concatenate([start + scale.thinned[0] for start, scale in scales]),
+                y=np.concatenate([scale.thinned[1] for _, scale in scales]),
+                text=[t for t, (_, scale) in zip(text, scales, strict=True) for _ in scale.thinned[0]],
+                mode="markers", name=html.escape(name), marker={"color": color, "size": 5},
+                hovertemplate="step %{x:,} of the run reads position %{y:,}<br>%{text}<extra></extra>",
+            )
+        )  # fmt: skip
+    caption = "Every epoch goes through the whole record. At most 64 steps of each are shown, evenly spaced."
+    return Plot(figure, "The order of the steps", caption, height=320)

@@ -1,0 +1,91 @@
+"""A column of sparse rows: scipy's CSR array with what a column needs besides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from multireplay.errors import InputError
+
+
+class SparseColumn(csr_array):  # type: ignore[misc]
+    """Sparse rows, a sample each: a scipy ``csr_array`` with a length, whose slices of rows are views.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> column = SparseColumn(np.eye(4))
+    >>> len(column), column[1:3].toarray().tolist()
+    (4, [[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
+    """
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __array__(self, *arguments: Any, **options: Any) -> Any:
+        raise TypeError("this column is sparse; column.toarray() is the dense one")
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step == 1:
+                return self._between(start, max(start, stop))
+        return super().__getitem__(key)
+
+    def _between(self, start: int, stop: int) -> SparseColumn:
+        first, last = self.indptr[start], self.indptr[stop]
+        entries = self.data[first:last], self.indices[first:last], self.indptr[start : stop + 1] - first
+        return SparseColumn(entries, shape=(stop - start, self.shape[1]))
+
+
+def as_sparse_column(name: str, values: Any) -> SparseColumn:
+    """Any scipy sparse matrix as a column: CSR, sorted, every place once, real numbers; copied only where it must be.
+
+    Places are 32-bit wherever they fit, which is half the memory, and one compiled loop instead of two.
+
+    Raises
+    ------
+    InputError
+        If it is not two-dimensional, damaged, or holds something else than finite real numbers.
+    """
+    if values.ndim != 2:
+        raise InputError(f"sparse column {name!r} has {values.ndim} dimensions; it needs 2 (rows)")
+    given = values.tocsr()
+    places = np.int32 if max(given.nnz, *given.shape) <= np.iinfo(np.int32).max else np.int64
+    indices, indptr = (part.astype(places, copy=False) for part in (given.indices, given.indptr))
+    column = SparseColumn((_as_real(name, given.data), indices, indptr), shape=given.shape)
+    try:
+        column.check_format(full_check=True)
+    except ValueError as error:
+        raise InputError(f"sparse column {name!r} is damaged: {error}") from None
+    if not column.has_canonical_format:
+        column = column.copy()
+        column.sum_duplicates()
+    _check_finite(name, column)
+    return column
+
+
+def _as_real(name: str, data: Any) -> Any:
+    if data.dtype.kind in "biu" or data.dtype.char == "g":
+        return data.astype(np.float64)
+    if data.dtype == np.float16:
+        return data.astype(np.float32)
+    if data.dtype not in (np.float64, np.float32):
+        raise InputError(f"sparse column {name!r} has dtype {data.dtype}; it needs real numbers")
+    return data.astype(data.dtype.newbyteorder("="), copy=False)
+
+
+def _check_finite(name: str, column: SparseColumn) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = column.data.sum()
+    if np.isfinite(total):
+        return
+    bad = np.flatnonzero(~np.isfinite(column.data))
+    if len(bad):
+        row = int(np.searchsorted(column.indptr, bad[0], side="right")) - 1
+        raise InputError(
+            f"column {name!r} holds {column.data[bad[0]]} at row {row}, feature {column.indices[bad[0]]} "
+            "(counting from 0); all values must be finite"
+        )

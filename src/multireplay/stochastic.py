@@ -1,0 +1,180 @@
+"""Solving by stochastic steps in the order of a replay scheme: plain, variance reduced, or at two step sizes."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay import sentences
+from multireplay.arguments import (
+    as_schedule,
+    choose_preconditioner,
+    lengthening,
+    round_step,
+    starting_point,
+    warn_of_scales,
+)
+from multireplay.averaging import Averaging
+from multireplay.checkpoint import Checkpoint
+from multireplay.engine import Backend, Job, make_stepper, run, runs_in_order
+from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper, make_reduced
+from multireplay.errors import DivergenceWarning, InputError
+from multireplay.precondition import Preconditioner
+from multireplay.problems.base import UNBOUNDED
+from multireplay.progress import step_bar
+from multireplay.record import Record, StoredRecord
+from multireplay.replay import PlannedEpoch, Replay
+from multireplay.result import Epoch, Result
+from multireplay.rounds import run_rounds
+from multireplay.selection import by_residual
+from multireplay.sets import Set
+from multireplay.steps import Doubled, Schedule
+from multireplay.tracking import Track
+from multireplay.updates import Plain, RichardsonRomberg, Update, VarianceReduced
+
+Vector = NDArray[np.float64]
+
+
+class HowToStep(NamedTuple):
+    """What was asked for."""
+
+    replay: Replay
+    update: Update
+    step: Any
+    averaging: Averaging
+    x0: Any
+    feasible: Set
+    backend: Backend
+    threads: int
+
+
+class Found(NamedTuple):
+    """What a run found: its epochs, which of them answers, the passes it took, and sentences on what was done."""
+
+    epochs: tuple[Epoch, ...]
+    chosen: int
+    passes: float
+    notes: tuple[str, ...] = ()
+
+
+def solve_by_steps(
+    record: Record, how: HowToStep, track: Track | None, checkpoint: Checkpoint | None, progress: bool
+) -> Result:
+    """The whole run."""
+    plan = how.replay.plan(record.length)
+    start = starting_point(how.x0, how.feasible, record.dim)
+    make_stepper(record.problem, how.feasible, record.dim, how.backend, record.example)  # says first what cannot be
+    preconditioner = choose_preconditioner(how.update, record, how.feasible)
+    several = isinstance(how.step, Sequence) and not isinstance(how.step, str)
+    sizes = list(how.step) if several else [how.step]
+    if several and not (sizes and isinstance(how.update, Plain)):
+        raise InputError("several step sizes compete with mr.Plain() alone, and there must be at least one")
+    automatic = isinstance(how.step, str)
+    extremes = record.extremes(start) if automatic or not record.on_disk else record.example
+    limit = record.problem.limit(extremes, start) if automatic or not record.on_disk else UNBOUNDED
+    longer = lengthening(record, preconditioner) if automatic else 1.0
+    schedules = [as_schedule(size, record.problem, extremes, longer) for size in sizes]
+    record.problem.probe(start, record.example)
+
+    def job(schedule: Schedule, advanced: Any = lambda steps: None) -> Job:
+        stepper: Any = make_stepper(record.problem, how.feasible, record.dim, how.backend, record.example)
+        if isinstance(how.update, VarianceReduced):
+            stepper = make_reduced(record.problem, stepper, how.feasible, record.dim, preconditioner)
+        nothing = np.zeros(0)
+        stepper.advance(record.example, nothing.astype(np.int64), nothing, nothing, limit)  # compiles
+        with_them = how.averaging, start, limit, track, advanced, how.threads, checkpoint
+        return Job(record.problem, record, stepper, schedule, *with_them)
+
+    _tell_costs(record, plan, how, job(schedules[0]))
+    total = sum(epoch.steps for epoch in plan) * len(schedules)
+    with step_bar(total) if progress else nullcontext(lambda steps: None) as advanced:
+        jobs = [job(schedule, advanced) for schedule in schedules]
+        began = time.perf_counter()
+        epochs = tuple(epoch for found in run(plan, jobs) for epoch in found)
+        passes = sum(epoch.taken for epoch in epochs) / record.length / len(schedules)
+        found = Found(*by_residual(epochs, record, how.feasible), passes, sentences.costs(record.example, how.feasible))
+        if isinstance(how.update, VarianceReduced):
+            found = _with_rounds(found, plan, jobs[0], how)
+        if isinstance(how.update, RichardsonRomberg):
+            found = _with_twice_the_step(found, plan, job(Doubled(schedules[0]), advanced))
+        seconds = time.perf_counter() - began
+    return _result(record, found, how, extremes, preconditioner, seconds)
+
+
+def _tell_costs(record: Record, plan: tuple[PlannedEpoch, ...], how: HowToStep, job: Job) -> None:
+    """Warn of random access on disk, and refuse a checkpoint where there is nothing to go on from."""
+    in_order = runs_in_order(plan, job) and isinstance(how.update, Plain)
+    if job.checkpoint is not None and not in_order:
+        raise InputError(
+            "checkpoint=... is for passes in order: mr.Newton(), or mr.Multiscale() or mr.Interleaved() with mr.Plain()"
+        )
+    if isinstance(record, StoredRecord) and not in_order:
+        warnings.warn(
+            f"{how.replay!r} with {how.update!r} does not read the record in order. "
+            f"{record.stored.cost_of_random_access()} mr.Newton(), mr.Multiscale() and mr.Interleaved() do",
+            stacklevel=4,
+        )
+
+
+def _with_rounds(found: Found, plan: tuple[PlannedEpoch, ...], job: Job, how: HowToStep) -> Found:
+    """More rounds of variance reduction from what was found."""
+    epochs, chosen, passes, notes = found
+    if epochs[chosen].diverged:
+        return found
+    assert isinstance(how.update, VarianceReduced)
+    rounds = None if isinstance(how.update.rounds, str) else how.update.rounds
+    stepper = cast(ReducedPythonStepper | ReducedCompiledStepper, job.stepper)
+    size = round_step(how.step, job.schedule)
+    answer = epochs[chosen].answer
+    more = run_rounds(job.record, plan, stepper, how.feasible, size, answer, job.limit, rounds, job.track)
+    epochs = (*epochs, *more.epochs)
+    good = [index for index, epoch in enumerate(epochs) if not epoch.diverged]
+    return Found(epochs, good[-1] if more.epochs else chosen, passes + more.passes, (*notes, *more.notes))
+
+
+def _with_twice_the_step(found: Found, plan: tuple[PlannedEpoch, ...], job: Job) -> Found:
+    """2x_η − x_2η from what was found and a run at twice the step."""
+    epochs, chosen, passes, notes = found
+    if epochs[chosen].diverged:
+        return found
+    other = run((plan[chosen],), [job])[0][0]
+    epochs = (*epochs, other, richardson_romberg(epochs[chosen], other))
+    return Found(epochs, len(epochs) - 1, passes + other.taken / job.record.length, notes)
+
+
+def richardson_romberg(short: Epoch, long: Epoch) -> Epoch:
+    """2x_η − x_2η by coordinate, of the last iterate and of the average."""
+    return replace(
+        short,
+        k=short.k + 2,
+        last=2 * short.last - long.last,
+        average=2 * short.average - long.average,
+        answer=2 * short.answer - long.answer,
+        diverged=long.diverged,
+        curve=None,
+        residual=None,
+    )
+
+
+def _result(
+    record: Record, found: Found, how: HowToStep, extremes: Any, preconditioner: Preconditioner, seconds: float
+) -> Result:
+    epochs, chosen, passes, notes = found
+    if any(epoch.diverged for epoch in epochs):
+        status = sentences.diverged(epochs, record.problem, extremes, chosen)
+        warnings.warn(str(status), DivergenceWarning, stacklevel=4)
+    else:
+        status = sentences.finished(
+            epochs, chosen, how.replay, how.update, how.step, how.averaging, preconditioner, passes, notes
+        )
+        if isinstance(how.step, str):
+            warn_of_scales(record)
+    x = epochs[chosen].answer.copy()
+    return Result(x=x, epochs=epochs, status=status, passes=passes, seconds=seconds, chosen=chosen)

@@ -1,0 +1,88 @@
+"""What every kind of file gives: columns of numbers by name, read in order or picked by row."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Field:
+    """The numbers of one column: their type, and how many a row has (None: one, as a one-dimensional column)."""
+
+    dtype: np.dtype[Any]
+    width: int | None
+
+    @property
+    def row_bytes(self) -> int:
+        return self.dtype.itemsize * (1 if self.width is None else self.width)
+
+    def shape(self, rows: int) -> tuple[int, ...]:
+        return (rows,) if self.width is None else (rows, self.width)
+
+
+class Reader(ABC):
+    """Reads columns in order, from the row it was made for."""
+
+    @abstractmethod
+    def read(self, targets: Mapping[str, Array]) -> None:
+        """Fill the targets, all of one length, with the next rows; a target may be strided or of a wider type."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the files."""
+
+
+class Source(ABC):
+    """The columns of a file or folder. Holds no open files: those belong to its readers."""
+
+    label: str
+    """The path as the user gave it, for messages."""
+    rows: int
+    fields: dict[str, Field]
+    """Columns of numbers."""
+    times: dict[str, Field]
+    """Columns of dates, which can say the order of the rows but are no samples; read as 64-bit integers."""
+    refused: dict[str, str]
+    """Columns that are not numbers, and why not: those of dates are among them."""
+
+    @abstractmethod
+    def reader(self, names: Sequence[str], first: int) -> Reader:
+        """A reader of these columns that starts at row `first`."""
+
+    @abstractmethod
+    def take(self, names: Sequence[str], rows: Rows) -> dict[str, Array]:
+        """These rows, which are ascending and distinct."""
+
+    @abstractmethod
+    def place(self, name: str, row: int) -> tuple[str, int]:
+        """The file that holds this row of the column, and the row's number in that file."""
+
+    @abstractmethod
+    def overhead(self, names: Sequence[str]) -> int:
+        """Bytes that reading takes beyond what it fills."""
+
+    @abstractmethod
+    def touched(self, names: Sequence[str]) -> tuple[float, str]:
+        """Bytes that must be read to get at one row alone, and a clause that says why."""
+
+    def field(self, name: str) -> Field:
+        return self.fields[name] if name in self.fields else self.times[name]
+
+
+def kept_type(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """The type in which numbers of this type are handed on, or None where they are not real numbers.
+
+    Integers and booleans stay what they are (states, flags); half precision becomes single, as in a buffer in memory.
+    """
+    if dtype.kind == "f":
+        return np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
+    return dtype.newbyteorder("=") if dtype.kind in "iub" else None

@@ -1,0 +1,84 @@
+"""Chains side by side against chains one after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import multireplay as mr
+from multireplay.engine import lanes
+
+PROBLEMS = {
+    "linear": mr.GLM(),
+    "logistic": mr.GLM("logistic"),
+    "policy evaluation": mr.PolicyEvaluation(0.9),
+    "in a ball": mr.GLM("logistic", constraint=mr.sets.Ball(0.3)),
+    "in a box": mr.PolicyEvaluation(0.5, constraint=mr.sets.Box(-0.2, 0.2)),
+}
+ORDERS = (mr.Interleaved(2), mr.Interleaved(70), mr.Interleaved(), mr.Multiscale(phases=3), mr.Multiscale(phases="all"))
+
+
+def record(rows, dim, dtype=np.float64, seed=0):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((rows + 1, dim)).astype(dtype)
+    targets = (rng.random(rows) < 1 / (1 + np.exp(-A[1:, 0]))).astype(float)
+    return mr.Buffer(features=A[:-1], next_features=A[1:], rewards=A[1:, 0].astype(float), targets=targets)
+
+
+def one_after_the_other(monkeypatch, *arguments, **options):
+    with monkeypatch.context() as patch:
+        patch.setattr(lanes, "MEMORY", 0)
+        return mr.solve(*arguments, **options)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("order", ORDERS, ids=repr)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_as_one_after_the_other(monkeypatch, name, order, dtype):
+    problem, buffer = PROBLEMS[name], record(1003, 5, dtype)
+    options = {"replay": order, "step": 0.02, "average": 0.5}
+    found = mr.solve(problem, buffer, **options)
+    for side, alone in zip(
+        found.epochs, one_after_the_other(monkeypatch, problem, buffer, **options).epochs, strict=True
+    ):
+        assert side.taken == alone.taken
+        assert np.allclose(side.last, alone.last, rtol=1e-11, atol=1e-13)
+        assert np.allclose(side.average, alone.average, rtol=1e-11, atol=1e-13)
+
+
+@given(rows=st.integers(70, 700), gap=st.integers(64, 400), dim=st.integers(1, 20), cuts=st.lists(st.integers(1, 700)))
+@settings(max_examples=30, deadline=None)
+def test_neither_threads_nor_blocks_change_a_bit(rows, gap, dim, cuts):
+    problem, buffer = mr.GLM("logistic"), record(rows, dim)
+    order = mr.Interleaved(min(gap, rows))
+    alone, two = (mr.solve(problem, buffer, replay=order, step=0.05, threads=threads) for threads in (1, 2))
+    assert (alone.x == two.x).all()
+    epoch = order.plan(rows)[0]
+    columns = problem.columns(buffer)
+    weights = (np.arange(epoch.length) >= epoch.length - max(1, np.ceil(7 / 8 * epoch.length - 1e-9))).astype(float)
+    chains = lanes.Lanes(
+        mr.sets.WholeSpace().spec(dim), np.zeros(dim), np.full(epoch.length, 0.05), weights, 1e100, rows, epoch.chains
+    )
+    first = 0
+    for last in sorted({*(cut for cut in cuts if cut < rows), rows}):
+        part = {name: column[first:last] for name, column in columns.items()}  # as a record on disk is read
+        chains.advance(problem.samples(part), first + 1, last)
+        first = last
+    assert chains.taken == epoch.steps
+    assert (chains.answers()[1] == alone.x).all()
+
+
+def test_a_chain_that_diverges_is_noticed():
+    buffer = record(500, 3)
+    with pytest.warns(mr.DivergenceWarning):
+        result = mr.solve(mr.GLM(), buffer, replay=mr.Interleaved(4), step=50.0)
+    assert result.status.code == "diverged"
+    assert np.isfinite(result.x).all()
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, "two"])
+def test_bad_threads(threads):
+    with pytest.raises(mr.InputError, match="threads must be a whole number of at least 1"):
+        mr.solve(mr.GLM(), record(100, 2), replay=mr.Interleaved(4), threads=threads)

@@ -1,0 +1,57 @@
+"""Reports that several tests look at, each written once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import multireplay as mr
+
+
+@pytest.fixture(scope="session")
+def names() -> list[str]:
+    """Of the coordinates; the first would be markup if they were not escaped."""
+    return ["<script>window.hacked = 1</script>", "a & b", "<b>bold</b>", *(f"feature {i}" for i in range(3, 16))]
+
+
+@pytest.fixture(scope="session")
+def process():
+    return mr.simulate.paper_mrp(m=0.9)
+
+
+@pytest.fixture(scope="session")
+def buffer(process):
+    return process.buffer(length=2**13, seed=0)
+
+
+@pytest.fixture(scope="session")
+def result(process, buffer):
+    return mr.solve(process.problem, buffer)
+
+
+@pytest.fixture(scope="session")
+def multiscale(process, buffer):
+    return mr.solve(process.problem, buffer, replay=mr.Multiscale(), step=0.5, track=process.solution)
+
+
+@pytest.fixture(scope="session")
+def written(result, names, tmp_path_factory) -> Path:
+    """The report of the default run."""
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    return result.report(path, names=names, command="multireplay fit 'a.npz' --report \"r.html\" && echo <done>")
+
+
+@pytest.fixture(scope="session")
+def written_multiscale(multiscale, tmp_path_factory) -> Path:
+    return multiscale.report(tmp_path_factory.mktemp("report") / "multiscale.html")
+
+
+@pytest.fixture
+def regression():
+    """A short logistic regression, as (problem, buffer)."""
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((600, 3))
+    y = (rng.random(600) < 1 / (1 + np.exp(-A @ [1.0, -1.0, 0.0]))).astype(float)
+    return mr.GLM(link="logistic"), mr.Buffer(features=A, targets=y)

@@ -1,0 +1,135 @@
+"""Newton corrections against the exact fit and a literal version of themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import multireplay as mr
+from multireplay import corrections
+
+
+def transitions(rows=20_000, seed=0, gamma=0.9):
+    rng = np.random.default_rng(seed)
+    noise = rng.standard_normal((rows + 1, 4))
+    states = np.empty_like(noise)
+    states[0] = noise[0]
+    for t in range(1, rows + 1):
+        states[t] = 0.9 * states[t - 1] + noise[t]
+    rewards = states[:-1] @ [1.0, -1.0, 0.5, 0.0] + rng.standard_normal(rows)
+    return mr.PolicyEvaluation(gamma), mr.Buffer(features=states[:-1], next_features=states[1:], rewards=rewards)
+
+
+def regression(link="logistic", rows=20_000, seed=0):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((rows, 3))
+    mean = mr.GLM(link).link.function(A @ [0.5, -0.5, 0.2])
+    y = (
+        (rng.random(rows) < mean).astype(float)
+        if link in ("logistic", "probit")
+        else rng.poisson(np.maximum(mean, 0.0))
+    )
+    return mr.GLM(link), mr.Buffer(features=A, targets=y)
+
+
+CASES = {
+    "policy evaluation": transitions,
+    **{link: lambda link=link: regression(link) for link in ("identity", "logistic", "probit", "exp", "softplus")},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_they_come_to_the_exact_fit(case):
+    problem, buffer = CASES[case]()
+    exact = problem.fit_exactly(buffer)
+    gaps = [np.abs(mr.solve(problem, buffer, update=mr.Newton(count)).x - exact).max() for count in (1, 2, 4)]
+    assert gaps[1] < gaps[0] / 3
+    assert gaps[2] < 1e-6
+    result = mr.solve(problem, buffer)
+    assert np.abs(result.x - exact).max() < 0.2 * result.standard_error.min()
+    assert result.passes < 4
+
+
+def literal(problem, buffer, count):
+    """The epoch's exact fit, then x − J⁻¹F̂(x) by hand; the second one combined with the first as Anderson did."""
+    T = corrections.COARSE
+    rows = np.array([t * len(buffer) // T for t in range(1, T + 1)]) - 1  # MER's epoch 13
+    part = mr.Buffer(**{name: column[rows] for name, column in buffer.columns.items()})
+    x = problem.fit_exactly(part)
+    A, Y = part["features"], part["next_features"]
+    J = A.T @ (A - problem.gamma * Y) / len(A)
+    root = np.linalg.cholesky(A.T @ A / len(A)).T
+    points, moves = [], []
+    for _ in range(count):
+        moves.append(-np.linalg.solve(J, problem.mean_operator(x, buffer.columns)))
+        points.append(x)
+        x = x + moves[-1]
+        if len(moves) == 2:
+            change = moves[1] - moves[0]
+            weight = (root @ change) @ (root @ moves[1]) / np.sum((root @ change) ** 2)
+            x = x - weight * (points[1] - points[0] + change)
+    return x
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_against_a_literal_version(count):
+    problem, buffer = transitions()
+    assert np.allclose(mr.solve(problem, buffer, passes=count).x, literal(problem, buffer, count), rtol=1e-9)
+
+
+def test_standard_errors_cover_the_truth_under_dependence():
+    process = mr.simulate.paper_mrp(0.9)
+    inside = []
+    for seed in range(12):
+        result = mr.solve(process.problem, process.buffer(2**15, seed=seed))
+        inside.append(np.abs(result.x - process.solution) <= 2 * result.standard_error)
+    assert 0.88 <= np.mean(inside) <= 0.99  # 192 coordinates; the t distribution with 31 degrees of freedom has .945
+
+
+def test_the_coarse_epoch_grows_where_its_halves_disagree():
+    rng = np.random.default_rng(0)
+    rare = (rng.random((2**17, 2)) < [0.5, 0.002]) * rng.standard_normal((2**17, 2))
+    common = rng.standard_normal((2**17, 2))
+    y = rng.standard_normal(2**17)
+    taken = {
+        name: mr.solve(mr.GLM(), mr.Buffer(features=A, targets=y)).epochs[0].taken
+        for name, A in (("rare", rare), ("common", common))
+    }
+    assert taken["common"] == corrections.COARSE
+    assert taken["rare"] > corrections.COARSE
+
+
+@pytest.mark.parametrize(
+    ("buffer", "options"),
+    [
+        (mr.Buffer(features=np.ones((100, 2)), targets=np.arange(100.0)), {}),  # two features are the same
+        (mr.Buffer(features=np.eye(30), targets=np.arange(30.0)), {}),  # too few rows
+        (mr.Buffer(features=np.ones((100, 1)), targets=np.arange(100.0)), {"constraint": mr.sets.Ball(1.0)}),
+        (mr.Buffer(features=np.column_stack([np.ones(100), np.zeros(100)]), targets=np.arange(100.0)), {}),
+    ],
+)
+def test_where_they_cannot_be_used_steps_are_taken(buffer, options):
+    assert "variance reduction" in str(mr.solve(mr.GLM(), buffer, holdout=None, **options).status)
+    with pytest.raises(mr.InputError, match=r"mr.Newton\(\) cannot be used here"):
+        mr.solve(mr.GLM(), buffer, update=mr.Newton(), **options)
+
+
+def test_separable_classes_take_steps():
+    A = np.linspace(-1, 1, 400)[:, None]
+    result = mr.solve(mr.GLM("logistic"), mr.Buffer(features=A, targets=(A[:, 0] > 0).astype(float)))
+    assert np.isfinite(result.x).all()
+    assert "variance reduction" in str(result.status)
+
+
+def test_an_order_is_refused():
+    with pytest.raises(mr.InputError, match="reads the record in order"):
+        mr.solve(*regression(), update=mr.Newton(), replay=mr.Serial())
+
+
+def test_errors_are_tracked():
+    problem, buffer = transitions()
+    exact = problem.fit_exactly(buffer)
+    result = mr.solve(problem, buffer, track=exact)
+    errors = [epoch.curve.end_last for epoch in result.epochs]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] == pytest.approx(np.sum((result.x - exact) ** 2))

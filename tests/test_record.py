@@ -1,0 +1,214 @@
+"""A record on disk against the same one in memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import numpy as np
+import pytest
+
+import multireplay as mr
+from multireplay.engine import lanes
+from multireplay.record import MemoryRecord, StoredRecord
+
+PROBLEMS = {
+    "linear": mr.GLM(),
+    "logistic": mr.GLM("logistic"),
+    "exp": mr.GLM("exp"),
+    "policy evaluation": mr.PolicyEvaluation(0.9),
+    "in a ball": mr.GLM("logistic", constraint=mr.sets.Ball(0.3)),
+}
+IN_ORDER = (
+    mr.Multiscale(),
+    mr.Multiscale(epochs=3),
+    mr.Multiscale(phases=3),
+    mr.Multiscale(phases="all"),
+    mr.Interleaved(70),
+)
+AT_RANDOM = (
+    mr.Serial(),
+    mr.Dyadic(),
+    mr.Shuffle(0),
+    mr.Uniform(0),
+    mr.Reverse(10, 2),
+    mr.Multiscale(phases=2, sweep=True),
+)
+
+
+def record(rows=3001, dim=5, seed=0):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((rows + 1, dim))
+    targets = (rng.random(rows) < 1 / (1 + np.exp(-A[1:, 0]))).astype(float)
+    samples = rng.standard_normal((rows, 2))
+    return mr.Buffer(features=A[:-1], next_features=A[1:], rewards=A[1:, 0], targets=targets, samples=samples)
+
+
+def budget(buffer):
+    """So little memory that the record stays on disk and is read in about twenty blocks."""
+    return int(1.2 * sum(column.nbytes for column in buffer.columns.values())) + 2000
+
+
+def stored(folder, buffer):
+    for name, column in buffer.columns.items():
+        np.save(folder / f"{name}.npy", column)
+    return mr.Buffer.open(folder, memory=budget(buffer))
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    buffer = record()
+    return buffer, stored(tmp_path_factory.mktemp("stored"), buffer)
+
+
+@pytest.mark.parametrize("order", IN_ORDER, ids=repr)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_orders_in_one_pass_agree_bit_for_bit(both, name, order):
+    for step in (0.02, "auto"):
+        memory, disk = (mr.solve(PROBLEMS[name], buffer, replay=order, step=step) for buffer in both)
+        assert len(memory.epochs) == len(disk.epochs)
+        for one, other in zip(memory.epochs, disk.epochs, strict=True):
+            assert np.array_equal(one.last, other.last)
+            assert np.array_equal(one.average, other.average)
+            assert one.residual == pytest.approx(other.residual)
+        assert np.array_equal(memory.x, disk.x)
+
+
+def test_chains_that_do_not_fit_are_taken_at_random_with_the_same_answer(both, monkeypatch):
+    monkeypatch.setattr(lanes, "MEMORY", 1000)
+    options = {"replay": mr.Multiscale(phases="all"), "step": 0.02}
+    memory = mr.solve(mr.GLM(), both[0], **options)
+    with pytest.warns(UserWarning, match="does not read the record in order"):
+        disk = mr.solve(mr.GLM(), both[1], **options)
+    for one, other in zip(memory.epochs, disk.epochs, strict=True):
+        assert np.allclose(one.average, other.average, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("order", AT_RANDOM, ids=repr)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_orders_at_random_agree_and_say_what_they_cost(both, name, order):
+    memory = mr.solve(PROBLEMS[name], both[0], replay=order, step=0.02)
+    with pytest.warns(UserWarning, match="in random order reads about .* times the bytes"):
+        disk = mr.solve(PROBLEMS[name], both[1], replay=order, step=0.02)
+    assert np.allclose(memory.x, disk.x, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_default_agrees(both, name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        memory, disk = (mr.solve(PROBLEMS[name], buffer) for buffer in both)
+    assert np.allclose(memory.x, disk.x, rtol=1e-9, atol=1e-11)
+    assert memory.passes == pytest.approx(disk.passes)
+
+
+def test_an_operator_of_ones_own(both):
+    problem = mr.VariationalInequality(lambda x, sample: x - sample, dim=2)
+    with pytest.warns(UserWarning, match="does not read the record in order"):
+        disk = mr.solve(problem, both[1], step=0.01)
+    assert np.allclose(mr.solve(problem, both[0], step=0.01).x, disk.x, rtol=1e-9)
+
+
+def test_several_steps_are_carried_through_one_pass(both):
+    for order in (mr.Multiscale(), mr.Interleaved(64), mr.Multiscale(phases=2)):
+        together = mr.solve(mr.GLM(), both[1], replay=order, step=(0.02, 0.005))
+        alone = [mr.solve(mr.GLM(), both[0], replay=order, step=step) for step in (0.02, 0.005)]
+        apart = [epoch for result in alone for epoch in result.epochs]
+        assert all(
+            np.array_equal(one.average, other.average) for one, other in zip(together.epochs, apart, strict=True)
+        )
+        assert together.epochs[together.chosen].residual == min(epoch.residual for epoch in together.epochs)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_extremes_are_those_of_the_whole_record(tmp_path, seed):
+    buffer = record(8000, 3, seed)
+    disk = stored(tmp_path, buffer)
+    x0 = np.random.default_rng(seed).standard_normal(3) * (seed % 2)
+    for problem in (mr.GLM("exp"), mr.PolicyEvaluation(0.5)):
+        memory = MemoryRecord(problem, problem.columns(buffer)).samples
+        small = StoredRecord(problem, disk).extremes(x0)
+        assert len(small.features) < 500
+        assert problem.lipschitz(small) == problem.lipschitz(memory)
+        assert problem.limit(small, x0) == pytest.approx(problem.limit(memory, x0), rel=1e-12)
+
+
+def test_a_value_the_problem_cannot_have_is_named(tmp_path):
+    y = np.zeros(50_000)
+    y[43_210] = 2.0
+    disk = stored(tmp_path, mr.Buffer(features=np.ones((50_000, 1)), targets=y))
+    with pytest.raises(
+        mr.InputError, match=r"'targets' holds 2 at row \d+ .* \(rows counted from row \d+ of the record\)"
+    ):
+        mr.solve(mr.GLM("logistic"), disk, replay=mr.Multiscale(), step=0.1)
+
+
+def test_columns_that_are_missing_are_named(tmp_path):
+    disk = stored(tmp_path, mr.Buffer(features=np.ones((50_000, 2))))
+    with pytest.raises(mr.InputError, match="needs the column targets"):
+        mr.solve(mr.GLM(), disk)
+
+
+def test_holding_out_needs_memory(both):
+    with pytest.raises(mr.InputError, match="needs a buffer in memory"):
+        mr.solve(mr.GLM(), both[1], holdout=0.2)
+
+
+def test_a_checkpoint_of_another_run_is_refused(both, tmp_path):
+    path = tmp_path / "state"
+    np.savez(path.open("wb"), digest="other", row=3)
+    with pytest.raises(mr.InputError, match="belongs to another run"):
+        mr.solve(mr.GLM(), both[1], replay=mr.Multiscale(), step=0.01, checkpoint=path)
+    path.write_text("nonsense")
+    with pytest.raises(mr.InputError, match="cannot be read"):
+        mr.solve(mr.GLM(), both[1], replay=mr.Multiscale(), step=0.01, checkpoint=path)
+
+
+def test_a_checkpoint_is_for_passes_in_order(both, tmp_path):
+    with pytest.raises(mr.InputError, match="is for passes in order"):
+        mr.solve(mr.GLM(), both[0], replay=mr.Dyadic(), step=0.01, checkpoint=tmp_path / "state")
+
+
+@pytest.mark.parametrize(
+    "options", ["replay=mr.Multiscale(phases=2), step=0.01", "replay=mr.Interleaved(64), step=0.01", ""]
+)
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path, options):
+    (tmp_path / "record").mkdir()
+    stored(tmp_path / "record", record(20_000, 8))
+    memory = budget(record(20_000, 8))
+    state = tmp_path / "state"
+    script = f"""
+    import time
+    import multireplay as mr
+    from multireplay import record
+    whole = record.StoredRecord._blocks
+    def slowly(self, first):
+        for number, block in enumerate(whole(self, first)):
+            print("block", first, number, flush=True)
+            yield block
+            time.sleep(0.1)
+    record.StoredRecord._blocks = slowly
+    buffer = mr.Buffer.open({str(tmp_path / "record")!r}, memory={memory})
+    result = mr.solve(mr.GLM("logistic"), buffer, checkpoint={str(state)!r}, {options})
+    print("answer", result.x.tobytes().hex())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in first.stdout:
+        if line.startswith("block 0 2"):
+            first.send_signal(signal.SIGINT)
+            break
+    first.communicate()
+    assert first.returncode != 0
+    assert state.exists()
+    again = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = again.stdout.splitlines()
+    assert int(lines[0].split()[1]) > 0  # it did not begin at row 0
+    assert not state.exists()
+    uninterrupted = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert lines[-1] == uninterrupted.stdout.splitlines()[-1]
+    assert os.listdir(tmp_path) == ["record"]
