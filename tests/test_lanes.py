@@ -166,11 +166,16 @@ def test_a_crowded_regression_is_held_out_by_default_here_too():
 
 
 @pytest.mark.parametrize("library", [torch_array, device_array])
-def test_the_rest_of_the_package_reads_such_columns_through_numpy(library):
+def test_the_rest_of_the_package_reads_such_columns_through_numpy(library, tmp_path):
     here, there = buffer_of(np.array), buffer_of(library)
     for problem in (mr.GLM("logistic"), mr.PolicyEvaluation(0.6)):
         assert np.array_equal(problem.fit_exactly(there), problem.fit_exactly(here))
     assert str(mr.diagnose(there)) == str(mr.diagnose(here))
+    there.save(tmp_path / "record")
+    assert np.array_equal(mr.Buffer.open(tmp_path / "record")["features"], here["features"])
+    assert here.to_numpy() is here
+    result = mr.solve(mr.GLM("logistic"), there, replay=mr.Interleaved(8), step=0.1)
+    assert result.report(tmp_path / "page.html", exact=False, rivals=False).exists()
     options = {"replay": mr.Serial(), "step": 0.01}
     for backend in ("python", "compiled"):
         found, expected = (mr.solve(mr.GLM(), buffer[:200], **options, backend=backend).x for buffer in (there, here))

@@ -133,7 +133,27 @@ class Buffer:
         """
         from multireplay.storage.saving import save_arrays
 
-        save_arrays(path, self._columns)
+        save_arrays(path, self.to_numpy().columns)
+
+    def to_numpy(self) -> Buffer:
+        """The same record with columns of other libraries as NumPy arrays: copied from a device, otherwise views.
+
+        Examples
+        --------
+        >>> import multireplay as mr
+        >>> buffer = mr.Buffer(features=[[1.0], [2.0]])
+        >>> buffer.to_numpy() is buffer
+        True
+        """
+        if not any(map(foreign.is_foreign, self._columns.values())):
+            return self
+        arrays = {
+            name: foreign.as_numpy(array) if foreign.is_foreign(array) else array
+            for name, array in self._columns.items()
+        }
+        same = Buffer.__new__(Buffer)  # its values have been checked
+        same._keep(arrays)
+        return same
 
     def _keep(self, arrays: dict[str, Array]) -> None:
         self._columns = MappingProxyType(arrays)
