@@ -107,8 +107,9 @@ def test_limits_and_lipschitz_constants_are_those_of_numpy():
     rng = np.random.default_rng(0)
     F, y = 3 * rng.standard_normal((500, 4)), rng.random(500)
     columns = {"features": F[:-1], "next_features": F[1:], "rewards": y[1:] - 0.5, "targets": y[1:]}
-    ends = {"terminated": y[1:] > 0.7}
-    for problem in (mr.GLM("logistic"), mr.GLM("exp"), mr.GLM("softplus"), mr.PolicyEvaluation(0.9)):
+    ends = {"terminated": y[1:] > 0.7, "weights": 1 - y[1:]}
+    penalized = mr.GLM("logistic", ridge=0.5, unpenalized=1), mr.PolicyEvaluation(0.9, ridge=2.0)
+    for problem in (mr.GLM("exp"), mr.GLM("softplus"), mr.PolicyEvaluation(0.9), *penalized):
         for given in (columns, columns | ends):
             here = problem.samples(problem.columns(mr.Buffer(**given)))
             buffer = mr.Buffer(**{name: device_array(column) for name, column in given.items()})
@@ -122,4 +123,9 @@ def test_limits_and_lipschitz_constants_are_those_of_numpy():
                     batched.mean_operator(x0, read), problem.mean_operator(x0, problem.columns(mr.Buffer(**given))),
                     rtol=1e-10, atol=1e-13,
                 )  # fmt: skip
+                taken = batched.mean_operator(x0, {name: np.asarray(column)[:9] for name, column in read.items()})
+                rows = problem.columns(mr.Buffer(**given)[:9])
+                assert np.allclose(taken, problem.mean_operator(x0, rows), rtol=1e-10, atol=1e-13)
+                loss = problem.loss(x0, problem.columns(mr.Buffer(**given)))
+                assert batched.loss(x0, read) == (None if loss is None else pytest.approx(loss, rel=1e-12))
                 assert np.allclose(batched.operator(x0, there, 7), problem.operator(x0, here, 7), rtol=1e-12)

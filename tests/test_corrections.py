@@ -52,8 +52,10 @@ def test_they_come_to_the_exact_fit(case):
 
 def literal(problem, buffer, count):
     """The epoch's exact fit, then x − J⁻¹F̂(x) by hand; the second one combined with the first as Anderson did."""
-    T = corrections.COARSE
-    rows = np.array([t * len(buffer) // T for t in range(1, T + 1)]) - 1  # MER's epoch 13
+    T, golden = corrections.COARSE, (5**0.5 - 1) / 2
+    ends = [t * len(buffer) // T for t in range(T + 1)]
+    stretches = [(ends[t - 1], ends[t], t * golden % 1) for t in range(1, T + 1)]
+    rows = np.array([end - 1 - int(place * (end - begin)) for begin, end, place in stretches])
     part = mr.Buffer(**{name: column[rows] for name, column in buffer.columns.items()})
     x = problem.fit_exactly(part)
     A, Y = part["features"], part["next_features"]
@@ -133,3 +135,18 @@ def test_errors_are_tracked():
     errors = [epoch.curve.end_last for epoch in result.epochs]
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] == pytest.approx(np.sum((result.x - exact) ** 2))
+
+
+@pytest.mark.parametrize("period", [2, 8, 64])
+@pytest.mark.parametrize("options", [{}, {"update": mr.VarianceReduced()}], ids=["newton", "variance reduced"])
+def test_a_period_of_the_record_does_no_harm(period, options):
+    rng = np.random.default_rng(0)
+    rows = 2**15
+    season = np.arange(rows) % period == 0
+    A = np.column_stack([np.ones(rows), season, rng.standard_normal(rows)])
+    y = A @ [1.0, 2.0, -1.0] + 0.1 * rng.standard_normal(rows)
+    buffer = mr.Buffer(features=A, targets=y)
+    exact = mr.GLM().fit_exactly(buffer)
+    result = mr.solve(mr.GLM(), buffer, **options)
+    bound = 0.01 if not options else 0.5
+    assert np.abs(result.x - exact).max() < bound

@@ -21,6 +21,7 @@ def dependent(rows=ROWS, dim=DIM):
     F = lfilter([0.6], [1.0, -0.8], rng.standard_normal((rows + 1, dim)), axis=0)
     chances = 1 / (1 + np.exp(-F[:-1] @ np.linspace(-1, 1, dim)))
     return {
+        "weights": rng.random(rows),
         "features": F[:-1],
         "next_features": F[1:],
         "rewards": F[:-1, 0] + 0.1 * rng.standard_normal(rows),
@@ -43,8 +44,8 @@ def pull_rows(X, batch):
 
 
 PROBLEMS = {
-    "logistic": (mr.GLM("logistic"), mr.GLM("logistic")),
-    "policy evaluation": (mr.PolicyEvaluation(0.6), mr.PolicyEvaluation(0.6)),
+    "logistic": (mr.GLM("logistic", ridge=0.01, unpenalized=1), mr.GLM("logistic", ridge=0.01, unpenalized=1)),
+    "policy evaluation": (mr.PolicyEvaluation(0.6, ridge=0.02), mr.PolicyEvaluation(0.6, ridge=0.02)),
     "own operator": (
         mr.VariationalInequality(pull, dim=DIM, lipschitz=1.3),
         mr.VariationalInequality(pull_rows, dim=DIM, lipschitz=1.3, batched=True),

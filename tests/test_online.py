@@ -197,7 +197,7 @@ def test_a_run_that_cannot_be_saved_leaves_the_old_file(tmp_path):
     ("sample", "message"),
     [
         ({"features": [1.0, 2.0]}, "targets is missing"),
-        ({"features": [1.0, 2.0], "target": 1.0}, "reads features, targets, not target"),
+        ({"features": [1.0, 2.0], "target": 1.0}, "reads features, targets, weights, not target"),
         ({"features": [1.0, np.nan], "targets": 1.0}, "column 'features' holds nan at row 0"),
         ({"features": [[1.0, 2.0]], "targets": 1.0}, "one sample or a block"),
         ({"features": [1.0, 2.0, 3.0], "targets": 1.0}, r"features was float64 of shape \(2,\) a sample so far"),

@@ -9,13 +9,17 @@ array([1., 2.])
 Problems: `GLM`, `PolicyEvaluation`, `VariationalInequality`. Orders: `Multiscale` (the paper's), `Dyadic`,
 `Interleaved` (one gap, at the speed of reading), `Serial`, `Skip`, `Uniform`, `Shuffle`, `Reverse`. Feasible sets are
 in `sets`, step sizes in `steps`, the paper's theory in `theory`, worlds with known answers in `simulate`. `Online`
-learns from a stream, `diagnose` says how dependent a record is.
+learns from a stream, `diagnose` says how dependent a record is. `MERRegressor`, `MERClassifier`,
+`MERPoissonRegressor` and `MERValueRegressor` are scikit-learn estimators.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from multireplay import problems, replay, report, sets, simulate, steps, theory
 from multireplay.buffer import Buffer
 from multireplay.diagnose import Diagnosis, diagnose
-from multireplay.errors import DivergenceWarning, InputError, MultireplayError, OperatorError
+from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError, MultireplayError, OperatorError
 from multireplay.online import Online
 from multireplay.problems import GLM, PolicyEvaluation, VariationalInequality
 from multireplay.replay import Dyadic, Interleaved, Multiscale, Reverse, Serial, Shuffle, Skip, Uniform
@@ -24,10 +28,31 @@ from multireplay.solve import solve
 from multireplay.tracking import Curve, Track
 from multireplay.updates import Newton, Plain, RichardsonRomberg, VarianceReduced
 
+if TYPE_CHECKING:
+    from multireplay import estimators
+    from multireplay.estimators import MERClassifier, MERPoissonRegressor, MERRegressor, MERValueRegressor
+
 __version__ = "0.1.0"
+
+_LAZY = ("estimators",)  # scikit-learn takes longer to import than all the rest: only when it is asked for
+_ESTIMATORS = ("MERClassifier", "MERPoissonRegressor", "MERRegressor", "MERValueRegressor")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return importlib.import_module(f"multireplay.{name}")
+    if name in _ESTIMATORS:
+        return getattr(importlib.import_module("multireplay.estimators"), name)
+    raise AttributeError(f"module 'multireplay' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "GLM",
+    "AutocorrelationWarning",
     "Buffer",
     "Curve",
     "Diagnosis",
@@ -36,6 +61,10 @@ __all__ = [
     "Epoch",
     "InputError",
     "Interleaved",
+    "MERClassifier",
+    "MERPoissonRegressor",
+    "MERRegressor",
+    "MERValueRegressor",
     "MultireplayError",
     "Multiscale",
     "Newton",
@@ -55,6 +84,7 @@ __all__ = [
     "VarianceReduced",
     "VariationalInequality",
     "diagnose",
+    "estimators",
     "problems",
     "replay",
     "report",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import joblib
@@ -18,7 +19,7 @@ from multireplay.problems.batched import Batched
 from multireplay.problems.rows import column_sizes, take
 from multireplay.record import Record
 from multireplay.replay.base import whole_number
-from multireplay.replay.multiscale import evenly
+from multireplay.replay.multiscale import scattered
 from multireplay.sets import Set, WholeSpace
 from multireplay.steps import Constant, Schedule
 from multireplay.tracking import as_vector
@@ -52,8 +53,8 @@ def as_threads(threads: object) -> int:
     return int(joblib.cpu_count()) if threads is None else whole_number("threads", threads, least=1)
 
 
-def as_schedule(step: Any, problem: Problem, samples: Any, longer: float = 1.0) -> Schedule:
-    """A schedule from a number, a schedule, or "auto", which a preconditioner makes longer."""
+def as_schedule(step: Any, problem: Problem, samples: Any, shorten: Callable[[float], float] | None = None) -> Schedule:
+    """A schedule from a number, a schedule, or "auto", for which a preconditioner shortens the Lipschitz constant."""
     if isinstance(step, Schedule):
         return step
     if not isinstance(step, str):
@@ -65,16 +66,22 @@ def as_schedule(step: Any, problem: Problem, samples: Any, longer: float = 1.0) 
         raise InputError(f"step='auto' needs a Lipschitz constant: give step=..., or lipschitz=... to {problem!r}")
     if bound == 0:
         raise InputError("step='auto' has nothing to go by: every feature in the buffer is 0")
-    return Constant(longer * AUTO_SHARE / bound)
+    return Constant(AUTO_SHARE / (bound if shorten is None else shorten(bound)))
 
 
-def lengthening(record: Record, preconditioner: Preconditioner) -> float:
-    """How much longer steps can be with the preconditioner: the ratio of the largest ‖ψ‖² without and with it."""
+def shortening(record: Record, preconditioner: Preconditioner) -> Callable[[float], float] | None:
+    """What the preconditioner makes of a Lipschitz constant; a ridge in it stays, no direction is shortened for it."""
     if not preconditioner.rank:
-        return 1.0
-    return record.largest(lambda samples: largest_square(samples.features)) / record.largest(
-        lambda samples: preconditioner.largest_square(samples.features)
-    )
+        return None
+    ridge = getattr(record.example, "ridge", None) or 0.0
+    before = record.largest(lambda samples: largest_square(*weighted_rows(samples)))
+    after = record.largest(lambda samples: preconditioner.largest_square(*weighted_rows(samples)))
+    return lambda bound: (bound - ridge) * after / before + ridge
+
+
+def weighted_rows(samples: Any) -> tuple[Any, Vector | None]:
+    """The features and, where there are any, the weights of their rows."""
+    return samples.features, getattr(samples, "weights", None)
 
 
 def choose_preconditioner(update: Update, record: Record, feasible: Set) -> Preconditioner:
@@ -98,7 +105,7 @@ def choose_preconditioner(update: Update, record: Record, feasible: Set) -> Prec
         raise InputError(f"precondition={wanted} cannot be used here: {reason}")
     if not usable:
         return precondition.none(record.dim)
-    rows = record.take(evenly(record.length, precondition.PREFIX))
+    rows = record.take(scattered(record.length, precondition.PREFIX))
     return precondition.from_sample(record.problem.samples(rows).features, wanted)
 
 
@@ -116,7 +123,7 @@ def warn_of_scales(record: Record) -> None:
     """Warn where features differ so much in size that one step cannot suit them all; looks at about 1000 rows."""
     if not hasattr(record.example, "features"):
         return
-    features = record.problem.samples(record.take(evenly(record.length, 1000))).features
+    features = record.problem.samples(record.take(scattered(record.length, 1000))).features
     sizes = column_sizes(take(features, slice(None)))
     sizes = sizes[sizes > 0]
     if len(sizes) and sizes.max() > UNEVEN * sizes.min():

@@ -91,6 +91,11 @@ def row_dots(xp: Namespace, X: Array, Y: Array) -> Array:
     return xp.sum(X * Y, axis=1)
 
 
+def near(values: NDArray[Any], other: Array) -> Array:
+    """NumPy values, of whatever type, as an array of the library and device of another one."""
+    return namespace(other).asarray(values, device=compat.device(other))
+
+
 def rows_of(array: Array, rows: slice) -> Array:
     """Consecutive rows, as a view where the library has views."""
     return array[rows, :] if array.ndim == 2 and is_foreign(array) else array[rows]
@@ -187,9 +192,4 @@ class Column:
 
 def picked(array: Array, rows: NDArray[np.int64]) -> Array:
     """The rows of these numbers, in their order, where the array lies."""
-    return namespace(array).take(array, indices_near(rows, array), axis=0)
-
-
-def indices_near(rows: NDArray[np.int64], array: Array) -> Array:
-    """Row numbers as an array of the library and device of another one."""
-    return namespace(array).asarray(rows, device=compat.device(array))
+    return namespace(array).take(array, near(rows, array), axis=0)

@@ -20,7 +20,7 @@ from multireplay.ledger import Ledger
 from multireplay.problems.rows import dense_products
 from multireplay.progress import step_bar
 from multireplay.record import Record
-from multireplay.replay.multiscale import evenly
+from multireplay.replay.multiscale import scattered
 from multireplay.residuals import Batches
 from multireplay.result import Epoch, Result
 from multireplay.tracking import Recorder, Track
@@ -35,7 +35,8 @@ CHEAP = 2e9
 """Multiplications for a Jacobian that are always allowed: about a tenth of a second."""
 PASSES_WORTH = 32
 """And otherwise as many as this many passes over the record need."""
-SINGULAR = 1e10
+SINGULAR = 1e11
+SLIGHTLY = 1e-13
 NEGLIGIBLE = 0.1
 """A correction expected to be below this share of its standard error is not worth a pass."""
 MOST = 5
@@ -43,7 +44,7 @@ MOST = 5
 
 @dataclass(frozen=True, eq=False)
 class Coarse:
-    """The exact fit of 2^k samples spread evenly over the record, and F̂'s Jacobian J there.
+    """The exact fit of 2^k samples scattered evenly over the record, and F̂'s Jacobian J there.
 
     Attributes
     ----------
@@ -81,8 +82,16 @@ class Coarse:
 
     @cached_property
     def disagreement(self) -> float:
-        """‖J⁻¹ · half‖: how much of an error is expected to survive a correction."""
-        return float(np.linalg.norm(scipy.linalg.lu_solve(self._factors, self.half), 2))
+        """‖J⁻¹ · half‖: how much of an error is expected to survive a correction. By power iteration: O(d²)."""
+        vector, size = np.ones(len(self.half)) / np.sqrt(len(self.half)), 0.0
+        for _ in range(8):
+            moved = scipy.linalg.lu_solve(self._factors, self.half @ vector)
+            size = float(np.linalg.norm(moved))
+            if not size:
+                break
+            vector = self.half.T @ scipy.linalg.lu_solve(self._factors, moved / size, trans=1)
+            vector /= np.linalg.norm(vector) or 1.0
+        return size
 
 
 def coarse_fit(record: Record) -> Coarse | None:
@@ -100,7 +109,7 @@ def coarse_fit(record: Record) -> Coarse | None:
 
 
 def _fit(record: Record, rows: int) -> Coarse | None:
-    problem, columns = record.problem, record.take(evenly(record.length, rows))
+    problem, columns = record.problem, record.take(scattered(record.length, rows))
     even, odd = ({name: column[first::2] for name, column in columns.items()} for first in (0, 1))
     try:
         x = problem.fit_exactly(Buffer(**columns))
@@ -116,15 +125,17 @@ def _fit(record: Record, rows: int) -> Coarse | None:
     scale = 1 / np.sqrt(np.diag(moments))
     units = np.outer(scale, scale)
     matrix = units * (first + second) / 2
-    if not np.linalg.cond(matrix) < SINGULAR:
+    if _is_singular(matrix):
         return None
-    return Coarse(x, matrix, units * (first - second) / 2, scale, _root(units * moments), rows)
+    almost = units * moments + SLIGHTLY * np.eye(len(scale))  # so that it has a root whatever the rounding
+    return Coarse(x, matrix, units * (first - second) / 2, scale, np.asarray(np.linalg.cholesky(almost).T), rows)
 
 
-def _root(matrix: Vector) -> Vector:
-    """R with RᵀR the matrix, which is symmetric and not negative."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
+def _is_singular(matrix: Vector) -> bool:
+    """Whether the condition number is beyond any use, by LAPACK's estimate: O(d²) beside the factors."""
+    factors, _, _ = scipy.linalg.lapack.dgetrf(matrix)
+    reciprocal, _ = scipy.linalg.lapack.dgecon(factors, np.linalg.norm(matrix, 1))
+    return not reciprocal > 1 / SINGULAR
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +155,7 @@ class Corrected:
     note: str
 
 
-def correct(coarse: Coarse, pass_over: Callable[[Vector], Batches], most: int | None) -> Corrected:
+def correct(coarse: Coarse, pass_over: Callable[[Vector], Batches], most: int, all_of_them: bool) -> Corrected:
     """x ← x − J⁻¹F̂(x) with the Jacobian of the coarse epoch, accelerated, until what is left is noise.
 
     Where J is not good enough for the plain correction to shrink, the corrections so far are combined to the point at
@@ -156,8 +167,10 @@ def correct(coarse: Coarse, pass_over: Callable[[Vector], Batches], most: int | 
         The fit to begin with, and its Jacobian.
     pass_over : callable
         F̂ at a point by batches: one pass over the record.
-    most : int or None
-        Number of corrections; None is as many as it takes, at most 5.
+    most : int
+        The most corrections.
+    all_of_them : bool
+        Whether to go on until then in any case.
     """
     z = coarse.x / coarse.scale
     points: list[Vector] = []
@@ -174,16 +187,14 @@ def correct(coarse: Coarse, pass_over: Callable[[Vector], Batches], most: int | 
         z = _combine(coarse.root, points, moves)
         share = size / error if error > 0 else np.inf if size else 0.0
         done.append(Correction(z * coarse.scale, share, coarse.scale * batches.spreads(images)))
-        if most is not None:
-            if len(done) == most:
-                return Corrected(tuple(done), "")
-            continue
         left = size * min(1.0, size / before) if before else size
-        if left <= NEGLIGIBLE * error:
+        if all_of_them and len(done) == most:
+            return Corrected(tuple(done), "")
+        if left <= NEGLIGIBLE * error and not all_of_them:
             expected = left / error if error else 0.0
             return Corrected(tuple(done), f"another correction would be about {expected:.1g} of its standard error")
-        if len(done) == MOST:
-            return Corrected(tuple(done), f"stopped at {MOST} corrections, the last {share:.2g} of its standard error")
+        if len(done) == most:
+            return Corrected(tuple(done), f"the last correction was {share:.2g} of its standard error")
         before = size
 
 
@@ -199,7 +210,7 @@ def _combine(root: Vector, points: list[Vector], moves: list[Vector]) -> Vector:
 
 
 def solve_by_corrections(
-    record: Record, most: int | None, track: Track | None, checkpoint: Checkpoint | None, progress: bool
+    record: Record, most: int, all_of_them: bool, track: Track | None, checkpoint: Checkpoint | None, progress: bool
 ) -> Result | None:
     """The whole run; None where it is not for Newton corrections, see `coarse_fit`."""
     began = time.perf_counter()
@@ -212,7 +223,7 @@ def solve_by_corrections(
         with step_bar(length, "rows") if progress else nullcontext(lambda rows: None) as advanced:
             return ledger.batches(record, x, advanced)
 
-    found = correct(coarse, pass_over, most)
+    found = correct(coarse, pass_over, most, all_of_them)
     k = coarse.rows.bit_length() - 1
     epochs = [_epoch(k, length / coarse.rows, coarse.rows, coarse.x, track)]
     epochs += [_epoch(k + i, 1.0, length, part.x, track) for i, part in enumerate(found.corrections, start=1)]

@@ -17,3 +17,7 @@ class OperatorError(MultireplayError, RuntimeError):
 
 class DivergenceWarning(UserWarning):
     """A run stopped early because its iterates grew without bound; ``result.status`` says where."""
+
+
+class AutocorrelationWarning(UserWarning):
+    """The rows are so autocorrelated that learning them in order would have been biased; the message says how much."""

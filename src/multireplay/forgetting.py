@@ -55,8 +55,11 @@ class ForgettingStore:
         return type(self.samples)(*fields)
 
     def check(self, rows: Any) -> None:
-        """Raise unless the rows have the widths and types of the first ones."""
+        """Raise unless the rows have the columns, widths and types of the first ones."""
         for name, new, old in zip(rows._fields, rows, self.samples, strict=True):
+            if isinstance(old, np.ndarray) != isinstance(new, np.ndarray):
+                had, has = ("with", "without") if isinstance(old, np.ndarray) else ("without", "with")
+                raise InputError(f"the samples so far came {had} {name}, and these come {has}; give all or none")
             if isinstance(old, np.ndarray) and (new.shape[1:], new.dtype) != (old.shape[1:], old.dtype):
                 raise InputError(
                     f"{name} was {old.dtype} of shape {old.shape[1:]} a sample so far, "

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from multireplay.checkpoint import Checkpoint
 from multireplay.record import Partial, Record
-from multireplay.residuals import BATCHES, Batches, batch_bounds
+from multireplay.residuals import Batches, batch_bounds
 
 Vector = NDArray[np.float64]
 ROOM = 64
@@ -30,12 +30,12 @@ class Ledger:
             return record.batches([x], advanced)[0]
         number, self.number = self.number, self.number + 1
         if not self._state:
-            batches = min(BATCHES, record.length)
+            batches = len(batch_bounds(record.length, record.dim)) - 1
             self._state = {"done": np.zeros(1), "sums": np.zeros((batches, record.dim))}
             self._state["passes"] = np.zeros((ROOM, batches, record.dim))
             self._row = self.checkpoint.restore(self._state)
         done, sums, passes = self._state["done"], self._state["sums"], self._state["passes"]
-        sizes = np.diff(batch_bounds(record.length))
+        sizes = np.diff(batch_bounds(record.length, record.dim))
         if number < done[0]:
             advanced(record.length)
             return Batches(passes[number] / sizes[:, None], sizes)

@@ -44,12 +44,14 @@ class Preconditioner:
         """P^(1/2)."""
         return np.asarray(np.eye(self.axes.shape[1]) + (self.axes.T * (np.sqrt(1 + self.stretch) - 1)) @ self.axes)
 
-    def largest_square(self, features: Rows) -> float:
-        """max ‖P^(1/2)ψ_t‖² over the rows, in one pass."""
+    def largest_square(self, features: Rows, weights: Vector | None = None) -> float:
+        """max w_t‖P^(1/2)ψ_t‖² over the rows, in one pass."""
+        rows = distinct(features) if weights is None else features
+        every = np.broadcast_to(1.0, rows.shape[0]) if weights is None else weights
         largest = 0.0
-        for block in row_blocks(distinct(features)):
+        for block, weight in zip(row_blocks(rows), row_blocks(every), strict=True):
             shortened = squares(block) + ((block @ self.axes.T) ** 2) @ self.stretch
-            largest = max(largest, float(shortened.max()))
+            largest = max(largest, float((weight * shortened).max()))
         return largest
 
 
@@ -71,13 +73,19 @@ def from_sample(features: Rows, rank: int | Literal["auto"]) -> Preconditioner:
     if dim < 2 or length < 2:
         return none(dim)
     sample = take(features, slice(None))
+    places = np.unique(sample.indices) if is_sparse(sample) else None
+    sample = sample if places is None else sample[:, places]  # what does not occur has no part in an axis
     most = max(RANKS) if rank == "auto" else rank
     moments, axes = _leading(sample, most + 1)
+    if not moments[0] > 0:
+        return none(dim)
     chosen = _best_rank(sample, moments, axes) if rank == "auto" else rank
     if chosen >= len(moments) or not moments[chosen] > 0:
         return none(dim)
     stretch = moments[chosen] / moments[:chosen] - 1
-    return Preconditioner(np.ascontiguousarray(axes[:chosen]), stretch)
+    whole = np.zeros((chosen, dim))
+    whole[:, slice(None) if places is None else places] = axes[:chosen]
+    return Preconditioner(whole, stretch)
 
 
 def _best_rank(sample: Rows, moments: Vector, axes: Vector) -> int:
@@ -88,7 +96,7 @@ def _best_rank(sample: Rows, moments: Vector, axes: Vector) -> int:
         if rank < len(moments) and moments[rank] > 1e-12 * moments[0]:
             longest = (lengths + along[:, :rank] @ (moments[rank] / moments[:rank] - 1)).max()
             costs[rank] = float(longest) * (1 + rank / 4)
-    return min(costs, key=lambda rank: costs[rank])
+    return min(costs, key=lambda rank: costs[rank], default=0)
 
 
 def _leading(sample: Rows, count: int) -> tuple[Vector, Vector]:
@@ -106,10 +114,7 @@ def _leading(sample: Rows, count: int) -> tuple[Vector, Vector]:
 
 
 def _leading_of_wide(sample: Rows, count: int) -> tuple[Vector, Vector]:
-    """The same for more sparse features than rows, from the products of the rows with each other.
-
-    Features that do not occur then have no part in an axis, not even by rounding.
-    """
+    """The same for more sparse features than rows, from the products of the rows with each other."""
     between = sample @ sample.T
     if 4 * count >= len(sample):
         values, vectors = np.linalg.eigh(between.toarray())

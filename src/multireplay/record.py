@@ -164,7 +164,7 @@ class StoredRecord(Record):
     def batches(
         self, points: Sequence[Vector], advanced: Advanced = lambda rows: None, partial: Partial | None = None
     ) -> list[Batches]:
-        bounds = batch_bounds(self.length)
+        bounds = batch_bounds(self.length, self.dim)
         sums = partial.sums[None] if partial else np.zeros((len(points), len(bounds) - 1, self.dim))
         for first, block in self._blocks(partial.row if partial else 0):
             last = first + _rows(block)

@@ -16,6 +16,9 @@ from multireplay.sets import Set
 Vector = NDArray[np.float64]
 
 BATCHES = 32
+FEWEST_BATCHES = 8
+BATCH_NUMBERS = 2**22
+"""Where the means of 32 batches would be more numbers than this, fewer batches are taken, but at least 8."""
 WELL_BELOW = 0.1
 """A mean operator shorter than this share of its own standard error is noise: more passes would fit that."""
 
@@ -31,7 +34,7 @@ class Residual:
     size : float
         ‖x − Proj(x − F̂(x))‖, which is ‖F̂(x)‖ on the whole space.
     error : float
-        Standard error of that residual under dependence, from its values on 32 consecutive batches.
+        Standard error of that residual under dependence, from 32 consecutive batches, or 8 for a very long x.
     """
 
     mean: Vector
@@ -71,7 +74,7 @@ def batch_means(
     problem: Problem, columns: Columns, x: Vector, advanced: Callable[[int], object] = lambda rows: None
 ) -> Batches:
     """F̂(x) by batches, in one pass over the record in order; `advanced` is told the rows of each."""
-    bounds = batch_bounds(len(next(iter(columns.values()))))
+    bounds = batch_bounds(len(next(iter(columns.values()))), len(x))
     means = []
     for start, stop in pairwise(bounds.tolist()):
         means.append(problem.mean_operator(x, {name: column[start:stop] for name, column in columns.items()}))
@@ -79,9 +82,10 @@ def batch_means(
     return Batches(np.array(means), np.diff(bounds))
 
 
-def batch_bounds(length: int) -> NDArray[np.int64]:
-    """Where the batches of a record of that length begin and end."""
-    return np.linspace(0, length, min(BATCHES, length) + 1).astype(np.int64)
+def batch_bounds(length: int, dim: int) -> NDArray[np.int64]:
+    """Where the batches of a record of that length begin and end, for means of `dim` coordinates."""
+    batches = min(BATCHES, length, max(FEWEST_BATCHES, BATCH_NUMBERS // dim))
+    return np.linspace(0, length, batches + 1).astype(np.int64)
 
 
 def residual_of(batches: Batches, feasible: Set, x: Vector) -> Residual:

@@ -16,8 +16,8 @@ from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStep
 from multireplay.precondition import Preconditioner
 from multireplay.record import Record
 from multireplay.replay import PlannedEpoch
-from multireplay.replay.multiscale import evenly
-from multireplay.residuals import residual_of
+from multireplay.replay.multiscale import scattered
+from multireplay.residuals import measure, residual_of
 from multireplay.result import Epoch
 from multireplay.sets import Set
 from multireplay.steps import Constant
@@ -45,7 +45,7 @@ def contraction(record: Record, preconditioner: Preconditioner, step: float, x: 
     """
     if len(x) > WIDEST:
         return None
-    curvature = record.problem.curvature(x, record.take(evenly(record.length, PREFIX)))
+    curvature = record.problem.curvature(x, record.take(scattered(record.length, PREFIX)))
     if curvature is None:
         return None
     root = preconditioner.root()
@@ -99,6 +99,11 @@ def run_rounds(
             notes.append(f"round {number} diverged and was run again at half the step ({step:.3g})")
             epoch, drift = take_round(record, plan, stepper, x, residual.mean, step, limit, number, track)
             passes += epoch.taken / record.length
+        if not epoch.diverged and _ran_off(record, feasible, x, epoch.answer):
+            notes.append(
+                f"round {number} led away from the solution and was left out: try another order, mr.Shuffle(0)"
+            )
+            break
         epochs.append(epoch)
         if epoch.diverged:
             break
@@ -113,6 +118,16 @@ def run_rounds(
             "preconditioner of higher rank, may do better"
         )
     return Outcome(tuple(epochs), passes, tuple(notes))
+
+
+def _ran_off(record: Record, feasible: Set, before: Vector, after: Vector) -> bool:
+    """Whether a round made the residual larger, on 4096 samples of the record, beyond what chance does.
+
+    It happens where the order is in step with a period of the record, so that neighbours in it are all alike.
+    """
+    columns = record.take(scattered(record.length, PREFIX))
+    old, new = (measure(record.problem, columns, feasible, x) for x in (before, after))
+    return new.size > 2 * old.size and new.size > 2 * new.error
 
 
 def _round(

@@ -8,11 +8,11 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Literal
 
-from multireplay.arguments import DEFAULT_TAIL, as_threads
+from multireplay.arguments import DEFAULT_TAIL, as_threads, starting_point
 from multireplay.averaging import as_averaging
 from multireplay.buffer import Buffer
 from multireplay.checkpoint import Checkpoint
-from multireplay.corrections import solve_by_corrections
+from multireplay.corrections import MOST, solve_by_corrections
 from multireplay.engine import Backend, as_backend
 from multireplay.errors import InputError
 from multireplay.holdout import solve_held_out
@@ -67,7 +67,7 @@ def solve(
         How the record moves the iterate. By default `Newton`, which comes to the exact fit's accuracy in about 2
         passes, for a GLM with a built-in link or policy evaluation on the whole space with up to about 1000
         coordinates; otherwise `VarianceReduced`, which needs 3 to 5. `Plain` is the paper's step. Where `replay` is
-        given and `update` is not, it is `Plain`; where a start or a step is given, it is `VarianceReduced`.
+        given and `update` is not, it is `Plain`; where a step is given, it is `VarianceReduced`.
     passes : int
         The most passes over the record: as many Newton corrections, or, where those cannot be used, 1 is a plain pass,
         3 one round of variance reduction, 5 two. By default as many as it takes, at most 5.
@@ -82,7 +82,7 @@ def solve(
         step number, or the average of that last fraction of them. Rounds of variance reduction average their second
         half.
     x0 : array, optional
-        Start of every epoch; by default the point of the feasible set closest to 0.
+        Start of every epoch; by default the point of the feasible set closest to 0. `Newton` needs none.
     constraint : Set, optional
         Feasible set, if not the problem's own.
     backend : "auto", "python", "compiled" or "batched"
@@ -140,6 +140,7 @@ def solve(
     record = as_record(problem, buffer)
     feasible = problem.constraint if constraint is None else as_constraint(constraint)
     tracked = as_track(track, record.dim)
+    starting_point(x0, feasible, record.dim)
     free = update is None and passes is None and replay is None
     share = as_share(holdout, record, free)
     if share is not None:
@@ -150,7 +151,7 @@ def solve(
     kept = None if checkpoint is None else Checkpoint(checkpoint, asked)
     found = None
     with nullcontext() if kept is None else kept:
-        if isinstance(update, Newton) or (update is None and replay is None and x0 is None and step == "auto"):
+        if isinstance(update, Newton) or (update is None and replay is None and step == "auto"):
             found = _by_corrections(record, feasible, replay, update, passes, tracked, kept, progress)
         if found is None:
             if update is None and passes is None and (replay is not None or not isinstance(step, str | float | int)):
@@ -174,9 +175,9 @@ def _by_corrections(
     """By Newton corrections, where they can be used; an error where they were asked for and cannot."""
     if isinstance(update, Newton) and replay is not None:
         raise InputError("mr.Newton() reads the record in order: leave replay=... out")
-    most = update.corrections if isinstance(update, Newton) and update.corrections != "auto" else passes
-    whole = isinstance(feasible, WholeSpace)
-    found = solve_by_corrections(record, most, track, checkpoint, progress) if whole else None
+    asked = update.corrections if isinstance(update, Newton) and update.corrections != "auto" else None
+    most, whole = asked or passes or MOST, isinstance(feasible, WholeSpace)
+    found = solve_by_corrections(record, most, asked is not None, track, checkpoint, progress) if whole else None
     if found is None and isinstance(update, Newton):
         raise InputError(
             "mr.Newton() cannot be used here: it needs mr.PolicyEvaluation, or mr.GLM with a built-in link, on the "

@@ -16,8 +16,8 @@ from multireplay import sentences
 from multireplay.arguments import (
     as_schedule,
     choose_preconditioner,
-    lengthening,
     round_step,
+    shortening,
     starting_point,
     warn_of_scales,
 )
@@ -79,8 +79,8 @@ def solve_by_steps(
     automatic = isinstance(how.step, str)
     extremes = record.extremes(start) if automatic or not record.on_disk else record.example
     limit = record.problem.limit(extremes, start) if automatic or not record.on_disk else UNBOUNDED
-    longer = lengthening(record, preconditioner) if automatic else 1.0
-    schedules = [as_schedule(size, record.problem, extremes, longer) for size in sizes]
+    shorten = shortening(record, preconditioner) if automatic else None
+    schedules = [as_schedule(size, record.problem, extremes, shorten) for size in sizes]
     record.problem.probe(start, record.example)
 
     def job(schedule: Schedule, advanced: Any = lambda steps: None) -> Job:

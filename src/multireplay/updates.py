@@ -92,11 +92,11 @@ class RichardsonRomberg(Update):
 class Newton(Update):
     """A coarse epoch solved exactly, then x ← x − J⁻¹F̂(x) in passes over the whole record, with the epoch's Jacobian J.
 
-    The coarse epoch is MER's: 2^13 samples spread evenly over the record, so that they are nearly independent whatever
-    the mixing time, doubled up to a quarter of the record while its two halves disagree about J. Each correction takes
-    one pass in order at O(d) a row and shrinks the distance to the exact fit by about √(d/2^13); corrections that do
-    not shrink are combined by Anderson's acceleration. They end when the next one is expected to be below a tenth of
-    its own standard error under dependence (from 32 batch means).
+    The coarse epoch has 2^13 samples, one in each of as many equal stretches of the record, as in MER's epoch 13, so
+    that they are nearly independent whatever the mixing time; it is doubled up to a quarter of the record while its
+    two halves disagree about J. Each correction takes one pass in order at O(d) a row and shrinks the distance to the
+    exact fit by about √(d/2^13); corrections that do not shrink are combined by Anderson's acceleration. They end when
+    the next one is expected to be below a tenth of its own standard error under dependence (from 32 batch means).
 
     J costs O(d²) a sample of the coarse epoch, and d² numbers of memory: for d beyond about 1000 `VarianceReduced` is
     better. It needs a problem whose Jacobian is known (`PolicyEvaluation`, `GLM` with a built-in link) on the whole

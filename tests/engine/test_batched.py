@@ -37,10 +37,11 @@ def softened(z):
     return z / (1.0 + abs(z))
 
 
-def make_data(rows=ROWS, dtype=np.float64):
+def make_data(rows=ROWS, dtype=np.float64, weighted=False):
     rng = np.random.default_rng(7)
     F = rng.standard_normal((rows + 1, DIM))
-    return {
+    weights = {"weights": rng.random(rows)} if weighted else {}
+    return weights | {
         "features": F[:-1].astype(dtype),
         "next_features": F[1:].astype(dtype),
         "rewards": rng.standard_normal(rows),
@@ -58,7 +59,9 @@ GLMS = {link: (mr.GLM(link), mr.GLM(link)) for link in LINKS}
 PROBLEMS = {
     **GLMS,
     "own link": (mr.GLM(softened), mr.GLM(softened)),
+    "weighted": (mr.GLM("logistic", ridge=0.3, unpenalized=2), mr.GLM("logistic", ridge=0.3, unpenalized=2)),
     "policy evaluation": (mr.PolicyEvaluation(0.7), mr.PolicyEvaluation(0.7)),
+    "penalized": (mr.PolicyEvaluation(0.7, ridge=0.4), mr.PolicyEvaluation(0.7, ridge=0.4)),
     "own operator": (
         mr.VariationalInequality(rotation, dim=DIM),
         mr.VariationalInequality(rotation_of_rows, dim=DIM, batched=True),
@@ -95,7 +98,7 @@ def test_every_problem_and_set_in_every_library(name, library):
             mr.solve(mr.GLM("probit"), buffer_of(library), replay=ALL, step=0.05, backend="batched")
         return
     one_row, over_batches = PROBLEMS[name]
-    here, there = buffer_of(), buffer_of(library)
+    here, there = (buffer_of(where, weighted=name == "weighted") for where in (np.array, library))
     crossed = list(zip(SETS.values(), itertools.cycle(["none", "weighted", 0.4, "full"]), strict=False))
     if library is device_array:  # which is slow: every set with some of the problems
         crossed = crossed[list(PROBLEMS).index(name) % 4 :: 4]

@@ -193,7 +193,7 @@ def test_bad_problems(make, message):
     ("problem", "columns", "message"),
     [
         (mr.GLM(), {"feature": np.ones((3, 2)), "targets": np.ones(3)},
-         "GLM needs the column features; it reads features, targets, and the buffer has feature, targets"),
+         r"GLM needs the column features; it reads features, targets\[, weights\], and the buffer has feature"),
         (mr.PolicyEvaluation(0.5), {"features": np.ones((3, 2))},
          r"needs the columns next_features, rewards; it reads features, next_features, rewards\[, terminated\]"),
         (mr.GLM(), {"features": np.ones(3), "targets": np.ones(3)}, r"shape is \(3,\); .*features\[:, None\]"),

@@ -228,7 +228,8 @@ def test_many_coordinates_are_cut_honestly(tmp_path, monkeypatch):
         ({"rivals": 1}, "rivals must be"),
         ({"names": ["one"]}, "one name for each of the 16 coordinates, not 1 of them"),
         ({"names": "abcdefghijklmnop"}, "names must have one name"),
-        ({"buffer": "record"}, "buffer must be the record of this run"),
+        ({"buffer": "record"}, "a multireplay Buffer, not str"),
+        ({"buffer": mr.Buffer(features=[[1.0]])}, "which has 8192 rows, not 1"),
     ],
 )
 def test_bad_arguments(result, options, words, tmp_path):

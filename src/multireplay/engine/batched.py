@@ -104,7 +104,7 @@ class BatchedStepper:
                     if not self._within(limit, kept):
                         return Ended(X, as_numpy(total), t, residuals)
                     kept.clear()
-                X -= self.move(step, residuals, batch)
+                X -= self.move(step, X, residuals, batch)
                 X = project(X)
                 if weight > 0:
                     total += weight * xp.astype(each @ X, xp.float64, copy=False)
@@ -114,9 +114,10 @@ class BatchedStepper:
             return Ended(X, as_numpy(total), len(steps), kept[-1])
         return Ended(X, as_numpy(total), len(steps), None)
 
-    def move(self, step: float, residuals: Array, batch: Any) -> Array:
+    def move(self, step: float, X: Array, residuals: Array, batch: Any) -> Array:
         """What is subtracted from the iterates."""
-        return self.problem.spread(step * residuals, batch)
+        move, pull = self.problem.spread(step * residuals, batch), self.problem.pull(X)
+        return move if pull is None else move + step * pull
 
     def _prepare(self, array: Array) -> Projection:
         """The projection of points like this array."""
@@ -143,10 +144,10 @@ class ReducedBatchedStepper(BatchedStepper):
         self._around = (like(self.anchor, array), like(self.mean, array)) if len(self.anchor) else None
         return super()._prepare(array)
 
-    def move(self, step: float, residuals: Array, batch: Any) -> Array:
+    def move(self, step: float, X: Array, residuals: Array, batch: Any) -> Array:
         if self._around is None:
-            return super().move(step, residuals, batch)
+            return super().move(step, X, residuals, batch)
         anchor, mean = self._around
-        anchors = self.problem.xp.broadcast_to(anchor, (residuals.shape[0], len(self.anchor)))
+        anchors = self.problem.xp.broadcast_to(anchor, X.shape)
         difference = residuals - self.problem.residuals(anchors, batch)
-        return super().move(step, difference, batch) + step * mean
+        return super().move(step, X - anchor, difference, batch) + step * mean  # a ridge pulls in proportion

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from multireplay.arrays import Array, as_numpy, indices_near, namespace, numpy_type, rows_at_once
+from multireplay.arrays import Array, as_numpy, namespace, near, numpy_type, rows_at_once
 from multireplay.engine.batched import BatchedStepper, Ended, SideBySide
 from multireplay.engine.run import EpochRun, finished
 from multireplay.engine.steppers import Positions, StepFailure, explain_failure
@@ -33,9 +33,9 @@ class Scattered:
 
     def batch(self, samples: Any, t: int) -> Any:
         if self._rows is None:  # once for all steps, to where the samples lie
-            self._rows = indices_near(self.table - 1, samples[0])
+            self._rows = near(self.table - 1, samples[0])
         rows, take = self._rows[t, :], namespace(samples[0]).take
-        return type(samples)(*(field if field is None else take(field, rows, axis=0) for field in samples))
+        return type(samples)(*(take(field, rows, axis=0) if hasattr(field, "shape") else field for field in samples))
 
     def positions(self, t: int) -> Positions:
         """The 1-based positions of step t, by lane."""

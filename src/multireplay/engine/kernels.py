@@ -36,6 +36,12 @@ def dot(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
+def has(samples: Any, field: str) -> bool:
+    """Whether a field of the packed samples is not None, known when a loop is compiled."""
+    fields = samples.fields
+    return field in fields and not isinstance(samples.types[fields.index(field)], types.NoneType)
+
+
 @numba.njit(cache=True, fastmath=FAST, _nrt=False, inline="always")
 def subtract(x, row, amount):  # type: ignore[no-untyped-def]
     """x ← x − amount · row."""
@@ -80,6 +86,8 @@ def residual(value: float, samples: Any, i: int) -> float:
 
 @overload(residual)
 def _residual(value, samples, i):  # type: ignore[no-untyped-def]
+    if samples.instance_class is RegressionSamples and has(samples, "weights"):
+        return lambda value, samples, i: samples.weights[i] * (link_value(samples.link, value) - samples.targets[i])
     if samples.instance_class is RegressionSamples:
         return lambda value, samples, i: link_value(samples.link, value) - samples.targets[i]
     if samples.instance_class is TransitionSamples:
@@ -133,6 +141,23 @@ def _descend(x, samples, i, step, limit, out):  # type: ignore[no-untyped-def]
 
         return user
 
+    if has(samples, "ridge"):
+
+        def penalized(x, samples, i, step, limit, out):  # type: ignore[no-untyped-def]
+            r = residual(score(x, samples, i), samples, i)
+            if not abs(r) <= limit:
+                return False
+            features = samples.features[i]
+            move = step * r
+            shrink = step * samples.ridge
+            for j in range(x.shape[0] - samples.unpenalized):
+                x[j] -= shrink * x[j]
+            for j in range(x.shape[0]):
+                x[j] -= move * features[j]
+            return True
+
+        return penalized
+
     def rank_one(x, samples, i, step, limit, out):  # type: ignore[no-untyped-def]
         r = residual(score(x, samples, i), samples, i)
         if not abs(r) <= limit:
@@ -150,6 +175,15 @@ def fetch(samples: Any, i: int) -> None:
 
 @overload(fetch)
 def _fetch(samples, i):  # type: ignore[no-untyped-def]
+    if samples.instance_class is RegressionSamples and has(samples, "weights"):
+
+        def weighted(samples, i):  # type: ignore[no-untyped-def]
+            fetch_row(samples.features, i)
+            fetch_number(samples.targets, i)
+            fetch_number(samples.weights, i)
+
+        return weighted
+
     if samples.instance_class is RegressionSamples:
 
         def regression(samples, i):  # type: ignore[no-untyped-def]
@@ -193,7 +227,7 @@ def _advance(samples, spec, positions, steps, weights, limit, x, total, out, tak
 
 
 def _advance_freely(samples, positions, steps, weights, limit, x, total, taken):  # type: ignore[no-untyped-def]
-    """`_advance` without a set, for operators of the form F̃(x, ξ) = r(score(x, ξ)) · features.
+    """`_advance` without a set or a ridge, for operators of the form F̃(x, ξ) = r(score(x, ξ)) · features.
 
     The score is linear, so that of the next sample at the new iterate is score(x) − ηr · score(features), both of
     which are worked out while r is still being waited for.
@@ -233,7 +267,7 @@ advance = numba.njit(cache=True, _nrt=False, **OPTIONS)(_advance)
 """For the built-in problems. They allocate nothing, and without reference counting a step takes half the time."""
 
 advance_freely = numba.njit(cache=True, _nrt=False, **OPTIONS)(_advance_freely)
-"""For the built-in problems on the whole space."""
+"""For the built-in problems on the whole space, without a ridge."""
 
 advance_users = numba.njit(**OPTIONS)(_advance)
 """For a user's own operator or link, which may allocate, and is compiled anew in every process."""

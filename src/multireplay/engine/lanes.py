@@ -190,7 +190,7 @@ class Lanes:
     def _advance(self, group: int, samples: Any, base: int, last: int) -> None:
         where = self.length, self.count, base, last, self.steps, self.weights, self.limit, self.offsets
         lanes = self.bounds[group], self.bounds[group + 1], self.xs, self.totals[group], self._cursors[group]
-        if self.spec[0] == WHOLE:
+        if self.spec[0] == WHOLE and samples.ridge is None:
             ahead = samples.features.itemsize * samples.features.shape[1] <= SHORT_ROW
             advance_lanes_freely(samples, *where, *lanes, np.zeros(self.xs.shape[1], dtype=self.xs.dtype), ahead)
         else:

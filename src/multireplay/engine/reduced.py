@@ -10,7 +10,7 @@ from numba.extending import overload
 
 from multireplay.engine import kernels
 from multireplay.engine.batched import BatchedStepper, ReducedBatchedStepper
-from multireplay.engine.kernels import dot, fetch, move_along, residual, score
+from multireplay.engine.kernels import dot, fetch, has, move_along, residual, score
 from multireplay.engine.lazy import ReducedSparseStepper, SparseStepper
 from multireplay.engine.prefetch import AHEAD
 from multireplay.engine.sparse import has_sparse_rows
@@ -90,6 +90,33 @@ def _descend_reduced(x, samples, i, step, limit, anchor, mean, axes, stretch, ou
             return True
 
         return user
+
+    if has(samples, "ridge"):
+
+        def penalized(x, samples, i, step, limit, anchor, mean, axes, stretch, out):  # type: ignore[no-untyped-def]
+            r = residual(score(x, samples, i), samples, i)
+            if not abs(r) <= limit:
+                return False
+            ridge, last = samples.ridge, x.shape[0] - samples.unpenalized
+            if anchor.shape[0] > 0:
+                r -= residual(score(anchor, samples, i), samples, i)
+            features = samples.features[i]
+            for j in range(x.shape[0]):
+                out[j] = r * features[j]
+            for j in range(last):
+                out[j] += ridge * x[j]
+            if anchor.shape[0] > 0:
+                for j in range(last):
+                    out[j] -= ridge * anchor[j]
+            for j in range(x.shape[0]):
+                x[j] -= step * (out[j] + mean[j])
+            for k in range(axes.shape[0]):
+                along = step * stretch[k] * dot(out, axes[k])
+                for j in range(x.shape[0]):
+                    x[j] -= along * axes[k, j]
+            return True
+
+        return penalized
 
     def rank_one(x, samples, i, step, limit, anchor, mean, axes, stretch, out):  # type: ignore[no-untyped-def]
         r = residual(score(x, samples, i), samples, i)

@@ -95,7 +95,12 @@ class CompiledStepper:
 
     def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
         where = positions, steps, weights, limit, self.x, self.total
-        if self.looks_ahead and is_built_in(samples) and self.spec[0] == WHOLE:
+        if (
+            self.looks_ahead
+            and is_built_in(samples)
+            and self.spec[0] == WHOLE
+            and getattr(samples, "ridge", None) is None
+        ):
             return run_kernel(kernels.advance_freely, samples, *where, self.taken)
         kernel = kernels.advance if is_built_in(samples) else kernels.advance_users
         return run_kernel(kernel, samples, self.spec, *where, self.out, self.taken)

@@ -186,8 +186,10 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
         raise InputError(f"column {name!r} holds booleans; it needs real numbers")
 
 
-def largest_square(features: Rows) -> float:
-    """max ‖ψ_t‖² over the rows, in one pass, in float64 also where the features are not."""
+def largest_square(features: Rows, weights: Vector | None = None) -> float:
+    """max w_t‖ψ_t‖² over the rows, in one pass, in float64 also where the features are not."""
+    if weights is not None:
+        return float((weights * square_lengths(features)).max())
     return max(float(squares(block).max()) for block in row_blocks(distinct(features)))
 
 

@@ -17,6 +17,7 @@ from multireplay.arrays import (
     describe,
     like,
     namespace,
+    near,
     row_bytes,
     row_dots,
     rows_at_once,
@@ -27,6 +28,7 @@ from multireplay.errors import InputError, OperatorError
 from multireplay.problems.base import Columns, Problem, Vector
 from multireplay.problems.batched_links import on_arrays
 from multireplay.problems.glm import GLM, RegressionSamples
+from multireplay.problems.penalty import Penalty
 from multireplay.problems.policy_evaluation import PolicyEvaluation, TransitionSamples
 from multireplay.problems.variational_inequality import UserSamples, VariationalInequality
 
@@ -39,6 +41,8 @@ class Batched(Problem):
     """
 
     xp: Namespace
+    home: Array
+    """Some row of the record, which tells where the columns lie."""
     plain: Problem
     """The same problem on NumPy arrays, for what is not worked out in batches."""
 
@@ -52,7 +56,11 @@ class Batched(Problem):
 
     @abstractmethod
     def sums(self, residuals: Array, batch: Any) -> Array:
-        """The sum of F̃ over the lanes."""
+        """The sum of F̃ over the lanes, but for the penalty."""
+
+    def pull(self, X: Array) -> Array | None:
+        """The part of F̃ that is the same on every sample: λX of a ridge, None without one."""
+        return None
 
     def column(self, buffer: Buffer, name: str) -> Any:
         return Column(buffer[name])
@@ -66,8 +74,13 @@ class Batched(Problem):
                     f"column {first!r} is an array of {describe(array)} and {name!r} of {describe(other)}; "
                     "all columns of a problem need one library and one device"
                 )
-        narrow = {name: column if column.ndim == 2 else as_numpy(given[name]) for name, column in columns.items()}
-        super().check(narrow)
+        narrow = {
+            name: as_numpy(given[name])
+            if column.ndim == 1
+            else np.broadcast_to(np.zeros((), column.dtype), column.shape)
+            for name, column in columns.items()
+        }
+        super().check(narrow)  # what it has to say on columns of rows is about their shapes and types
 
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         return self.plain.fit_exactly(buffer, ridge)
@@ -75,10 +88,15 @@ class Batched(Problem):
     def operator(self, x: Vector, samples: Any, row: int) -> Vector:
         batch = part_of(samples, slice(row, row + 1))
         X = like(x[None, :], batch[0])
-        return np.asarray(as_numpy(self.spread(self.residuals(X, batch), batch))[0], dtype=np.float64)
+        value, pull = self.spread(self.residuals(X, batch), batch), self.pull(X)
+        return np.asarray(as_numpy(value if pull is None else value + pull)[0], dtype=np.float64)
 
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
-        samples = self.samples(columns)
+        there = {
+            name: Column(near(column, self.home)) if isinstance(column, np.ndarray) else column
+            for name, column in columns.items()
+        }
+        samples = self.samples(cast(Columns, there))
         length, point = samples[0].shape[0], like(x, samples[0])
         total = np.zeros(len(x))
         with np.errstate(all="ignore"):
@@ -90,7 +108,15 @@ class Batched(Problem):
 
 
 class OfFeatures(Batched):
-    """F̃ = r · features, with one number r a lane."""
+    """F̃ = r · features + λx, with one number r a lane."""
+
+    penalty: Penalty
+
+    def pull(self, X: Array) -> Array | None:
+        return X * like(self.penalty.diagonal(X.shape[1]), X) if self.penalty.ridge else None
+
+    def mean_operator(self, x: Vector, columns: Columns) -> Vector:
+        return self.penalty.added(super().mean_operator(x, columns), x)
 
     def spread(self, residuals: Array, batch: Any) -> Array:
         return residuals[:, None] * batch.features
@@ -98,12 +124,13 @@ class OfFeatures(Batched):
     def sums(self, residuals: Array, batch: Any) -> Array:
         return residuals @ batch.features
 
-    def largest_square(self, features: Array) -> float:
-        """max ‖ψ_t‖² over the rows, in float64 also where the features are not."""
+    def largest_square(self, features: Array, weights: Array | None = None) -> float:
+        """max w_t‖ψ_t‖² over the rows, in float64 also where the features are not."""
         xp, largest = self.xp, []
         for rows in blocks(features.shape[0], rows_at_once(row_bytes(features), features)):
             block = xp.astype(rows_of(features, rows), xp.float64, copy=False)
-            largest.append(xp.max(row_dots(xp, block, block)))
+            squares = row_dots(xp, block, block)
+            largest.append(xp.max(squares if weights is None else weights[rows] * squares))
         return float(xp.max(xp.stack(largest)))
 
     def as_one_feature(self, features: Array, x: Vector) -> Vector:
@@ -118,24 +145,31 @@ class BatchedGLM(OfFeatures, GLM):
         if isinstance(columns["features"], np.ndarray):  # some rows of the record, brought to NumPy
             return super().samples(columns)
         features, targets = (cast(Any, columns[name]).array for name in ("features", "targets"))
-        return RegressionSamples(features, self.xp.astype(targets, features.dtype, copy=False), None)
+        weights = cast(Any, columns["weights"]).array if "weights" in columns else None
+        if weights is not None:
+            weights = self.xp.astype(weights, features.dtype, copy=False)
+        return RegressionSamples(features, self.xp.astype(targets, features.dtype, copy=False), None, weights)
 
     def residuals(self, X: Array, batch: RegressionSamples) -> Array:
         applied = on_arrays(self.link, self._link_argument)
-        return applied(self.xp, row_dots(self.xp, X, batch.features)) - batch.targets
+        errors = applied(self.xp, row_dots(self.xp, X, batch.features)) - batch.targets
+        return errors if batch.weights is None else batch.weights * errors
 
     def lipschitz(self, samples: RegressionSamples) -> float | None:
         slope = self._largest_slope(samples._replace(targets=as_numpy(samples.targets)))
-        return None if slope is None else slope * self.largest_square(samples.features)
+        if slope is None:
+            return None
+        return slope * self.largest_square(samples.features, samples.weights) + self.penalty.ridge
 
     def limit(self, samples: RegressionSamples, x0: Vector) -> float:
         scores = self.as_one_feature(samples.features, x0) if x0.any() else np.zeros((1, 1))
-        return super().limit(RegressionSamples(scores, as_numpy(samples.targets), None), _one(x0))
+        weights = None if samples.weights is None else as_numpy(samples.weights)
+        return super().limit(RegressionSamples(scores, as_numpy(samples.targets), None, weights), _one(x0))
 
     def loss(self, x: Vector, columns: Columns) -> float | None:
-        samples = self.samples(columns)
-        scores = self.as_one_feature(samples.features, x)
-        return super().loss(np.ones(1), {"features": scores, "targets": as_numpy(samples.targets)})
+        narrow = {name: np.asarray(column) for name, column in columns.items() if name != "features"}
+        scores = self.as_one_feature(cast(Any, columns["features"]).array, x)
+        return super().loss(np.ones(1), {"features": scores, **narrow})
 
 
 class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
@@ -157,7 +191,7 @@ class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
         return row_dots(self.xp, X, batch.features) - then - batch.rewards
 
     def lipschitz(self, samples: TransitionSamples) -> float:
-        return self.largest_square(samples.features)
+        return self.largest_square(samples.features) + self.penalty.ridge
 
     def limit(self, samples: TransitionSamples, x0: Vector) -> float:
         now, then = (
@@ -241,7 +275,7 @@ def _one(x0: Vector) -> Vector:
 
 def part_of(samples: Any, rows: slice) -> Any:
     """Consecutive rows of packed samples."""
-    return type(samples)(*(field if field is None else rows_of(field, rows) for field in samples))
+    return type(samples)(*(rows_of(field, rows) if hasattr(field, "shape") else field for field in samples))
 
 
 _KINDS: dict[type[Problem], type[Batched]] = {
@@ -262,5 +296,5 @@ def as_batched(problem: Problem, array: Array) -> Batched:
     """The same problem over batches of arrays such as this one; `can_be_batched` says whether there is one."""
     plain = problem.plain if isinstance(problem, Batched) else problem
     batched = object.__new__(_KINDS[type(plain)])
-    vars(batched).update(vars(plain), xp=namespace(array), plain=plain)
+    vars(batched).update(vars(plain), xp=namespace(array), home=rows_of(array, slice(0, 1)), plain=plain)
     return batched

@@ -16,7 +16,7 @@ from multireplay.problems.sparse_exact import DENSE, spectral_norm
 
 
 class EstimatingEquation:
-    """F̂(x) + ridge·x = 0 for z = s·x, where s² is the mean square of each feature plus the ridge.
+    """F̂(x) + ridge·x = 0 for z = s·x, where s² is the mean square of each feature plus its ridge.
 
     So all coordinates of z are of one size whatever the units of the features, which are a/s in z; the penalty is
     ridge/s² by coordinate.
@@ -29,14 +29,19 @@ class EstimatingEquation:
         y_t.
     link : Link
         f and its derivative.
-    ridge : float
-        L2 penalty on x.
+    ridge : array of shape (d,)
+        L2 penalty on each coordinate of x.
+    weights : array of shape (B,), optional
+        w_t, by which the terms are multiplied.
     """
 
-    def __init__(self, features: NDArray[Any], targets: Vector, link: Link, ridge: float) -> None:
+    def __init__(
+        self, features: NDArray[Any], targets: Vector, link: Link, ridge: Vector, weights: Vector | None = None
+    ) -> None:
         self.features = features
         self.targets = targets
         self.link = link
+        self.weights = np.broadcast_to(1.0, targets.shape) if weights is None else weights
         self.scale = np.hypot(_root_mean_squares(features), np.sqrt(ridge))
         self.scale[self.scale == 0] = 1.0
         self.penalty = ridge / self.scale / self.scale
@@ -46,19 +51,20 @@ class EstimatingEquation:
         penalty = self.penalty * z
         value, terms = np.zeros_like(z), np.zeros_like(z)
         with np.errstate(over="ignore", invalid="ignore"):
-            for block, targets in zip(row_blocks(self.features), row_blocks(self.targets), strict=True):
+            read = self.features, self.targets, self.weights
+            for block, targets, weights in zip(*map(row_blocks, read), strict=True):
                 scaled = block / self.scale
                 means = self.link.function(scaled @ z)
-                value += scaled.T @ (means - targets)
-                terms += np.abs(scaled).T @ (np.abs(means) + np.abs(targets))
+                value += scaled.T @ (weights * (means - targets))
+                terms += np.abs(scaled).T @ (weights * (np.abs(means) + np.abs(targets)))
             return Balance(value / len(self.targets) + penalty, terms / len(self.targets) + np.abs(penalty))
 
     def jacobian(self, z: Vector) -> Vector:
         """The derivative of F̂ by z."""
         total = np.zeros((len(z), len(z)))
-        for block in row_blocks(self.features):
+        for block, weights in zip(row_blocks(self.features), row_blocks(self.weights), strict=True):
             scaled = block / self.scale
-            total += scaled.T @ (self.link.derivative(scaled @ z)[:, None] * scaled)
+            total += scaled.T @ ((weights * self.link.derivative(scaled @ z))[:, None] * scaled)
         return total / len(self.targets) + np.diag(self.penalty)
 
 
@@ -73,7 +79,7 @@ class SparseEquation:
         As for `EstimatingEquation`.
     """
 
-    def __init__(self, features: Any, targets: Vector, link: Link, ridge: float) -> None:
+    def __init__(self, features: Any, targets: Vector, link: Link, ridge: Vector) -> None:
         self.targets = targets
         self.link = link
         self.scale = np.hypot(_sparse_root_mean_squares(features), np.sqrt(ridge))
@@ -101,10 +107,13 @@ class SparseEquation:
         )
 
 
-def estimating_equation(features: Rows, targets: Vector, link: Link, ridge: float) -> EstimatingEquation:
-    """The equation that suits the kind of features."""
-    kind = SparseEquation if is_sparse(features) else EstimatingEquation
-    return kind(features, targets, link, ridge)  # type: ignore[return-value]  # both are an `Equation` with a scale
+def estimating_equation(
+    features: Rows, targets: Vector, link: Link, ridge: Vector, weights: Vector | None
+) -> EstimatingEquation | SparseEquation:
+    """The equation that suits the kind of features; sparse ones have no weights."""
+    if is_sparse(features):
+        return SparseEquation(features, targets, link, ridge)
+    return EstimatingEquation(features, targets, link, ridge, weights)
 
 
 def largest_second_moment(features: Rows) -> float:

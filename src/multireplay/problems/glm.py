@@ -29,16 +29,23 @@ from multireplay.problems.estimating import estimating_equation, largest_second_
 from multireplay.problems.exact import as_ridge, extragradient, newton
 from multireplay.problems.links import as_link
 from multireplay.problems.packed import SparseRegressionSamples, nonzeros
+from multireplay.problems.penalty import Penalty
 from multireplay.problems.rows import Rows, dense_products, is_sparse
 from multireplay.sets import Set, WholeSpace
 
 
 class RegressionSamples(NamedTuple):
-    """What the loops read: covariates and response a row, and the link as a code or a jitted function."""
+    """What the loops read: covariates and response a row, and the link as a code or a jitted function.
+
+    Without weights or without a ridge these are None, so that the loop is compiled without them.
+    """
 
     features: NDArray[Any]
     targets: NDArray[Any]
     link: Any
+    weights: Vector | None = None
+    ridge: float | None = None
+    unpenalized: int = 0
 
     def row(self, i: int) -> NDArray[Any]:
         """a_i."""
@@ -50,9 +57,12 @@ class GLM(Problem):
 
         F̃(x, ξ_t) = a_t (f(a_tᵀx) − y_t)
 
-    Columns: ``features`` a_t of shape (B, d) and ``targets`` y_t of shape (B,). There is no intercept: give a column
-    of ones. Features may be a scipy sparse matrix: a step on the whole space then costs O(nonzeros of its row), and
-    on a feasible set O(d).
+    Columns: ``features`` a_t of shape (B, d), ``targets`` y_t of shape (B,), and optionally ``weights`` w_t ≥ 0 of
+    shape (B,). There is no intercept: give a column of ones. Features may be a scipy sparse matrix: a step on the whole
+    space then costs O(nonzeros of its row), and on a feasible set O(d). With weights and a ridge λ, for dense features,
+    the operator is::
+
+        F̃(x, ξ_t) = w_t a_t (f(a_tᵀx) − y_t) + λx
 
     Parameters
     ----------
@@ -64,6 +74,10 @@ class GLM(Problem):
         Feasible set of x, the whole space by default.
     lipschitz : float, optional
         Largest slope L_f of your own link; needed only for ``step="auto"``.
+    ridge : float
+        L2 penalty λ: adds (λ/2)‖x‖² to the mean loss. 0 by default.
+    unpenalized : int
+        How many of the last coordinates, such as that of a column of ones, the penalty leaves out. 0 by default.
 
     Examples
     --------
@@ -77,17 +91,21 @@ class GLM(Problem):
     """
 
     required: Mapping[str, int] = MappingProxyType({"features": 2, "targets": 1})
+    optional: Mapping[str, int] = MappingProxyType({"weights": 1})
 
     def __init__(
         self,
         link: str | Callable[[float], float] = "identity",
         constraint: Set | None = None,
         lipschitz: float | None = None,
+        ridge: float = 0.0,
+        unpenalized: int = 0,
     ) -> None:
         self._link_argument = link
         self.link = as_link(link, lipschitz)
         self._lipschitz = lipschitz
         self.constraint = as_constraint(constraint)
+        self.penalty = Penalty(ridge, unpenalized)
 
     @property
     def compiled(self) -> bool:
@@ -111,6 +129,15 @@ class GLM(Problem):
                 f"column 'targets' holds {targets[bad]:g} at row {bad} (counting from 0); "
                 "the exp link needs values of at least 0"
             )
+        if "weights" in columns and not (columns["weights"] >= 0).all():
+            bad = int(np.flatnonzero(columns["weights"] < 0)[0])
+            raise InputError(
+                f"column 'weights' holds {columns['weights'][bad]:g} at row {bad} (counting from 0); "
+                "a weight is at least 0"
+            )
+        self.penalty.check(self.dim(columns))
+        if is_sparse(columns["features"]) and (self.penalty.ridge or "weights" in columns):
+            raise InputError("weights and ridge=... need dense features, not a sparse matrix")
 
     def dim(self, columns: Columns) -> int:
         return int(columns["features"].shape[1])
@@ -120,22 +147,31 @@ class GLM(Problem):
         features: Rows = columns["features"]
         if is_sparse(features):
             return SparseRegressionSamples(nonzeros(features), targets, self.link.compiled)
-        return RegressionSamples(features, targets, self.link.compiled)
+        weights = columns["weights"].astype(np.float64, copy=False) if "weights" in columns else None
+        return RegressionSamples(features, targets, self.link.compiled, weights, *self.penalty.fields)
 
     def operator(self, x: Vector, samples: RegressionSamples, row: int) -> Vector:
         features = samples.row(row)
-        return np.asarray((self.link.function(features @ x) - samples.targets[row]) * features, dtype=np.float64)
+        error = self.link.function(features @ x) - samples.targets[row]
+        weights = getattr(samples, "weights", None)
+        if weights is not None:
+            error = weights[row] * error
+        return self.penalty.added(np.asarray(error * features, dtype=np.float64), x)
 
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         features = columns["features"]
-        errors = self.link.function(features @ x) - columns["targets"]
+        errors = _weighted(self.link.function(features @ x) - columns["targets"], columns)
         with np.errstate(invalid="ignore", over="ignore"):
-            return np.asarray(features.T @ errors / len(features), dtype=np.float64)
+            return self.penalty.added(np.asarray(features.T @ errors / len(features), dtype=np.float64), x)
 
     def lipschitz(self, samples: RegressionSamples) -> float | None:
-        """L_f · max ‖a_t‖²; for the exp link, whose slope has no bound, L_f is taken as max(1, max y_t)."""
+        """L_f · max w_t‖a_t‖² + λ; for the exp link, whose slope has no bound, L_f is taken as max(1, max y_t)."""
         slope = self._largest_slope(samples)
-        return None if slope is None else slope * largest_square(samples.features)
+        return (
+            None
+            if slope is None
+            else slope * largest_square(samples.features, getattr(samples, "weights", None)) + self.penalty.ridge
+        )
 
     def _largest_slope(self, samples: RegressionSamples | SparseRegressionSamples) -> float | None:
         if self.link.name == "exp" and not self.users_code:
@@ -143,36 +179,51 @@ class GLM(Problem):
         return None if math.isinf(self.link.lipschitz) else self.link.lipschitz
 
     def limit(self, samples: RegressionSamples, x0: Vector) -> float:
-        """10⁸ times the size of the data at x0: the largest |y_t| + |a_tᵀx0|, or the largest |f(a_tᵀx0)| if larger."""
+        """10⁸ times the size of the data at x0: the largest |y_t| + |a_tᵀx0|, or the largest |f(a_tᵀx0)| if larger.
+
+        With weights, times the largest of them.
+        """
         if self.users_code:
             return UNBOUNDED
         scores = [block @ x0 for block in row_blocks(samples.features)] if x0.any() else [np.zeros(1)]
         size = largest(samples.targets) + max(map(largest, scores))
-        return GROWTH * max(size, *(largest(self.link.function(score)) for score in scores)) or UNBOUNDED
+        weights = getattr(samples, "weights", None)
+        heaviest = 1.0 if weights is None else largest(weights)
+        return heaviest * GROWTH * max(size, *(largest(self.link.function(score)) for score in scores)) or UNBOUNDED
 
     def extreme_rows(self, samples: RegressionSamples, x0: Vector) -> NDArray[np.intp]:
         scores = samples.features @ x0
-        return extremes(square_lengths(samples.features), samples.targets, scores)
+        lengths, weights = square_lengths(samples.features), getattr(samples, "weights", None)
+        if weights is None:
+            return extremes(lengths, samples.targets, scores)
+        return extremes(weights * lengths, weights, samples.targets, scores)
 
     def curvature(self, x: Vector, columns: Columns) -> Vector:
-        """The Jacobian of F̂ at x, Σ f'(a_tᵀx) a_t a_tᵀ / B, which is symmetric."""
+        """The Jacobian of F̂ at x, Σ w_t f'(a_tᵀx) a_t a_tᵀ / B plus the ridge, which is symmetric."""
         rows = columns["features"]
-        return dense_products(rows, rows, self.link.derivative(rows @ x)) / len(rows)
+        slopes = _weighted(self.link.derivative(rows @ x), columns)
+        return dense_products(rows, rows, slopes) / len(rows) + np.diag(self.penalty.diagonal(len(x)))
 
     def jacobian(self, x: Vector, columns: Columns) -> Vector | None:
         """The same, for a link whose derivative is known."""
         return None if self.users_code else self.curvature(x, columns)
 
+    def _weights(self, columns: Columns) -> Vector | None:
+        return columns["weights"].astype(np.float64, copy=False) if "weights" in columns else None
+
     def loss(self, x: Vector, columns: Columns) -> float | None:
-        """The mean of ∫f(a_tᵀx) − y_t a_tᵀx, whose gradient is F̂(x): for a canonical link the likelihood's."""
+        """The mean of w_t(∫f(a_tᵀx) − y_t a_tᵀx), whose gradient is F̂(x) but for the ridge, which predicts nothing.
+
+        For a canonical link this is the likelihood's.
+        """
         if self.link.integral is None:
             return None
         scores = columns["features"] @ x
         with np.errstate(over="ignore", invalid="ignore"):
-            return float(np.mean(self.link.integral(scores) - columns["targets"] * scores))
+            return float(np.mean(_weighted(self.link.integral(scores) - columns["targets"] * scores, columns)))
 
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
-        """The x with F̂(x) + ridge·x = 0, or the solution of that VI on the feasible set.
+        """The x with F̂(x) + ridge·x = 0, or the solution of that VI on the feasible set. Weights count.
 
         For the identity, logistic and exp links this is maximum likelihood (least squares, logistic and Poisson
         regression). For the others it is the root of the same estimating equation Σ a_t (f(a_tᵀx) − y_t) = 0, which
@@ -183,25 +234,36 @@ class GLM(Problem):
         buffer : Buffer
             The record.
         ridge : float
-            L2 penalty: adds (ridge/2)‖x‖² to the mean loss. 0 by default.
+            L2 penalty on all of x, beside the problem's own: adds (ridge/2)‖x‖² to the mean loss. 0 by default.
         """
         ridge = as_ridge(ridge)
         columns = self.columns(buffer)
         samples = self.samples(columns)
         zero = np.zeros(self.dim(columns))
         if isinstance(self.constraint, WholeSpace):
-            equation = estimating_equation(samples.features, samples.targets, self.link, ridge)
+            penalty = ridge + self.penalty.diagonal(len(zero))
+            equation = estimating_equation(
+                samples.features, samples.targets, self.link, penalty, self._weights(columns)
+            )
             return newton(equation, zero) / equation.scale
         slope = self._largest_slope(samples)
         if slope is None:
             raise InputError(
                 "an exact fit on a constraint set needs the link's largest slope: GLM(link, lipschitz=...)"
             )
-        top = slope * largest_second_moment(samples.features)
-        return extragradient(lambda x: self.mean_operator(x, columns) + ridge * x, self.constraint, zero, top + ridge)
+        weights = self._weights(columns)
+        heaviest = 1.0 if weights is None else largest(weights)
+        top = heaviest * slope * largest_second_moment(samples.features) + ridge + self.penalty.ridge
+        return extragradient(lambda x: self.mean_operator(x, columns) + ridge * x, self.constraint, zero, top)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (GLM, (self._link_argument, self.constraint, self._lipschitz))
+        penalty = self.penalty.ridge, self.penalty.unpenalized
+        return (GLM, (self._link_argument, self.constraint, self._lipschitz, *penalty))
 
     def __repr__(self) -> str:
-        return f"GLM(link={self.link.name!r})"
+        return f"GLM(link={self.link.name!r}{self.penalty.text})"
+
+
+def _weighted(values: Vector, columns: Columns) -> Vector:
+    """The values times the weights of their rows, where there are any."""
+    return values * columns["weights"] if "weights" in columns else values

@@ -26,6 +26,7 @@ from multireplay.problems.base import (
 )
 from multireplay.problems.exact import as_ridge, extragradient
 from multireplay.problems.packed import IndexedTransitionSamples, SparseTransitionSamples, nonzeros, pack_table
+from multireplay.problems.penalty import Penalty
 from multireplay.problems.rows import IndexedRows, Rows, dense_products, is_sparse, products
 from multireplay.problems.sparse_exact import DENSE, add_to_diagonal, least_norm, spectral_norm
 from multireplay.problems.tables import INDEXED, as_table, check_alike, check_states
@@ -39,6 +40,8 @@ class TransitionSamples(NamedTuple):
     next_features: NDArray[Any]
     rewards: NDArray[Any]
     discounts: Vector
+    ridge: float | None = None
+    unpenalized: int = 0
 
     def row(self, i: int) -> NDArray[Any]:
         """ψ(s_i)."""
@@ -71,6 +74,10 @@ class PolicyEvaluation(Problem):
         The features of every state. Columns are then ``states`` s_t and ``next_states`` s_{t+1}, rows of the table
         counted from 0, in place of ``features`` and ``next_features``. With a sparse table a step costs as much as its
         rows have nonzeros: ``scipy.sparse.eye_array(n, format="csr")`` gives every state a value of its own.
+    ridge : float
+        L2 penalty λ: adds λθ to the operator. 0 by default.
+    unpenalized : int
+        How many of the last coordinates, such as that of a column of ones, the penalty leaves out. 0 by default.
 
     Examples
     --------
@@ -91,7 +98,14 @@ class PolicyEvaluation(Problem):
     required: Mapping[str, int] = MappingProxyType({"features": 2, "next_features": 2, "rewards": 1})
     optional: Mapping[str, int] = MappingProxyType({"terminated": 1})
 
-    def __init__(self, gamma: float, constraint: Set | None = None, table: Any = None) -> None:
+    def __init__(
+        self,
+        gamma: float,
+        constraint: Set | None = None,
+        table: Any = None,
+        ridge: float = 0.0,
+        unpenalized: int = 0,
+    ) -> None:
         if not isinstance(gamma, int | float | np.floating) or not 0 <= gamma < 1:
             hint = ""
             if isinstance(gamma, int | float | np.floating) and gamma == 1:
@@ -102,6 +116,7 @@ class PolicyEvaluation(Problem):
         self.table = None if table is None else as_table(table)
         if self.table is not None:
             self.required = INDEXED
+        self.penalty = Penalty(ridge, unpenalized)
 
     def columns(self, buffer: Buffer) -> Columns:
         if self.table is None and "states" in buffer and "features" not in buffer:
@@ -116,6 +131,9 @@ class PolicyEvaluation(Problem):
             check_alike(columns["features"], columns["next_features"])
         else:
             check_states(columns, self.table.shape[0])
+        self.penalty.check(self.dim(columns))
+        if self.penalty.ridge and not isinstance(self._rows(columns)[0], np.ndarray):
+            raise InputError(f"ridge={self.penalty.ridge:g} needs dense features, not a table or a sparse matrix")
         if "terminated" in columns:
             bad = np.flatnonzero(~np.isin(columns["terminated"], (0, 1)))
             if bad.size:
@@ -135,7 +153,7 @@ class PolicyEvaluation(Problem):
         now, then = self._rows(columns)
         if is_sparse(now):
             return SparseTransitionSamples(nonzeros(now), nonzeros(then), *outcome)
-        return TransitionSamples(now, then, *outcome)
+        return TransitionSamples(now, then, *outcome, *self.penalty.fields)
 
     def _rows(self, columns: Columns) -> tuple[Rows, Rows]:
         """ψ(s_t) and ψ(s_{t+1}) as matrices."""
@@ -151,16 +169,16 @@ class PolicyEvaluation(Problem):
     def operator(self, x: Vector, samples: TransitionSamples, row: int) -> Vector:
         now, then = samples.row(row), samples.next_row(row)
         error = now @ x - samples.rewards[row] - samples.discounts[row] * (then @ x)
-        return np.asarray(error * now, dtype=np.float64)
+        return self.penalty.added(np.asarray(error * now, dtype=np.float64), x)
 
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         features, following = self._rows(columns)
         errors = features @ x - columns["rewards"] - self._discounts(columns) * (following @ x)
-        return np.asarray(features.T @ errors / len(features), dtype=np.float64)
+        return self.penalty.added(np.asarray(features.T @ errors / len(features), dtype=np.float64), x)
 
     def lipschitz(self, samples: TransitionSamples) -> float:
-        """max ‖ψ(s_t)‖², to which TD's operator is Lipschitz up to the factor 1 + γ of the paper."""
-        return largest_square(samples.features)
+        """max ‖ψ(s_t)‖² + λ, to which TD's operator is Lipschitz up to the factor 1 + γ of the paper."""
+        return largest_square(samples.features) + self.penalty.ridge
 
     def limit(self, samples: TransitionSamples, x0: Vector) -> float:
         """10⁸ times the size of the TD error at x0: the largest reward plus the largest ⟨ψ − γψ', x0⟩."""
@@ -178,16 +196,16 @@ class PolicyEvaluation(Problem):
         return extremes(square_lengths(samples.features), samples.rewards, scores)
 
     def curvature(self, x: Vector, columns: Columns) -> Vector:
-        """(1 − γ) times the second moments of the features, which Â's symmetric part is at least on policy."""
+        """(1 − γ) times the second moments of the features plus λ, which Â's symmetric part is at least on policy."""
         rows, _ = self._rows(columns)
-        return (1 - self.gamma) * dense_products(rows, rows) / len(rows)
+        return (1 - self.gamma) * dense_products(rows, rows) / len(rows) + np.diag(self.penalty.diagonal(len(x)))
 
     def jacobian(self, x: Vector, columns: Columns) -> Vector:
         """Â, which does not depend on x and is not symmetric."""
         return self.moments(columns)[0]
 
     def moments(self, columns: Columns) -> tuple[Vector, Vector]:
-        """Â and b̂ with F̂(θ) = Âθ − b̂, in one pass over the rows; Â is sparse for more than 2000 sparse features."""
+        """Â, the ridge included, and b̂ with F̂(θ) = Âθ − b̂; Â is sparse for more than 2000 sparse features."""
         dim = self.dim(columns)
         now, then = self._rows(columns)
         if not isinstance(now, np.ndarray):
@@ -196,10 +214,11 @@ class PolicyEvaluation(Problem):
             return matrix / len(now), now.T @ columns["rewards"].astype(np.float64) / len(now)
         matrix, vector = np.zeros((dim, dim)), np.zeros(dim)
         samples = self.samples(columns)
-        for now, then, rewards, discount in zip(*map(row_blocks, samples), strict=True):
+        for now, then, rewards, discount in zip(*map(row_blocks, samples[:4]), strict=True):
             matrix += now.T @ (now - discount[:, None] * then)
             vector += now.T @ rewards
-        return matrix / len(samples.rewards), vector / len(samples.rewards)
+        matrix = matrix / len(samples.rewards) + np.diag(self.penalty.diagonal(dim))
+        return matrix, vector / len(samples.rewards)
 
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         """LSTD: the θ with F̂(θ) + ridge·θ = 0, or the solution of that VI on the feasible set.
@@ -212,7 +231,7 @@ class PolicyEvaluation(Problem):
         buffer : Buffer
             The record.
         ridge : float
-            Added to the diagonal of Â, 0 by default.
+            Added to the diagonal of Â, beside the problem's own. 0 by default.
         """
         columns = self.columns(buffer)
         matrix, vector = self.moments(columns)
@@ -224,4 +243,4 @@ class PolicyEvaluation(Problem):
 
     def __repr__(self) -> str:
         table = "" if self.table is None else f", table of shape {self.table.shape}"
-        return f"PolicyEvaluation(gamma={self.gamma:g}{table})"
+        return f"PolicyEvaluation(gamma={self.gamma:g}{table}{self.penalty.text})"

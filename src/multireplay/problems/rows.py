@@ -118,14 +118,17 @@ def squares(rows: Rows) -> Vector:
     return np.asarray(np.bincount(of, rows.data.astype(np.float64) ** 2, minlength=rows.shape[0]), dtype=np.float64)
 
 
+OFTEN = 10
+
+
 def column_sizes(rows: Any) -> Vector:
-    """Root mean square by column of dense rows; of sparse ones that of their nonzeros, whatever how many there are."""
+    """Root mean square by column of dense rows; of sparse ones that of the nonzeros, 0 for fewer than 10 of them."""
     if not issparse(rows):
         return np.asarray(np.sqrt(np.mean(np.square(rows, dtype=np.float64), axis=0)))
     width = rows.shape[1]
     counts = np.bincount(rows.indices, minlength=width)
     total = np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=width)
-    return np.asarray(np.sqrt(total / np.maximum(counts, 1)))
+    return np.asarray(np.sqrt(np.where(counts >= OFTEN, total, 0.0) / np.maximum(counts, 1)))
 
 
 def products(left: Rows, right: Rows, weights: Vector | None = None) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from multireplay.errors import InputError
 from multireplay.problems.rows import Rows, is_sparse
 from multireplay.sparse_column import SparseColumn
 
-INDEXED: Mapping[str, int] = MappingProxyType({"states": 1, "next_states": 1, "rewards": 1})
+INDEXED: Mapping[str, int] = {"states": 1, "next_states": 1, "rewards": 1}
 """The columns of transitions between rows of a table."""
 
 

@@ -111,10 +111,14 @@ def multiples_of_gap(steps: int, length: int, first: int, count: int) -> Positio
     return np.asarray(first * whole + base + j * whole + (carry + j * rest) // steps, dtype=np.int64)
 
 
-def evenly(length: int, count: int) -> Positions:
-    """Rows, counted from 0 and increasing, of `count` samples spread evenly over the record, or of all if it has fewer.
+def scattered(length: int, count: int) -> Positions:
+    """Rows, counted from 0 and increasing: one in each of `count` equal stretches of the record, or all of a shorter one.
 
-    For a power of two this is an epoch of Algorithm 1, and a prefix of the dyadic order.
+    The stretches are those between the samples of an epoch of Algorithm 1 with T = `count`. The place in them moves on
+    by the golden ratio from one to the next, so that no period of the record is in step with it.
     """
     count = min(count, length)
-    return multiples_of_gap(count, length, 0, count) - 1
+    ends = multiples_of_gap(count, length, 0, count)
+    gaps = np.diff(ends, prepend=0)
+    places = np.modf(np.arange(1, count + 1) * ((np.sqrt(5.0) - 1) / 2))[0]
+    return np.asarray(ends - 1 - (places * gaps).astype(np.int64), dtype=np.int64)

@@ -111,8 +111,10 @@ def _with_record(recipe: Recipe, buffer: Buffer | None) -> Recipe:
     if buffer is None:
         here = recipe.buffer.to_numpy() if isinstance(recipe.buffer, Buffer) else recipe.buffer
         return Recipe(recipe.problem, here, recipe.rows, recipe.arguments)
-    if not isinstance(buffer, Buffer) or len(buffer) != recipe.rows:
-        raise InputError(f"buffer must be the record of this run, which has {recipe.rows} rows, not {buffer!r}")
+    if not isinstance(buffer, Buffer):
+        raise InputError(f"buffer must be the record of this run, a multireplay Buffer, not {type(buffer).__name__}")
+    if len(buffer) != recipe.rows:
+        raise InputError(f"buffer must be the record of this run, which has {recipe.rows} rows, not {len(buffer)}")
     return Recipe(recipe.problem, buffer.to_numpy(), recipe.rows, recipe.arguments)
 
 

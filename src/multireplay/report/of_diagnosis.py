@@ -52,7 +52,8 @@ def report_of_diagnosis(
     if not isinstance(diagnosis, Diagnosis):
         raise InputError(f"diagnosis must be what mr.diagnose returned, not {type(diagnosis).__name__}")
     if buffer is not None and (not isinstance(buffer, Buffer) or len(buffer) != diagnosis.rows):
-        raise InputError(f"buffer must be the record that was diagnosed, of {diagnosis.rows} rows, not {buffer!r}")
+        given = f"{len(buffer)} rows" if isinstance(buffer, Buffer) else f"a {type(buffer).__name__}"
+        raise InputError(f"buffer must be the record that was diagnosed, of {diagnosis.rows} rows, not {given}")
     again = [
         *repeat.on_the_command_line(command),
         Code("import multireplay as mr\n\nprint(mr.diagnose(buffer))", caption="In Python"),

@@ -11,7 +11,7 @@ from multireplay.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.report.blocks import Section
 from multireplay.report.gather import gather
-from multireplay.report.page import needed, write
+from multireplay.report.page import as_file, needed, write
 from multireplay.report.sections import answer, comparison, convergence, dependence, repeat, replayed
 from multireplay.report.wording import plural
 from multireplay.result import Result
@@ -69,6 +69,7 @@ def report_of_result(
     """
     if not isinstance(result, Result):
         raise InputError(f"result must be what mr.solve returned, not {type(result).__name__}")
+    as_file(path)
     sections = sections_of_result(result, exact=exact, rivals=rivals, names=names, buffer=buffer, command=command)
     return write(path, title or "What multireplay found", sections, _subtitle(result))
 

@@ -44,14 +44,20 @@ def write(path: str | os.PathLike[str], title: str, sections: Sequence[Section],
     """
     if not sections:
         raise InputError("a report needs at least one section")
-    path = Path(path)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; a report is a file, for example {path / 'report.html'}")
+    path = as_file(path)
     text = render(title, sections, subtitle)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     partial.write_text(text, encoding="utf-8", newline="\n")
     os.replace(partial, path)
+    return path
+
+
+def as_file(path: str | os.PathLike[str]) -> Path:
+    """Where a report may be written, or an error that says why not: to be asked before anything slow."""
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; a report is a file, for example {path / 'report.html'}")
     return path
 
 

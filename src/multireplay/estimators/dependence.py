@@ -1,0 +1,151 @@
+"""How dependent the rows of a fit are, and what learning from them in order would have cost."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.buffer import Buffer
+from multireplay.diagnose.autocorrelation import estimate
+from multireplay.problems import Problem
+from multireplay.replay import Dyadic, Serial
+from multireplay.residuals import measure
+from multireplay.sets import WholeSpace
+from multireplay.solve import solve
+
+Vector = NDArray[np.float64]
+
+FEWEST = 512
+"""Fewer rows are too few to tell dependence from chance."""
+PART = 8
+SHORTEST, LONGEST = 2**14, 2**17
+"""The last eighth of the rows is looked at, but no fewer and no more than these."""
+EXAMINED = 3
+"""Columns whose autocorrelation time is worked out with all care: those that look slowest by batch means."""
+SUSPECT = 3.0
+"""Autocorrelation time by batch means from which that is done."""
+SLOW = 5.0
+"""Autocorrelation time from which a pass in order is tried."""
+FAR = 2.0
+"""Standard errors beyond those of the dyadic pass from which a pass in order is called biased."""
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """What was found in the last rows of a record.
+
+    Attributes
+    ----------
+    tau : float
+        Largest integrated autocorrelation time of a column, in rows; 1 for independent rows. Rough where it is below 3.
+    column : str
+        The column that has it.
+    rows : int
+        How many rows were looked at.
+    in_order, dyadic : float or None
+        Where a plain pass over those rows ends, in the record's order and in dyadic order, at the same step and with
+        the same average: the length of the mean gradient there, in units of its standard error (from 32 batches in
+        order, so with the dependence in it). A point as good as the exact fit has less than 1. None where `tau` is
+        below 5, so that no pass was tried; infinite for a pass that diverged.
+    """
+
+    tau: float
+    column: str
+    rows: int
+    in_order: float | None = None
+    dyadic: float | None = None
+
+    @property
+    def biased(self) -> bool:
+        """Whether learning in order would have been biased: off by 2 standard errors more than in dyadic order."""
+        return self.in_order is not None and self.dyadic is not None and self.in_order - self.dyadic > FAR
+
+    def sentence(self, rival: str) -> str:
+        """The finding for a person, with the name of who would have learnt in order."""
+        text = (
+            f"The rows are autocorrelated: {self.column} has an integrated autocorrelation time of {self.tau:.3g} rows."
+        )
+        if self.in_order is None or self.dyadic is None:
+            return f"{text} That is too little to matter."
+        cost = "diverged"
+        if math.isfinite(self.in_order):
+            cost = f"had a bias of about {self.in_order:.2g} standard errors"
+        return (
+            f"{text} Learning the last {self.rows} rows in order, as {rival} does, would have {cost} "
+            f"(one pass at the step size of this fit); the same pass in dyadic order is off by {self.dyadic:.2g}. "
+            "This fit is not affected. warn_autocorrelation=False silences this."
+        )
+
+
+class Slowest(NamedTuple):
+    """The slowest column and its autocorrelation time."""
+
+    tau: float
+    column: int
+
+
+def slowest(series: NDArray[Any]) -> Slowest:
+    """The largest autocorrelation time among the columns, 1 if none varies.
+
+    All columns are looked at by batch means, in one pass; only where those look slow, the slowest few by FFT.
+    """
+    rough = by_batch_means(series)
+    candidates = np.argsort(rough)[::-1][:EXAMINED]
+    worst = int(candidates[0])
+    if rough[worst] < SUSPECT:
+        return Slowest(float(max(rough[worst], 1.0)), worst)
+    times = estimate(series, candidates).tau
+    best = int(np.nanargmax(times))
+    return Slowest(float(times[best]), int(candidates[best]))
+
+
+def by_batch_means(series: NDArray[Any]) -> Vector:
+    """B·Var(mean of B rows)/Var(row) with B about √rows, which is the autocorrelation time if that is well below B."""
+    rows, width = series.shape
+    size = max(2, round(math.sqrt(rows)))
+    batches = rows // size
+    whole = series[: batches * size].astype(np.float64, copy=False)
+    spread = whole.var(axis=0)
+    means = whole.reshape(batches, size, width).mean(axis=1)
+    return np.asarray(np.divide(size * means.var(axis=0, ddof=1), spread, out=np.zeros(width), where=spread > 0))
+
+
+def examine(
+    problem: Problem, buffer: Buffer, names: list[str], target: str, step: Any, average: Any, x0: Vector
+) -> Dependence | None:
+    """What the last rows say; None if they are too few. It costs at most half a pass over a long record.
+
+    Parameters
+    ----------
+    problem, buffer, step, average, x0
+        As they are given to `solve`.
+    names : list of str
+        What to call the features; the buffer may have one more, of ones.
+    target : str
+        Name of the column beside the features.
+    """
+    count = min(len(buffer), max(SHORTEST, min(len(buffer) // PART, LONGEST)))
+    if count < FEWEST:
+        return None
+    part = buffer[len(buffer) - count :]
+    series = np.column_stack([part["features"][:, : len(names)], part[target]])
+    tau, index = slowest(series)
+    column = f"the {target}".removesuffix("s") if index == len(names) else names[index]
+    if tau < SLOW:
+        return Dependence(tau, column, count)
+    columns = problem.columns(part)
+    options = {"step": step, "average": average, "x0": x0, "holdout": None}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ends = [solve(problem, part, replay=replay, **options) for replay in (Serial(), Dyadic())]
+    found = [measure(problem, columns, WholeSpace(), end.x) for end in ends]
+    error = found[1].error
+    in_order, dyadic = (at.size / error if error else 0.0 for at in found)
+    if not ends[0].status.ok:
+        in_order = np.inf
+    return Dependence(tau, column, count, in_order, dyadic)

@@ -1,0 +1,109 @@
+"""What the estimators of a generalized linear model have in common: the link, weights, where the intercept starts."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from multireplay.estimators.base import LinearEstimator
+from multireplay.estimators.standardize import Standardization
+from multireplay.estimators.stream import Columns
+from multireplay.estimators.weights import as_weights
+from multireplay.problems import GLM
+
+Vector = NDArray[np.float64]
+
+
+class RegressionEstimator(LinearEstimator):
+    """A GLM with the L2 penalty (alpha/2)‖w‖² beside the mean loss, the intercept left out."""
+
+    link: ClassVar[str]
+
+    def _problem(self) -> GLM:
+        return GLM(self.link, **self._penalty())
+
+    def _level(self, columns: Columns, targets: Vector) -> float:
+        """The link's inverse at the mean target, away from where it is infinite."""
+        return self._inverse(float(np.average(targets, weights=columns.get("weights"))), len(targets))
+
+    def _inverse(self, mean: float, rows: int) -> float:
+        return mean
+
+    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
+        """Rows and targets, checked, with `n_features_in_` and `feature_names_in_` set or compared with."""
+        kinds = [np.float64, np.float32]
+        rows, targets = validate_data(self, X, y, accept_sparse="csr", dtype=kinds, y_numeric=True, reset=reset)
+        return rows, np.asarray(targets, dtype=np.float64)
+
+    def _record(self, rows: Any, targets: Any, sample_weight: Any) -> tuple[Columns, Any]:
+        """Columns and targets of a whole record: without rows of weight 0, the others with weights of mean 1."""
+        weights = as_weights(sample_weight, rows.shape[0])
+        if weights is None:
+            return {"features": rows}, targets
+        counts = weights > 0
+        if not counts.all():
+            rows, targets, weights = rows[counts], targets[counts], weights[counts]
+        if weights.min() == weights.max():
+            return {"features": rows}, targets
+        return {"features": rows, "weights": weights / weights.mean()}, targets
+
+    def _block(self, rows: Any, targets: Any, sample_weight: Any) -> tuple[Columns, Any]:
+        """Columns and targets of the next rows of a stream, with weights as they are, 1 where none are given."""
+        weights = as_weights(sample_weight, rows.shape[0])
+        if weights is None:  # a later block may have some
+            return {"features": rows, "weights": np.ones(rows.shape[0])}, targets
+        counts = weights > 0
+        if not counts.all():
+            rows, targets, weights = rows[counts], targets[counts], weights[counts]
+        return {"features": rows, "weights": weights}, targets
+
+
+class SingleTarget(RegressionEstimator):
+    """One column of numbers to predict."""
+
+    coef_: Vector
+    intercept_: float
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit to a record whose rows are in time order.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (rows, features)
+            The features, oldest row first.
+        y : array of shape (rows,)
+            The targets.
+        sample_weight : array of shape (rows,), optional
+            Weights of the rows, at least 0. Only their proportions matter.
+        """
+        rows, targets = self._checked(X, y, reset=True)
+        columns, targets = self._record(rows, targets, sample_weight)
+        self._fit(columns, targets[:, None])
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Take in the next rows of a stream, by the online algorithm (`multireplay.Online`).
+
+        The first `capacity` rows fill its buffer. Until then the answer is that of `fit` on the rows so far (worked out
+        anew each time there are a quarter more of them). From then on features are standardized as these first rows
+        say, every epoch restarts from their answer, and memory does not grow. After `fit` the stream goes on from what
+        was fitted. How the rows are cut into blocks makes no difference once the buffer is full.
+
+        Parameters
+        ----------
+        X, y
+            The next rows, oldest first.
+        sample_weight : array of shape (rows,), optional
+            Weights of the rows, where 1 is that of an ordinary row: unlike in `fit`, they are not divided by their
+            mean, since that of the rows to come is not known.
+        """
+        rows, targets = self._checked(X, y, reset=not hasattr(self, "coef_"))
+        columns, targets = self._block(rows, targets, sample_weight)
+        self._partial_fit(columns, targets[:, None])
+        return self
+
+    def _keep(self, standardization: Standardization, points: tuple[Vector, ...]) -> None:
+        self.coef_, self.intercept_ = standardization.undone(points[0])

@@ -1,0 +1,112 @@
+"""The rows of `partial_fit`: kept until there are enough for the online algorithm, then given to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.estimators.columns import owned, stacked
+from multireplay.estimators.standardize import Standardization
+from multireplay.online import Online
+
+Vector = NDArray[np.float64]
+Columns = dict[str, Any]
+
+GROWTH = 1.25
+"""While the buffer fills, the rows so far are solved anew each time there are this many times more of them."""
+STANDARDIZED = ("features", "next_features")
+
+
+class Start(NamedTuple):
+    """Where the online algorithm starts: how features are standardized, and x0 of every problem."""
+
+    standardization: Standardization
+    points: tuple[Vector, ...]
+
+
+class Host(Protocol):
+    """What a stream needs of the estimator it belongs to."""
+
+    def _start(self, columns: Columns, targets: Vector) -> Start:
+        """What a record gives, by `multireplay.solve`."""
+
+    def _online(self, x0: Vector) -> Online:
+        """A run from that start."""
+
+
+class Stream:
+    """One run of the online algorithm (`multireplay.Online`) for every column of targets, on the same rows.
+
+    The first `capacity` rows are kept as they are. While they come in, the answer is what `multireplay.solve` makes of
+    the rows so far. When they are complete, the standardization they give is kept for good, and their answer is the x0
+    from which every epoch of the runs restarts. After `begin` with what was known before, the runs begin at once.
+
+    Parameters
+    ----------
+    capacity : int
+        Buffer size B of the runs.
+    target : str
+        Name of the column that the targets become.
+    """
+
+    def __init__(self, capacity: int, target: str) -> None:
+        self.capacity = capacity
+        self.target = target
+        self.start: Start | None = None
+        self.runs: tuple[Online, ...] = ()
+        self._kept: list[Columns] = []
+        self._solved = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows kept so far, before the runs begin."""
+        return sum(len(block[self.target]) for block in self._kept)
+
+    def begin(self, host: Host, start: Start) -> None:
+        """Begin the runs."""
+        self.start = start
+        self.runs = tuple(host._online(point) for point in start.points)
+
+    def take(self, host: Host, columns: Mapping[str, Any], targets: Vector) -> None:
+        """Take in a block of rows, with targets of shape (rows, problems)."""
+        block = {**columns, self.target: targets}
+        if self.runs:
+            self._observe(block)
+            return
+        count = min(len(targets), self.capacity - self.rows)
+        self._kept.append({name: owned(column[:count]) for name, column in block.items()})
+        complete = self.rows == self.capacity
+        if not complete and self.rows < GROWTH * self._solved:
+            return
+        record = {name: stacked([kept[name] for kept in self._kept]) for name in block}
+        shared = {name: column for name, column in record.items() if name != self.target}
+        self.start, self._solved = host._start(shared, record[self.target]), self.rows
+        if complete:
+            self._kept = []
+            self.begin(host, self.start)
+            self._observe(record)
+            self._observe({name: column[count:] for name, column in block.items()})
+
+    def _observe(self, block: Columns) -> None:
+        assert self.start is not None
+        if not len(block[self.target]):
+            return
+        design = self.start.standardization.design
+        columns = {name: design(column) if name in STANDARDIZED else column for name, column in block.items()}
+        targets = columns.pop(self.target)
+        for index, run in enumerate(self.runs):
+            run.observe(**columns, **{self.target: targets[:, index]})
+
+    @property
+    def answers(self) -> tuple[Vector, ...]:
+        """The answer of every run, x0 until its first epoch of the last scale is finished.
+
+        The shorter epochs before that have seen less than the rows that x0 comes from.
+        """
+        assert self.start is not None
+        if not self.runs or len(self.runs[0].epochs) < self.runs[0].last_scale:
+            return self.start.points
+        return tuple(point if run.x is None else run.x for run, point in zip(self.runs, self.start.points, strict=True))

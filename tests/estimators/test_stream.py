@@ -1,0 +1,175 @@
+"""`partial_fit` against the online algorithm run by hand."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from estimators.worlds import make
+from scipy import sparse
+from sklearn.base import clone
+
+import multireplay as mr
+
+CAPACITY = 64
+CUTS = [0, 1, 10, 63, 65, 150, 151, 400, 1000]
+"""Some blocks are single rows, one goes over the end of the filling, some over the ends of epochs."""
+KINDS = {"regressor": mr.MERRegressor, "classifier": mr.MERClassifier, "poisson": mr.MERPoissonRegressor}
+LINKS = {"regressor": "identity", "classifier": "logistic", "poisson": "exp"}
+INVERSES = {"regressor": lambda mean: mean, "classifier": lambda mean: np.log(mean / (1 - mean)), "poisson": np.log}
+
+
+def targets_of(name, world):
+    return {"regressor": world.amounts, "classifier": (world.labels == "up") * 1.0, "poisson": world.counts}[name]
+
+
+def fed(model, X, y, cuts=CUTS, weights=None):
+    for start, stop in pairwise(cuts):
+        part = slice(start, stop)
+        more = {"classes": [0.0, 1.0]} if isinstance(model, mr.MERClassifier) else {}
+        model.partial_fit(X[part], y[part], sample_weight=None if weights is None else weights[part], **more)
+    return model
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_it_is_the_online_algorithm(name, weighted):
+    world = make(rows=1000, sticky=0.9)
+    X, y, weights = world.X, targets_of(name, world), world.weights if weighted else np.ones(1000)
+    model = fed(KINDS[name](alpha=0.01, capacity=CAPACITY), X, y, weights=weights if weighted else None)
+
+    first = slice(CAPACITY)
+    mean = np.average(X[first], axis=0, weights=weights[first])
+    scale = np.sqrt(np.average((X[first] - mean) ** 2, axis=0, weights=weights[first]))
+    A = np.column_stack([(X - mean) / scale, np.ones(1000)])
+    problem = mr.GLM(LINKS[name], ridge=0.01, unpenalized=1)
+    start = np.array([0, 0, 0, INVERSES[name](np.average(y[first], weights=weights[first]))])
+    record = mr.Buffer(features=A[first], targets=y[first], weights=weights[first])
+    x0 = mr.solve(problem, record, passes=41, x0=start, holdout=None).x
+    run = mr.Online(problem, CAPACITY, repeat_last=True, x0=x0)
+    run.observe(features=A, targets=y, weights=weights)
+    assert len(run.epochs) > run.last_scale
+    assert np.allclose(np.ravel(model.coef_), run.x[:3] / scale, rtol=1e-7)
+    assert np.ravel(model.intercept_)[0] == pytest.approx(run.x[3] - mean @ (run.x[:3] / scale))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_how_the_rows_are_cut_makes_no_difference(name):
+    world = make(rows=1000)
+    y = targets_of(name, world)
+    models = [
+        fed(KINDS[name](capacity=CAPACITY), world.X, y, cuts)
+        for cuts in (CUTS, [0, 1000], [0, CAPACITY, 1000], [*range(0, 1000, 30), 1000])
+    ]
+    for model in models[1:]:
+        assert np.array_equal(models[0].coef_, model.coef_)
+
+
+def test_while_the_buffer_fills_the_rows_so_far_are_solved():
+    world = make(rows=60)
+    model = mr.MERRegressor(capacity=1000)
+    solved = None
+    for row in range(60):
+        model.partial_fit(world.X[row : row + 1], world.amounts[row : row + 1])
+        if row + 1 == 1 or row + 1 >= 1.25 * solved:
+            solved = row + 1
+            expected = mr.MERRegressor().fit(world.X[:solved], world.amounts[:solved], np.ones(solved)).coef_
+        assert np.allclose(model.coef_, expected, rtol=1e-6)
+    assert solved > 48
+
+
+def test_until_the_first_long_epoch_the_start_is_the_answer():
+    world = make(rows=1000)
+    model = mr.MERRegressor(capacity=CAPACITY)
+    model.partial_fit(world.X[:CAPACITY], world.amounts[:CAPACITY])
+    start = model.coef_.copy()
+    model.partial_fit(world.X[CAPACITY:180], world.amounts[CAPACITY:180])  # 2 + 4 + … + 64 = 126 steps are needed
+    assert np.array_equal(model.coef_, start)
+    model.partial_fit(world.X[180:200], world.amounts[180:200])
+    assert not np.array_equal(model.coef_, start)
+
+
+@pytest.mark.parametrize("stop", [5, CAPACITY, 100, 900])
+@pytest.mark.parametrize("name", KINDS)
+def test_pickling_mid_stream(name, stop):
+    world = make(rows=1000)
+    y = targets_of(name, world)
+    model = fed(KINDS[name](capacity=CAPACITY), world.X, y, [0, stop])
+    copy = pickle.loads(pickle.dumps(model))
+    for one in (model, copy):
+        fed(one, world.X[stop:], y[stop:], [0, 1000 - stop])
+    assert np.array_equal(model.coef_, copy.coef_)
+    assert not hasattr(clone(model), "coef_")
+
+
+def test_after_a_fit_the_stream_goes_on_from_it():
+    world = make(rows=2000)
+    model = mr.MERRegressor(capacity=CAPACITY).fit(world.X[:1000], world.amounts[:1000])
+    fitted = model.coef_.copy()
+    model.partial_fit(world.X[1000:1100], world.amounts[1000:1100])
+    assert np.array_equal(model.coef_, fitted)
+    model.partial_fit(world.X[1100:], world.amounts[1100:])
+    assert not np.array_equal(model.coef_, fitted)
+    assert np.allclose(model.coef_, fitted, rtol=0.5)
+    again = model.fit(world.X[:1000], world.amounts[:1000])
+    assert np.array_equal(again.coef_, fitted)
+    assert again._stream is None
+
+
+def test_the_memory_of_a_block_may_be_used_again():
+    world = make(rows=200)
+    expected = fed(mr.MERRegressor(capacity=CAPACITY), world.X, world.amounts, [0, 40, 80, 120, 160, 200])
+    X, y = np.empty((40, 3)), np.empty(40)
+    model = mr.MERRegressor(capacity=CAPACITY)
+    for start in range(0, 200, 40):
+        X[:], y[:] = world.X[start : start + 40], world.amounts[start : start + 40]
+        model.partial_fit(X, y)
+    assert np.array_equal(model.coef_, expected.coef_)
+
+
+def test_sparse_blocks_and_weights_from_some_block_on():
+    world = make(rows=300, sparse=True)
+    rows = sparse.csr_array(world.X)
+    thin = fed(mr.MERRegressor(capacity=CAPACITY), rows, world.amounts, [0, 30, 200, 300])
+    dense = fed(mr.MERRegressor(capacity=CAPACITY, fit_intercept=False), world.X, world.amounts, [0, 300])
+    both = fed(mr.MERRegressor(capacity=CAPACITY, fit_intercept=False), rows, world.amounts, [0, 300])
+    assert np.allclose(dense.coef_, both.coef_)
+    before = thin.coef_.copy()
+    thin.partial_fit(rows[:200], world.amounts[:200], sample_weight=world.weights[:200])
+    assert not np.array_equal(thin.coef_, before)
+
+
+def test_several_classes_in_any_order_of_coming():
+    world = make(rows=600)
+    y = np.digitize(world.amounts, np.quantile(world.amounts, [0.3, 0.6]))
+    model = mr.MERClassifier(capacity=CAPACITY)
+    model.partial_fit(world.X[:1], y[:1], classes=[2, 0, 1])
+    for start in range(1, 600, 37):
+        model.partial_fit(world.X[start : start + 37], y[start : start + 37])
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.score(world.X, y) > 0.45
+    with pytest.raises(mr.InputError, match=r"classes are \[0 1\] now, and were \[0 1 2\]"):
+        model.partial_fit(world.X, y, classes=[0, 1])
+    with pytest.raises(mr.InputError, match=r"y is 3 at row 1 .* not one of the classes \[0 1 2\]"):
+        model.partial_fit(world.X[:2], [0, 3])
+
+
+def test_the_first_call_needs_the_classes():
+    world = make(rows=50)
+    with pytest.raises(mr.InputError, match="first call of partial_fit needs classes="):
+        mr.MERClassifier().partial_fit(world.X, world.labels)
+    with pytest.raises(mr.InputError, match="only one class, up"):
+        mr.MERClassifier().partial_fit(world.X, world.labels, classes=["up"])
+    model = mr.MERClassifier(capacity=16).fit(world.X, world.labels)
+    assert model.partial_fit(world.X, world.labels).classes_.tolist() == ["down", "up"]
+
+
+def test_it_learns():
+    world = make(rows=20_000, sticky=0.9)
+    model = fed(mr.MERClassifier(capacity=2048), world.X, (world.labels == "up") * 1.0, range(0, 20_001, 500))
+    exact = mr.MERClassifier(warn_autocorrelation=False).fit(world.X, world.labels).coef_
+    assert np.linalg.norm((model.coef_ - exact) * world.X.std(axis=0)) < 0.2 * np.linalg.norm(
+        exact * world.X.std(axis=0)
+    )
