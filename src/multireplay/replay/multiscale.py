@@ -112,7 +112,7 @@ def multiples_of_gap(steps: int, length: int, first: int, count: int) -> Positio
 
 
 def scattered(length: int, count: int) -> Positions:
-    """Rows, counted from 0 and increasing: one in each of `count` equal stretches of the record, or all of a shorter one.
+    """Rows, counted from 0 and increasing: one in each of `count` equal stretches, or all of a short record.
 
     The stretches are those between the samples of an epoch of Algorithm 1 with T = `count`. The place in them moves on
     by the golden ratio from one to the next, so that no period of the record is in step with it.
