@@ -232,3 +232,18 @@ def test_several_step_sizes_compete():
     expected = mr.solve(mr.GLM("logistic"), buffer_of(np.array, rows=200), **options)
     assert (len(found.epochs), found.chosen) == (len(expected.epochs), expected.chosen)
     assert np.allclose(found.x, expected.x, rtol=1e-12)
+
+
+def test_a_gap_in_step_with_the_record_is_noticed():
+    """Every chain sees one kind of sample alone, and with long steps goes to where that kind wants it."""
+    rng = np.random.default_rng(0)
+    angles = 2 * np.pi * np.arange(2000) / 8
+    A = np.column_stack([np.cos(angles), np.sin(angles)]) + 0.01 * rng.standard_normal((2000, 2))
+    y = 1.0 / (1.0 + np.exp(-A @ [4.0, -4.0]))
+    options = {"replay": mr.Interleaved(8), "update": mr.VarianceReduced(rounds=3), "step": 4.0}
+    result = mr.solve(mr.GLM("logistic"), mr.Buffer(features=A, targets=y), **options, backend="batched")
+    assert "round 2 got nowhere and was left out: try another gap" in str(result.status)
+    columns = {"features": A, "targets": y}
+    before, after = (np.linalg.norm(mr.GLM("logistic").mean_operator(epoch.answer, columns)) for epoch in result.epochs)
+    assert after < before
+    assert np.array_equal(result.x, result.epochs[1].answer)

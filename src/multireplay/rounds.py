@@ -99,7 +99,10 @@ def run_rounds(
             notes.append(f"round {number} diverged and was run again at half the step ({step:.3g})")
             epoch, drift = take_round(record, plan, stepper, x, residual.mean, step, limit, number, track)
             passes += epoch.taken / record.length
-        if not epoch.diverged and _ran_off(record, feasible, x, epoch.answer):
+        if lanes and not epoch.diverged and _ran_off(record, feasible, x, epoch.answer, share=1.0):
+            notes.append(f"round {number} got nowhere and was left out: try another gap, replay=mr.Interleaved(gap)")
+            break
+        if not lanes and not epoch.diverged and _ran_off(record, feasible, x, epoch.answer, share=0.9):
             plan = Shuffle(0).plan(record.length)
             notes.append(f"round {number} got nowhere, as where the order is in step with the record, and was shuffled")
             epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
@@ -120,14 +123,14 @@ def run_rounds(
     return Outcome(tuple(epochs), passes, tuple(notes))
 
 
-def _ran_off(record: Record, feasible: Set, before: Vector, after: Vector) -> bool:
-    """Whether a round left the residual on 4096 samples of the record as it was, and beyond what chance does.
+def _ran_off(record: Record, feasible: Set, before: Vector, after: Vector, share: float) -> bool:
+    """Whether a round left more than that share of the residual on 4096 samples of the record, beyond what chance does.
 
     It happens where the order is in step with a period of the record, so that neighbours in it are all alike.
     """
     columns = record.take(scattered(record.length, PREFIX))
     old, new = (measure(record.problem, columns, feasible, x) for x in (before, after))
-    return new.size > 0.9 * old.size and new.size > 2 * new.error
+    return new.size > share * old.size and new.size > 2 * new.error
 
 
 def _round(
