@@ -198,7 +198,7 @@ def test_a_plain_operator_cannot_be_compiled():
         ({"x0": [1.0]}, r"x0 has shape \(1,\), but x has 3 coordinates"),
         ({"x0": [1.0, np.nan, 0]}, "x0 must be finite"),
         ({"x0": [3.0, 4.0, 0.0], "constraint": mr.sets.Ball(1.0)}, r"x0 is not in Ball\(.*the closest point"),
-        ({"backend": "gpu"}, "backend must be 'auto', 'python' or 'compiled'"),
+        ({"backend": "gpu"}, "backend must be 'auto', 'python', 'compiled' or 'batched'"),
         ({"replay": mr.Skip(501)}, "gap 501 is larger than the buffer of 500"),
         ({"replay": "serial"}, "replay must be a replay scheme"),
         ({"track": [1.0]}, "track has 1 numbers, but x has 3"),

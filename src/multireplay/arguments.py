@@ -15,6 +15,7 @@ from multireplay.errors import InputError
 from multireplay.precondition import Preconditioner
 from multireplay.problems import Problem
 from multireplay.problems.base import largest_square
+from multireplay.problems.batched import Batched
 from multireplay.problems.rows import column_sizes, take
 from multireplay.record import Record
 from multireplay.replay.base import whole_number
@@ -89,6 +90,10 @@ def choose_preconditioner(update: Update, record: Record, feasible: Set) -> Prec
         raise InputError(f"Richardson-Romberg extrapolation leaves {feasible!r}; it needs the whole space")
     wanted = update.precondition if isinstance(update, VarianceReduced) else None
     if wanted is None:
+        return precondition.none(record.dim)
+    if isinstance(record.problem, Batched):
+        if wanted != "auto":
+            raise InputError(f"precondition={wanted} is not for the batched engine; leave it out, or use NumPy arrays")
         return precondition.none(record.dim)
     usable = isinstance(feasible, WholeSpace) and hasattr(record.example, "features")
     if not usable and wanted != "auto":

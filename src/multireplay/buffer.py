@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from multireplay import arrays as foreign
 from multireplay.errors import InputError
 from multireplay.sparse_column import SparseColumn, as_sparse_column
 
@@ -33,7 +34,8 @@ class Buffer:
 
     Columns are kept as they are (views are not copied) when they hold float64, float32 or booleans;
     other real numbers become float64, apart from whole numbers in ``states`` and ``next_states``, which are rows of a
-    feature table. A scipy sparse matrix is kept as CSR. Every value must be finite. ``buffer[name]`` is a column,
+    feature table. A scipy sparse matrix is kept as CSR. Arrays of PyTorch, CuPy or another library of the array API
+    standard stay in that library and on their device. Every value must be finite. ``buffer[name]`` is a column,
     ``buffer[10:20]`` a buffer of those rows, as views.
 
     Parameters
@@ -131,7 +133,27 @@ class Buffer:
         """
         from multireplay.storage.saving import save_arrays
 
-        save_arrays(path, self._columns)
+        save_arrays(path, self.to_numpy().columns)
+
+    def to_numpy(self) -> Buffer:
+        """The same record with columns of other libraries as NumPy arrays: copied from a device, otherwise views.
+
+        Examples
+        --------
+        >>> import multireplay as mr
+        >>> buffer = mr.Buffer(features=[[1.0], [2.0]])
+        >>> buffer.to_numpy() is buffer
+        True
+        """
+        if not any(map(foreign.is_foreign, self._columns.values())):
+            return self
+        arrays = {
+            name: foreign.as_numpy(array) if foreign.is_foreign(array) else array
+            for name, array in self._columns.items()
+        }
+        same = Buffer.__new__(Buffer)  # its values have been checked
+        same._keep(arrays)
+        return same
 
     def _keep(self, arrays: dict[str, Array]) -> None:
         self._columns = MappingProxyType(arrays)
@@ -167,7 +189,7 @@ class Buffer:
         return self._columns[key]
 
     def _rows(self, rows: slice) -> Buffer:
-        arrays = {name: array[rows] for name, array in self._columns.items()}
+        arrays = {name: foreign.rows_of(array, rows) for name, array in self._columns.items()}
         if not next(iter(arrays.values())).shape[0]:
             raise InputError(f"no rows in {rows} of this buffer, which has {self._length}")
         part = Buffer.__new__(Buffer)  # its values have been checked
@@ -178,7 +200,9 @@ class Buffer:
         return (_rebuild, (dict(self._columns),))
 
     def __repr__(self) -> str:
-        parts = (f"{name} {array.shape} {array.dtype}{_nonzeros(array)}" for name, array in self._columns.items())
+        parts = (
+            f"{name} {tuple(array.shape)} {array.dtype}{_nonzeros(array)}" for name, array in self._columns.items()
+        )
         return f"Buffer({self._length} rows: {', '.join(parts)})"
 
 
@@ -193,6 +217,8 @@ def _nonzeros(array: Array) -> str:
 def _as_column(name: str, values: Any) -> Array:
     if issparse(values):
         return as_sparse_column(name, values)
+    if foreign.is_foreign(values):
+        return cast(Array, foreign.as_column(name, values, whole=name in STATES))
     if np.ma.is_masked(values):
         row = int(np.argwhere(np.ma.getmaskarray(values))[0, 0])
         raise InputError(f"column {name!r} has masked entries, the first at row {row} (counting from 0); fill them")
@@ -249,8 +275,8 @@ def _check_lengths(lengths: dict[str, int]) -> None:
 
 def _check_finite(name: str, array: Array) -> None:
     """Raise if a value is NaN or infinite, naming the first place; reads the column once, in blocks."""
-    if array.dtype.kind in "biu" or isinstance(array, SparseColumn):  # sparse values have been checked
-        return
+    if foreign.is_foreign(array) or isinstance(array, SparseColumn) or array.dtype.kind in "biu":
+        return  # the former have been checked
     row_bytes = array.itemsize * (array.shape[1] if array.ndim == 2 else 1)
     rows = max(1, _CHECK_BYTES // max(1, row_bytes))
     for start in range(0, len(array), rows):

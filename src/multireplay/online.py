@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from multireplay.arguments import DEFAULT_TAIL, as_schedule, starting_point
+from multireplay.arrays import as_numpy
 from multireplay.averaging import as_averaging
 from multireplay.buffer import Buffer
 from multireplay.engine import Backend, EpochRun, as_backend, make_stepper
@@ -162,7 +163,7 @@ class Online:
             )
         depth = {np.ndim(values) - known[name] for name, values in sample.items()}
         if depth == {-1}:
-            return {name: np.asarray(values)[np.newaxis] for name, values in sample.items()}
+            return {name: as_numpy(values)[np.newaxis] for name, values in sample.items()}
         if depth == {0}:
             return sample
         shapes = ", ".join(f"{name} {np.shape(values)}" for name, values in sample.items())

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.averaging import Averaging
-from multireplay.engine import EpochRun
+from multireplay.engine import EpochRun, Job
+from multireplay.engine.batched import ReducedBatchedStepper
+from multireplay.engine.batched_lanes import run_lanes
 from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper
 from multireplay.precondition import Preconditioner
 from multireplay.record import Record
@@ -21,10 +24,13 @@ from multireplay.steps import Constant
 from multireplay.tracking import Track
 
 Vector = NDArray[np.float64]
+ReducedStepper: TypeAlias = ReducedPythonStepper | ReducedCompiledStepper | ReducedBatchedStepper
 
 ON_ITS_WAY = 0.15
 """A round whose last two quarters differ by more than this share of all it moved had not arrived."""
 MOST_ROUNDS = 2
+MOST_LANE_ROUNDS = 8
+"""With many lanes a round has far fewer steps, and so there may be more of them."""
 ENOUGH = 5.0
 """A pass that shrinks the slowest direction by e to this power leaves nothing that a second round would have to do."""
 PREFIX = 4096
@@ -60,7 +66,7 @@ class Outcome:
 def run_rounds(
     record: Record,
     plan: tuple[PlannedEpoch, ...],
-    stepper: ReducedPythonStepper | ReducedCompiledStepper,
+    stepper: ReducedStepper,
     feasible: Set,
     step: float,
     start: Vector,
@@ -72,25 +78,33 @@ def run_rounds(
 
     A second round is taken where one pass does not shrink the slowest direction enough (`contraction`), or, where
     that is not known, where the first round was still on its way at its end. A round that diverges is run once more
-    at half the step; if that diverges too, what it started from is the answer.
+    at half the step; if that diverges too, what it started from is the answer. In lanes a round is one epoch of many
+    short chains, the last of the plan, and up to 8 are taken.
     """
+    lanes = isinstance(stepper, ReducedBatchedStepper) and plan[-1].chains > 1
+    take_round, most = (_lane_round, MOST_LANE_ROUNDS) if lanes else (_round, MOST_ROUNDS)
     x, epochs, notes, passes = start, [], [], 0.0
     shrinks = contraction(record, stepper.preconditioner, step, start) if rounds is None else None
-    for number in range(1, (rounds or MOST_ROUNDS) + 1):
+    if shrinks is not None and lanes:
+        shrinks *= plan[-1].length / record.length
+    for number in range(1, (rounds or most) + 1):
         residual = residual_of(record.batches([x])[0], feasible, x)
         passes += 1
         if rounds is None and residual.is_noise:
             share = residual.size / residual.error if residual.error else 0.0
             notes.append(f"no round {number}, since the residual is only {share:.2g} of its standard error")
             break
-        epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
+        epoch, drift = take_round(record, plan, stepper, x, residual.mean, step, limit, number, track)
         passes += epoch.taken / record.length
         if epoch.diverged:
             step /= 2
             notes.append(f"round {number} diverged and was run again at half the step ({step:.3g})")
-            epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
+            epoch, drift = take_round(record, plan, stepper, x, residual.mean, step, limit, number, track)
             passes += epoch.taken / record.length
-        if not epoch.diverged and _ran_off(record, feasible, x, epoch.answer):
+        if lanes and not epoch.diverged and _ran_off(record, feasible, x, epoch.answer, share=1.0):
+            notes.append(f"round {number} got nowhere and was left out: try another gap, replay=mr.Interleaved(gap)")
+            break
+        if not lanes and not epoch.diverged and _ran_off(record, feasible, x, epoch.answer, share=0.9):
             plan = Shuffle(0).plan(record.length)
             notes.append(f"round {number} got nowhere, as where the order is in step with the record, and was shuffled")
             epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
@@ -99,32 +113,32 @@ def run_rounds(
         if epoch.diverged:
             break
         x = epoch.answer
-        arrived = drift <= ON_ITS_WAY if shrinks is None else shrinks >= ENOUGH
+        arrived = drift <= ON_ITS_WAY if shrinks is None else number * shrinks >= ENOUGH
         if rounds is None and arrived:
             break
     if shrinks is not None and shrinks < ENOUGH / 10:
         notes.append(
-            f"ill-conditioned: a pass shrinks the slowest direction only by a factor e^{-shrinks:.2g}; fit_exactly, "
+            f"ill-conditioned: a round shrinks the slowest direction only by a factor e^{-shrinks:.2g}; fit_exactly, "
             f"or a "
             "preconditioner of higher rank, may do better"
         )
     return Outcome(tuple(epochs), passes, tuple(notes))
 
 
-def _ran_off(record: Record, feasible: Set, before: Vector, after: Vector) -> bool:
-    """Whether a round left the residual on 4096 samples of the record as it was, and beyond what chance does.
+def _ran_off(record: Record, feasible: Set, before: Vector, after: Vector, share: float) -> bool:
+    """Whether a round left more than that share of the residual on 4096 samples of the record, beyond what chance does.
 
     It happens where the order is in step with a period of the record, so that neighbours in it are all alike.
     """
     columns = record.take(scattered(record.length, PREFIX))
     old, new = (measure(record.problem, columns, feasible, x) for x in (before, after))
-    return new.size > 0.9 * old.size and new.size > 2 * new.error
+    return new.size > share * old.size and new.size > 2 * new.error
 
 
 def _round(
     record: Record,
     plan: tuple[PlannedEpoch, ...],
-    stepper: ReducedPythonStepper | ReducedCompiledStepper,
+    stepper: ReducedStepper,
     anchor: Vector,
     mean: Vector,
     step: float,
@@ -153,3 +167,21 @@ def _round(
     quarter, last_quarter = earlier / seen, (stepper.total - earlier) / late
     moved = float(np.linalg.norm(epoch.answer - anchor))
     return epoch, float(np.linalg.norm(last_quarter - quarter)) / moved if moved else 0.0
+
+
+def _lane_round(
+    record: Record,
+    plan: tuple[PlannedEpoch, ...],
+    stepper: ReducedStepper,
+    anchor: Vector,
+    mean: Vector,
+    step: float,
+    limit: float,
+    number: int,
+    track: Track | None,
+) -> tuple[Epoch, float]:
+    """One epoch of many chains around the anchor; whether it has arrived is left to the residual."""
+    stepper.anchor, stepper.mean = anchor.copy(), mean
+    planned = replace(plan[-1], k=plan[-1].k + number)
+    job = Job(record.problem, record, stepper, Constant(step), SECOND_HALF, anchor, limit, track)
+    return run_lanes(planned, job), np.inf

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from multireplay.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import GLM
+from multireplay.problems.batched import Batched
 from multireplay.record import Record
 from multireplay.residuals import residual_of
 from multireplay.result import Epoch
@@ -41,7 +42,8 @@ def by_residual(epochs: tuple[Epoch, ...], record: Record, feasible: Set) -> tup
     if not good:
         return epochs, len(epochs) - 1
     problem = record.problem
-    if len(epochs) == 1 or (problem.users_code and not problem.compiled and record.length * len(good) > SLOW):
+    slow = problem.users_code and not problem.compiled and not isinstance(problem, Batched)
+    if len(epochs) == 1 or (slow and record.length * len(good) > SLOW):
         return epochs, good[-1]
     points = [epochs[index].answer for index in good]
     found = zip(good, points, record.batches(points), strict=True)

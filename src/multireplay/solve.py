@@ -16,11 +16,12 @@ from multireplay.corrections import MOST, solve_by_corrections
 from multireplay.engine import Backend, as_backend
 from multireplay.errors import InputError
 from multireplay.holdout import solve_held_out
+from multireplay.lanes import default_order, in_lanes
 from multireplay.problems import Problem
 from multireplay.problems.base import as_constraint
 from multireplay.recipe import Recipe
 from multireplay.record import Record, as_record
-from multireplay.replay import Dyadic, Replay
+from multireplay.replay import Replay
 from multireplay.result import Result
 from multireplay.selection import as_share
 from multireplay.sets import Set, WholeSpace
@@ -85,8 +86,10 @@ def solve(
         Start of every epoch; by default the point of the feasible set closest to 0. `Newton` needs none.
     constraint : Set, optional
         Feasible set, if not the problem's own.
-    backend : "auto", "python" or "compiled"
-        "auto" is the compiled loop wherever the problem and the set allow it.
+    backend : "auto", "python", "compiled" or "batched"
+        "auto" is the compiled loop wherever the problem and the set allow it. "batched" takes a step of many chains at
+        once, in operations on whole arrays, where the columns lie: it is what "auto" does with columns on a GPU, and
+        with an operator over batches. Its order, if none is given, is `Interleaved` with chains of about 4096 steps.
     track : array or Track, optional
         A known solution x*: every epoch then records its squared error, see `Track`.
     holdout : float, "auto" or None
@@ -137,9 +140,9 @@ def solve(
         raise InputError(f"replay must be a replay scheme such as mr.Multiscale(), not {replay!r}")
     passes = as_passes(passes, update)
     averaging = as_averaging(average)
-    as_backend(backend)
     if precision not in ("float64", "float32"):
         raise InputError(f"precision must be 'float64' or 'float32', not {precision!r}")
+    problem = in_lanes(problem, buffer, as_backend(backend))
     record = as_record(problem, buffer)
     feasible = problem.constraint if constraint is None else as_constraint(constraint)
     tracked = as_track(track, record.dim)
@@ -147,7 +150,7 @@ def solve(
     free = update is None and passes is None and replay is None
     share = as_share(holdout, record, free)
     if share is not None:
-        options = {"replay": replay or Dyadic(), "x0": x0, "constraint": constraint, "backend": backend}
+        options = {"replay": replay or default_order(record), "x0": x0, "constraint": constraint, "backend": backend}
         held_out = solve_held_out(solve, record, buffer, share, step, average, track, options)
         return replace(held_out, recipe=Recipe.of(given))
     asked = f"{problem!r} {buffer!r} {replay!r} {update!r} {passes} {step!r} {averaging} {x0!r} {feasible!r}"
@@ -160,7 +163,7 @@ def solve(
         if found is None:
             if update is None and passes is None and (replay is not None or not isinstance(step, str | float | int)):
                 update = Plain()
-            order, change, cores = replay or Dyadic(), as_update(update, passes), as_threads(threads)
+            order, change, cores = replay or default_order(record), as_update(update, passes), as_threads(threads)
             how = HowToStep(order, change, step, averaging, x0, feasible, backend, cores, precision)
             found = solve_by_steps(record, how, tracked, kept, progress)
     return replace(found, recipe=Recipe.of(given))

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay.arrays import as_numpy, is_foreign
 from multireplay.errors import InputError
 
 Vector = NDArray[np.float64]
@@ -159,7 +160,7 @@ class Recorder:
 def as_vector(name: str, values: Any) -> Vector:
     """An array of real numbers, or an error that names it."""
     try:
-        return np.array(values, dtype=np.float64)
+        return np.array(as_numpy(values) if is_foreign(values) else values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be an array of real numbers, not {values!r}") from None
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from multireplay.arrays import as_numpy
 from multireplay.errors import InputError
 
 MIN_ROWS = 4
@@ -42,7 +43,7 @@ def as_series(name: str, values: ArrayLike) -> NDArray[Any]:
     multireplay.errors.InputError: Column 'rewards' is nan at row 2; every value must be finite.
     """
     try:
-        array = np.asarray(values)
+        array = as_numpy(values)
     except (TypeError, ValueError) as error:
         raise InputError(f"Column {name!r} cannot be read as an array: {error}.") from error
     if array.dtype.kind not in "biuf":

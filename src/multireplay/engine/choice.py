@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from multireplay.engine.batched import BatchedStepper
 from multireplay.engine.lazy import SparseStepper
 from multireplay.engine.steppers import Backend, CompiledStepper, PythonStepper, Stepper
 from multireplay.errors import InputError
 from multireplay.problems import Problem
+from multireplay.problems.batched import Batched
 from multireplay.problems.packed import has_sparse_rows
 from multireplay.sets import Set, WholeSpace
 
@@ -19,6 +21,12 @@ def make_stepper(
 ) -> Stepper:
     """The engine for this problem, set and kind of samples; "auto" is the compiled one wherever it can run."""
     spec = constraint.spec(dim)  # also checks that the set fits the dimension
+    if isinstance(problem, Batched) and precision != "float64":
+        raise InputError(f"precision={precision!r} is for the compiled loop; in lanes give float32 columns instead")
+    if isinstance(problem, Batched):
+        return BatchedStepper(problem, constraint, dim)
+    if backend == "batched":
+        raise InputError("backend='batched' is for solve, which replays a record in memory in lanes")
     reasons = []
     if not problem.compiled:
         reasons.append(f"{problem!r} calls a plain Python function (jit it with numba.njit)")

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from multireplay.averaging import Averaging
 from multireplay.checkpoint import Checkpoint
 from multireplay.engine import sequential
+from multireplay.engine.batched import BatchedStepper
+from multireplay.engine.batched_lanes import run_lanes
 from multireplay.engine.chains import Chains
 from multireplay.engine.lazy import SparseStepper
 from multireplay.engine.lazy_chains import SparseChains
@@ -85,6 +87,8 @@ def run_chains(planned: PlannedEpoch, jobs: Sequence[Job]) -> list[Epoch]:
 
 def _run_chains(planned: PlannedEpoch, job: Job) -> Epoch:
     """The chains of an epoch, short ones many at a time where that is compiled, and the mean of what they end with."""
+    if isinstance(job.stepper, BatchedStepper):
+        return run_lanes(planned, job)
     first = job.epoch(planned)
     recorder = None if job.track is None else Recorder(job.track, planned.length, job.x0)
     room = min(BLOCK, job.record.at_once)

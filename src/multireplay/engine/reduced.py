@@ -9,6 +9,7 @@ import numpy as np
 from numba.extending import overload
 
 from multireplay.engine import kernels
+from multireplay.engine.batched import BatchedStepper, ReducedBatchedStepper
 from multireplay.engine.kernels import dot, fetch, has, move_along, residual, score
 from multireplay.engine.lazy import ReducedSparseStepper, SparseStepper
 from multireplay.engine.prefetch import AHEAD
@@ -187,8 +188,10 @@ class ReducedCompiledStepper(CompiledStepper):
 
 def make_reduced(
     problem: Problem, stepper: Any, constraint: Set, dim: int, preconditioner: Preconditioner
-) -> ReducedPythonStepper | ReducedCompiledStepper | ReducedSparseStepper:
+) -> ReducedPythonStepper | ReducedCompiledStepper | ReducedSparseStepper | ReducedBatchedStepper:
     """The variance-reduced counterpart of a plain stepper."""
+    if isinstance(stepper, BatchedStepper):
+        return ReducedBatchedStepper(stepper.problem, constraint, dim, preconditioner)
     if isinstance(stepper, SparseStepper):
         return ReducedSparseStepper(dim, preconditioner)
     kind = ReducedCompiledStepper if isinstance(stepper, CompiledStepper) else ReducedPythonStepper

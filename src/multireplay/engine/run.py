@@ -92,11 +92,11 @@ class EpochRun:
         self.taken += taken
         if taken < len(positions):
             if self.problem.users_code:
-                self._blame_operator(samples, int(positions[taken]), self.where(0, names[taken:]))
+                self.blame_operator(samples, int(positions[taken]), self.where(0, names[taken:]))
             return False
         return True
 
-    def _blame_operator(self, samples: Any, position: int, where: str) -> None:
+    def blame_operator(self, samples: Any, position: int, where: str) -> None:
         """Raise if the user's function is not finite at a point that is; otherwise the run itself diverged."""
         x = self.stepper.x.copy()
         with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Two ways to take steps: a plain Python loop for any callable, a compiled one for speed."""
+"""Two ways to take steps: a plain Python loop for any callable, a compiled one for speed. `batched` is the third."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from multireplay.problems.variational_inequality import UserSamples
 from multireplay.sets import Set
 from multireplay.sets.projections import WHOLE
 
-Backend = Literal["auto", "python", "compiled"]
+Backend = Literal["auto", "python", "compiled", "batched"]
 Positions = NDArray[np.int64]
 
 
@@ -121,8 +121,8 @@ def run_kernel(kernel: Any, *arguments: Any) -> int:
 
 def as_backend(backend: str) -> Backend:
     """The backend by name, or an error that lists them."""
-    if backend not in ("auto", "python", "compiled"):
-        raise InputError(f"backend must be 'auto', 'python' or 'compiled', not {backend!r}")
+    if backend not in ("auto", "python", "compiled", "batched"):
+        raise InputError(f"backend must be 'auto', 'python', 'compiled' or 'batched', not {backend!r}")
     return cast(Backend, backend)
 
 

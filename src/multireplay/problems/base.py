@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay.arrays import as_numpy, is_foreign
 from multireplay.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems.rows import Rows, distinct, squares, take
@@ -128,11 +129,16 @@ class Problem(ABC):
             )
         self._refuse_misspelt(buffer)
         names = (*self.required, *(name for name in self.optional if name in buffer))
-        found = {name: buffer[name] for name in names}
+        found = {name: self.column(buffer, name) for name in names}
         for name, array in found.items():
             _require_shape(name, array, {**self.required, **self.optional}[name])
         self.check(found)
         return found
+
+    def column(self, buffer: Buffer, name: str) -> NDArray[Any]:
+        """One column as this problem reads it: in NumPy, also where it lies on a device."""
+        column = buffer[name]
+        return as_numpy(column) if is_foreign(column) else column
 
     def _refuse_misspelt(self, names: Iterable[str]) -> None:
         """Raise if a column that is not read was probably meant as an optional one; other columns may stay."""

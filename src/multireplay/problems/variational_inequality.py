@@ -35,12 +35,19 @@ class VariationalInequality(Problem):
     operator : callable
         ``operator(x, sample, out)``, which writes F̃ into `out`, or ``operator(x, sample) -> array``. A Numba-jitted
         one runs in the compiled loop, a plain one in the Python loop. It must not change x or the sample.
+        With ``batched=True`` it is ``operator(X, batch) -> array`` instead.
     dim : int
         Dimension of x.
     constraint : Set, optional
         Feasible set of x, the whole space by default.
     lipschitz : float, optional
         A bound on L̃_1 (Assumption lipscitz1); needed only for ``step="auto"``.
+    batched : bool
+        Whether the operator is written over a batch: it then takes X of shape (lanes, dim) and as many rows of the
+        record, of shape (lanes, p), and returns F̃ of each row at its own x, of shape (lanes, dim). Replay with many
+        chains side by side, ``mr.Multiscale(phases="all")``, then runs at the speed of arrays without Numba, on the
+        library and device of the column ``samples``: NumPy, PyTorch, CuPy. A scheme with a single chain has one lane,
+        and runs at the speed of Python.
 
     Examples
     --------
@@ -52,6 +59,13 @@ class VariationalInequality(Problem):
     >>> samples = np.array([[0.9, 0.0], [0.5, 0.2]] * 2000)
     >>> mr.solve(problem, mr.Buffer(samples=samples), step=0.01).x.round(2)
     array([0.8, 0.2])
+
+    The same over a batch. With ``torch.as_tensor(samples, device="cuda")`` it runs on a GPU:
+
+    >>> problem = mr.VariationalInequality(lambda X, batch: X - batch, 2, mr.sets.Simplex(), batched=True)
+    >>> result = mr.solve(problem, mr.Buffer(samples=samples), replay=mr.Multiscale(phases="all"), step=0.01)
+    >>> result.x.round(2)
+    array([0.8, 0.2])
     """
 
     required: Mapping[str, int] = MappingProxyType({"samples": 2})
@@ -62,8 +76,10 @@ class VariationalInequality(Problem):
         dim: int,
         constraint: Set | None = None,
         lipschitz: float | None = None,
+        batched: bool = False,
     ) -> None:
-        self._operator = operator
+        self.batch_operator: Any = operator if batched else None
+        self._operator: Any = OneLane(operator) if batched else operator
         self._dim = whole_number("dim", dim, least=1)
         self._lipschitz = lipschitz
         self.constraint = as_constraint(constraint)
@@ -133,7 +149,7 @@ class VariationalInequality(Problem):
         sample = samples.rows[0].copy()
         try:
             with np.errstate(all="ignore"):
-                self._call(self._operator.py_func, x0.copy(), sample)  # type: ignore[attr-defined]
+                self._call(self._operator.py_func, x0.copy(), sample)
         except OperatorError:
             raise
         except IndexError as error:
@@ -164,12 +180,32 @@ class VariationalInequality(Problem):
         return self._lipschitz
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (VariationalInequality, (self._operator, self._dim, self.constraint, self._lipschitz))
+        batched = self.batch_operator is not None
+        operator = self.batch_operator if batched else self._operator
+        return (VariationalInequality, (operator, self._dim, self.constraint, self._lipschitz, batched))
 
     def __repr__(self) -> str:
         name = getattr(self._operator, "__name__", type(self._operator).__name__)
         where = "" if isinstance(self.constraint, WholeSpace) else f", constraint={self.constraint!r}"
         return f"VariationalInequality({name}, dim={self._dim}{where})"
+
+
+class OneLane:
+    """An operator over a batch, called with a batch of one row: ``operator(x, sample)``."""
+
+    def __init__(self, operator: Callable[[Any, Any], Any]) -> None:
+        if _argument_count(operator) != 2:
+            raise InputError("an operator over a batch must take (X, batch) and return an array, without out")
+        self.operator = operator
+        self.__name__ = getattr(operator, "__name__", type(operator).__name__)
+
+    def __call__(self, x: Any, sample: Any) -> Any:
+        value = self.operator(x[None, :], sample[None, :])
+        if value is not None and np.shape(value) != (1, len(x)):
+            raise OperatorError(
+                f"the operator returned an array of shape {np.shape(value)} instead of (lanes, dim) = {(1, len(x))}"
+            )
+        return None if value is None else value[0]
 
 
 @numba.njit

@@ -109,12 +109,13 @@ def _names(names: Sequence[str] | None, dim: int) -> Sequence[str]:
 
 def _with_record(recipe: Recipe, buffer: Buffer | None) -> Recipe:
     if buffer is None:
-        return recipe
+        here = recipe.buffer.to_numpy() if isinstance(recipe.buffer, Buffer) else recipe.buffer
+        return Recipe(recipe.problem, here, recipe.rows, recipe.arguments)
     if not isinstance(buffer, Buffer):
         raise InputError(f"buffer must be the record of this run, a multireplay Buffer, not {type(buffer).__name__}")
     if len(buffer) != recipe.rows:
         raise InputError(f"buffer must be the record of this run, which has {recipe.rows} rows, not {len(buffer)}")
-    return Recipe(recipe.problem, buffer, recipe.rows, recipe.arguments)
+    return Recipe(recipe.problem, buffer.to_numpy(), recipe.rows, recipe.arguments)
 
 
 def _replay(recipe: Recipe) -> Replay | None:

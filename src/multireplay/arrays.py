@@ -1,0 +1,195 @@
+"""Arrays of any library that follows the array API standard: NumPy, PyTorch, CuPy, JAX, on any device."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.errors import InputError
+
+Array: TypeAlias = Any
+"""An array of any library; the standard has no type for it."""
+Namespace: TypeAlias = Any
+"""The functions of an array library under their standard names."""
+
+CACHED = 2**18
+"""Bytes of one block of rows on a CPU, so that it stays in the cache while it is worked on."""
+LARGE = 2**28
+"""The same on a device, where every operation should be large."""
+FEWEST = 64
+NARROW = 16
+"""Below so many numbers a row, what a row costs is its bookkeeping; a product with ones does without."""
+
+
+def is_foreign(values: object) -> bool:
+    """Whether this is an array of another library than NumPy, and a dense one with values of its own."""
+    if isinstance(values, np.ndarray | np.generic) or not compat.is_array_api_obj(values):
+        return False
+    return not (compat.is_dask_array(values) or compat.is_pydata_sparse_array(values))
+
+
+def namespace(array: Array) -> Namespace:
+    """The library of an array, under the names of the standard."""
+    return compat.array_namespace(array)
+
+
+def on_cpu(array: Array) -> bool:
+    """Whether the array lies in the memory of the processor."""
+    return "cpu" in str(compat.device(array)).lower()
+
+
+def describe(array: Array) -> str:
+    """The library and device of an array, for a person.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> describe(np.zeros(3))
+    'numpy on cpu'
+    """
+    return f"{type(array).__module__.partition('.')[0]} on {compat.device(array)}"
+
+
+def as_numpy(array: Array) -> NDArray[Any]:
+    """The same values as a NumPy array: a view where that is possible, a copy from a device."""
+    if isinstance(array, np.ndarray):
+        return array
+    if compat.is_torch_array(array):
+        return np.asarray(array.detach().cpu().numpy())
+    if compat.is_cupy_array(array):
+        return np.asarray(array.get())
+    if not is_foreign(array):
+        return np.asarray(array)
+    try:
+        return np.asarray(array)
+    except RuntimeError:  # it lies where NumPy cannot read: bring it home first
+        home = namespace(array).__array_namespace_info__().default_device()
+        return np.asarray(compat.to_device(array, home))
+
+
+def like(values: NDArray[Any], other: Array) -> Array:
+    """NumPy values as an array of the library, type and device of another one."""
+    xp = namespace(other)
+    return xp.asarray(np.array(values), dtype=other.dtype, device=compat.device(other))
+
+
+def row_dots(xp: Namespace, X: Array, Y: Array) -> Array:
+    """The inner product of each row of X with the same row of Y.
+
+    Examples
+    --------
+    >>> row_dots(np, np.ones((2, 3)), np.arange(6.0).reshape(2, 3))
+    array([ 3., 12.])
+    """
+    if Y.shape[1] < NARROW:
+        return (X * Y) @ xp.ones_like(Y[0, :])
+    if isinstance(Y, np.ndarray):
+        return xp.linalg.vecdot(X, Y)  # without an array of the products
+    return xp.sum(X * Y, axis=1)
+
+
+def near(values: NDArray[Any], other: Array) -> Array:
+    """NumPy values, of whatever type, as an array of the library and device of another one."""
+    return namespace(other).asarray(values, device=compat.device(other))
+
+
+def rows_of(array: Array, rows: slice) -> Array:
+    """Consecutive rows, as a view where the library has views."""
+    return array[rows, :] if array.ndim == 2 and is_foreign(array) else array[rows]
+
+
+def rows_at_once(row_bytes: int, array: Array) -> int:
+    """How many rows of that many bytes make a block of good size where this array lies."""
+    return max(FEWEST, block_bytes(array) // max(1, row_bytes))
+
+
+def block_bytes(array: Array) -> int:
+    """The size of a block of rows that is worked on at once where this array lies."""
+    return CACHED if on_cpu(array) else LARGE
+
+
+def row_bytes(array: Array) -> int:
+    """The size of one row of a column."""
+    return numpy_type(array).itemsize * int(array.shape[1] if array.ndim == 2 else 1)
+
+
+def numpy_type(array: Array) -> np.dtype[Any]:
+    """The type of a column's values, in NumPy's words."""
+    xp = namespace(array)
+    if xp.isdtype(array.dtype, "bool"):
+        return np.dtype(np.bool_)
+    return np.dtype(np.float32 if array.dtype == xp.float32 else np.float64)
+
+
+def blocks(length: int, size: int) -> list[slice]:
+    """The rows 0, …, length − 1 in consecutive blocks."""
+    return [slice(start, min(start + size, length)) for start in range(0, length, size)]
+
+
+def as_column(name: str, values: Array, whole: bool = False) -> Array:
+    """A column of a buffer from an array of another library, on its device; copied only if its type must change.
+
+    Whole numbers become float64 unless they are to stay `whole`.
+    """
+    if values.ndim not in (1, 2):
+        raise InputError(f"column {name!r} has {values.ndim} dimensions; it needs 1 (numbers) or 2 (rows)")
+    xp = namespace(values)
+    array = values.detach() if compat.is_torch_array(values) else values  # nothing here is differentiated
+    if xp.isdtype(array.dtype, "bool") or (whole and xp.isdtype(array.dtype, "integral")):
+        return array
+    if xp.isdtype(array.dtype, "integral"):
+        array = xp.astype(array, xp.float64)
+    elif not xp.isdtype(array.dtype, "real floating"):
+        raise InputError(f"column {name!r} has dtype {array.dtype}; it needs real numbers or booleans")
+    elif array.dtype not in (xp.float32, xp.float64):
+        array = xp.astype(array, xp.float32)
+    _require_finite(name, array)
+    return array
+
+
+def _require_finite(name: str, array: Array) -> None:
+    """Raise if a value is NaN or infinite, naming the first place; reads the column once, in blocks."""
+    xp = namespace(array)
+    width = array.shape[1] if array.ndim == 2 else 1
+    for rows in blocks(array.shape[0], rows_at_once(row_bytes(array), array)):
+        block = rows_of(array, rows)
+        with np.errstate(all="ignore"):
+            total = xp.sum(block)
+        if bool(xp.isfinite(total)):
+            continue
+        bad = xp.reshape(~xp.isfinite(block), (-1,))
+        if not bool(xp.any(bad)):  # the sum overflowed, the values did not
+            continue
+        first = int(xp.argmax(xp.astype(bad, xp.int8)))
+        row, feature = divmod(first, width)
+        where = f"row {rows.start + row}" + (f", feature {feature}" if array.ndim == 2 else "")
+        value = float(xp.reshape(block, (-1,))[first])
+        raise InputError(f"column {name!r} holds {value} at {where} (counting from 0); all values must be finite")
+
+
+class Column:
+    """A column of any library, with what the package asks of a column: a length, slices, and rows picked for NumPy."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.shape, self.ndim, self.dtype = tuple(array.shape), array.ndim, numpy_type(array)
+        self.nbytes = self.shape[0] * row_bytes(array)
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> Any:
+        if isinstance(rows, slice):
+            return Column(rows_of(self.array, rows))
+        return as_numpy(picked(self.array, rows))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(as_numpy(self.array), dtype=dtype, copy=copy)
+
+
+def picked(array: Array, rows: NDArray[np.int64]) -> Array:
+    """The rows of these numbers, in their order, where the array lies."""
+    return namespace(array).take(array, near(rows, array), axis=0)

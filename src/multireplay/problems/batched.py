@@ -1,0 +1,300 @@
+"""The problems over batches: F̃ on many rows at once, on arrays of any library."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, cast
+
+import array_api_compat as compat
+import numpy as np
+
+from multireplay.arrays import (
+    Array,
+    Column,
+    Namespace,
+    as_numpy,
+    blocks,
+    describe,
+    like,
+    namespace,
+    near,
+    row_bytes,
+    row_dots,
+    rows_at_once,
+    rows_of,
+)
+from multireplay.buffer import Buffer
+from multireplay.errors import InputError, OperatorError
+from multireplay.problems.base import Columns, Problem, Vector
+from multireplay.problems.batched_links import on_arrays
+from multireplay.problems.glm import GLM, RegressionSamples
+from multireplay.problems.penalty import Penalty
+from multireplay.problems.policy_evaluation import PolicyEvaluation, TransitionSamples
+from multireplay.problems.variational_inequality import UserSamples, VariationalInequality
+
+
+class Batched(Problem):
+    """A problem whose operator takes a row of X and a row of the record for every lane.
+
+    It is F̃ = spread(residuals), in two parts because the residuals of a regression are one number a lane: they are
+    what a step is multiplied with, and what is watched for divergence. The columns stay where they lie.
+    """
+
+    xp: Namespace
+    home: Array
+    """Some row of the record, which tells where the columns lie."""
+    plain: Problem
+    """The same problem on NumPy arrays, for what is not worked out in batches."""
+
+    @abstractmethod
+    def residuals(self, X: Array, batch: Any) -> Array:
+        """What F̃ is made of: an array of shape (lanes,) or (lanes, dim)."""
+
+    @abstractmethod
+    def spread(self, residuals: Array, batch: Any) -> Array:
+        """F̃, or a multiple of it, from residuals or a multiple of them: an array of shape (lanes, dim)."""
+
+    @abstractmethod
+    def sums(self, residuals: Array, batch: Any) -> Array:
+        """The sum of F̃ over the lanes, but for the penalty."""
+
+    def pull(self, X: Array) -> Array | None:
+        """The part of F̃ that is the same on every sample: λX of a ridge, None without one."""
+        return None
+
+    def column(self, buffer: Buffer, name: str) -> Any:
+        return Column(buffer[name])
+
+    def check(self, columns: Columns) -> None:
+        given = {name: cast(Column, column).array for name, column in columns.items()}
+        first, array = next(iter(given.items()))
+        for name, other in given.items():
+            if describe(other) != describe(array):
+                raise InputError(
+                    f"column {first!r} is an array of {describe(array)} and {name!r} of {describe(other)}; "
+                    "all columns of a problem need one library and one device"
+                )
+        narrow = {
+            name: as_numpy(given[name])
+            if column.ndim == 1
+            else np.broadcast_to(np.zeros((), column.dtype), column.shape)
+            for name, column in columns.items()
+        }
+        super().check(narrow)  # what it has to say on columns of rows is about their shapes and types
+
+    def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
+        return self.plain.fit_exactly(buffer, ridge)
+
+    def operator(self, x: Vector, samples: Any, row: int) -> Vector:
+        batch = part_of(samples, slice(row, row + 1))
+        X = like(x[None, :], batch[0])
+        value, pull = self.spread(self.residuals(X, batch), batch), self.pull(X)
+        return np.asarray(as_numpy(value if pull is None else value + pull)[0], dtype=np.float64)
+
+    def mean_operator(self, x: Vector, columns: Columns) -> Vector:
+        there = {
+            name: Column(near(column, self.home)) if isinstance(column, np.ndarray) else column
+            for name, column in columns.items()
+        }
+        samples = self.samples(cast(Columns, there))
+        length, point = samples[0].shape[0], like(x, samples[0])
+        total = np.zeros(len(x))
+        with np.errstate(all="ignore"):
+            for rows in blocks(length, rows_at_once(row_bytes(samples[0]), samples[0])):
+                batch = part_of(samples, rows)
+                X = self.xp.broadcast_to(point, (rows.stop - rows.start, len(x)))
+                total += as_numpy(self.sums(self.residuals(X, batch), batch))
+        return np.asarray(total / length)
+
+
+class OfFeatures(Batched):
+    """F̃ = r · features + λx, with one number r a lane."""
+
+    penalty: Penalty
+
+    def pull(self, X: Array) -> Array | None:
+        return X * like(self.penalty.diagonal(X.shape[1]), X) if self.penalty.ridge else None
+
+    def mean_operator(self, x: Vector, columns: Columns) -> Vector:
+        return self.penalty.added(super().mean_operator(x, columns), x)
+
+    def spread(self, residuals: Array, batch: Any) -> Array:
+        return residuals[:, None] * batch.features
+
+    def sums(self, residuals: Array, batch: Any) -> Array:
+        return residuals @ batch.features
+
+    def largest_square(self, features: Array, weights: Array | None = None) -> float:
+        """max w_t‖ψ_t‖² over the rows, in float64 also where the features are not."""
+        xp, largest = self.xp, []
+        for rows in blocks(features.shape[0], rows_at_once(row_bytes(features), features)):
+            block = xp.astype(rows_of(features, rows), xp.float64, copy=False)
+            squares = row_dots(xp, block, block)
+            largest.append(xp.max(squares if weights is None else weights[rows] * squares))
+        return float(xp.max(xp.stack(largest)))
+
+    def as_one_feature(self, features: Array, x: Vector) -> Vector:
+        """The scores ⟨ψ_t, x⟩ as a column of one feature, in NumPy: at x = 1 it stands for all the features."""
+        return as_numpy(features @ like(x, features)).astype(np.float64)[:, None]
+
+
+class BatchedGLM(OfFeatures, GLM):
+    """`GLM` over batches."""
+
+    def samples(self, columns: Columns) -> Any:
+        if isinstance(columns["features"], np.ndarray):  # some rows of the record, brought to NumPy
+            return super().samples(columns)
+        features, targets = (cast(Any, columns[name]).array for name in ("features", "targets"))
+        weights = cast(Any, columns["weights"]).array if "weights" in columns else None
+        if weights is not None:
+            weights = self.xp.astype(weights, features.dtype, copy=False)
+        return RegressionSamples(features, self.xp.astype(targets, features.dtype, copy=False), None, weights)
+
+    def residuals(self, X: Array, batch: RegressionSamples) -> Array:
+        applied = on_arrays(self.link, self._link_argument)
+        errors = applied(self.xp, row_dots(self.xp, X, batch.features)) - batch.targets
+        return errors if batch.weights is None else batch.weights * errors
+
+    def lipschitz(self, samples: RegressionSamples) -> float | None:
+        slope = self._largest_slope(samples._replace(targets=as_numpy(samples.targets)))
+        if slope is None:
+            return None
+        return slope * self.largest_square(samples.features, samples.weights) + self.penalty.ridge
+
+    def limit(self, samples: RegressionSamples, x0: Vector) -> float:
+        scores = self.as_one_feature(samples.features, x0) if x0.any() else np.zeros((1, 1))
+        weights = None if samples.weights is None else as_numpy(samples.weights)
+        return super().limit(RegressionSamples(scores, as_numpy(samples.targets), None, weights), _one(x0))
+
+    def loss(self, x: Vector, columns: Columns) -> float | None:
+        narrow = {name: np.asarray(column) for name, column in columns.items() if name != "features"}
+        scores = self.as_one_feature(cast(Any, columns["features"]).array, x)
+        return super().loss(np.ones(1), {"features": scores, **narrow})
+
+
+class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
+    """`PolicyEvaluation` over batches."""
+
+    def samples(self, columns: Columns) -> Any:
+        if isinstance(columns["features"], np.ndarray):  # some rows of the record, brought to NumPy
+            return super().samples(columns)
+        arrays = {name: cast(Any, column).array for name, column in columns.items()}
+        features, dtype = arrays["features"], arrays["features"].dtype
+        rewards = self.xp.astype(arrays["rewards"], dtype, copy=False)
+        going = self.xp.ones_like(rewards)
+        if "terminated" in arrays:
+            going = going - self.xp.astype(arrays["terminated"], dtype)
+        return TransitionSamples(features, arrays["next_features"], rewards, self.gamma * going)
+
+    def residuals(self, X: Array, batch: TransitionSamples) -> Array:
+        then = batch.discounts * row_dots(self.xp, X, batch.next_features)
+        return row_dots(self.xp, X, batch.features) - then - batch.rewards
+
+    def lipschitz(self, samples: TransitionSamples) -> float:
+        return self.largest_square(samples.features) + self.penalty.ridge
+
+    def limit(self, samples: TransitionSamples, x0: Vector) -> float:
+        now, then = (
+            self.as_one_feature(features, x0) if x0.any() else np.zeros((1, 1))
+            for features in (samples.features, samples.next_features)
+        )
+        narrow = TransitionSamples(now, then, as_numpy(samples.rewards), as_numpy(samples.discounts))
+        return super().limit(narrow, _one(x0))
+
+
+class BatchedInequality(Batched, VariationalInequality):
+    """`VariationalInequality` with an operator over batches."""
+
+    def samples(self, columns: Columns) -> UserSamples:
+        return UserSamples(cast(Any, columns["samples"]).array, None)
+
+    def residuals(self, X: Array, batch: UserSamples) -> Array:
+        value = self.batch_operator(X, batch.rows)
+        if getattr(value, "shape", None) == X.shape and value.dtype == X.dtype and not _is_differentiated(value):
+            return value
+        return self._checked(value, X)
+
+    def _checked(self, value: Any, X: Array) -> Array:
+        """The value in the type of X, or an error that says what is wrong with it."""
+        if value is None:
+            raise OperatorError("the operator returned nothing: does it lack a return?")
+        if not compat.is_array_api_obj(value) or describe(value) != describe(X):
+            what = describe(value) if compat.is_array_api_obj(value) else f"type {type(value).__name__}"
+            raise OperatorError(f"the operator returned a value of {what}, where X and batch are {describe(X)}")
+        if value.shape != X.shape:
+            raise OperatorError(
+                f"the operator returned an array of shape {tuple(value.shape)} instead of (lanes, dim) = "
+                f"{tuple(X.shape)}: one row for every row of X and of batch"
+            )
+        if not self.xp.isdtype(value.dtype, ("real floating", "integral", "bool")):
+            raise OperatorError(f"the operator returned values of type {value.dtype}; it needs real numbers")
+        return self.xp.astype(value.detach() if _is_differentiated(value) else value, X.dtype)
+
+    def spread(self, residuals: Array, batch: UserSamples) -> Array:
+        return residuals
+
+    def sums(self, residuals: Array, batch: UserSamples) -> Array:
+        return self.xp.sum(residuals, axis=0)
+
+    def probe(self, x0: Vector, samples: UserSamples) -> None:
+        """Try the operator on the first rows, so that what is wrong with it is said at once.
+
+        Raises
+        ------
+        OperatorError
+            If it raises, changes its arguments, or returns no array of the shape, library and device of X.
+        """
+        xp = self.xp
+        lanes = next(n for n in (3, 4, 5) if n not in (len(x0), samples.rows.shape[1]))  # to notice mixed-up axes
+        rows = rows_of(samples.rows, slice(0, lanes))
+        X = xp.broadcast_to(like(x0, rows), (rows.shape[0], len(x0)))
+        given = xp.asarray(X, copy=True), xp.asarray(rows, copy=True)
+        try:
+            with np.errstate(all="ignore"):
+                self._checked(self.batch_operator(*given), given[0])
+        except OperatorError:
+            raise
+        except Exception as error:
+            raise OperatorError(
+                f"the operator failed on X of shape {tuple(X.shape)} and a batch of shape {tuple(rows.shape)}, arrays "
+                f"of {describe(X)}: {type(error).__name__}: {error}"
+            ) from error
+        for name, before, after in (("X", X, given[0]), ("batch", rows, given[1])):
+            if not bool(xp.all(before == after)):
+                raise OperatorError(f"the operator changed {name} in place; it must return a new array instead")
+
+
+def _is_differentiated(value: Any) -> bool:
+    """Whether PyTorch would remember how the value was made, and with it every step of the run."""
+    return bool(getattr(value, "requires_grad", False))
+
+
+def _one(x0: Vector) -> Vector:
+    return np.ones(1) if x0.any() else np.zeros(1)
+
+
+def part_of(samples: Any, rows: slice) -> Any:
+    """Consecutive rows of packed samples."""
+    return type(samples)(*(rows_of(field, rows) if hasattr(field, "shape") else field for field in samples))
+
+
+_KINDS: dict[type[Problem], type[Batched]] = {
+    GLM: BatchedGLM,
+    PolicyEvaluation: BatchedPolicyEvaluation,
+    VariationalInequality: BatchedInequality,
+}
+
+
+def can_be_batched(problem: Problem) -> bool:
+    """Whether the problem can be evaluated on many rows at once."""
+    if type(problem) is VariationalInequality:
+        return problem.batch_operator is not None
+    return isinstance(problem, Batched) or (type(problem) in _KINDS and getattr(problem, "table", None) is None)
+
+
+def as_batched(problem: Problem, array: Array) -> Batched:
+    """The same problem over batches of arrays such as this one; `can_be_batched` says whether there is one."""
+    plain = problem.plain if isinstance(problem, Batched) else problem
+    batched = object.__new__(_KINDS[type(plain)])
+    vars(batched).update(vars(plain), xp=namespace(array), home=rows_of(array, slice(0, 1)), plain=plain)
+    return batched
