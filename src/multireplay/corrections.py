@@ -39,6 +39,8 @@ SINGULAR = 1e11
 SLIGHTLY = 1e-13
 NEGLIGIBLE = 0.1
 """A correction expected to be below this share of its standard error is not worth a pass."""
+ROUNDING = 1e-12
+"""A correction below this share of the predictions is rounding: there is nothing left where a record has no noise."""
 MOST = 5
 
 
@@ -190,6 +192,8 @@ def correct(coarse: Coarse, pass_over: Callable[[Vector], Batches], most: int, a
         left = size * min(1.0, size / before) if before else size
         if all_of_them and len(done) == most:
             return Corrected(tuple(done), "")
+        if left <= ROUNDING * coarse.size(z) and not all_of_them:
+            return Corrected(tuple(done), "another correction would be rounding")
         if left <= NEGLIGIBLE * error and not all_of_them:
             expected = left / error if error else 0.0
             return Corrected(tuple(done), f"another correction would be about {expected:.1g} of its standard error")

@@ -12,9 +12,9 @@ from multireplay.engine import EpochRun
 from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper
 from multireplay.precondition import Preconditioner
 from multireplay.record import Record
-from multireplay.replay import PlannedEpoch, Shuffle
+from multireplay.replay import PlannedEpoch
 from multireplay.replay.multiscale import scattered
-from multireplay.residuals import measure, residual_of
+from multireplay.residuals import Batches, Residual, batch_means, residual_of
 from multireplay.result import Epoch
 from multireplay.sets import Set
 from multireplay.steps import Constant
@@ -27,6 +27,10 @@ ON_ITS_WAY = 0.15
 MOST_ROUNDS = 2
 ENOUGH = 5.0
 """A pass that shrinks the slowest direction by e to this power leaves nothing that a second round would have to do."""
+NOWHERE = 0.9
+"""A round that leaves more than this share of the residual got nowhere."""
+NOT_FAR = 0.1
+"""And so did one that leaves more than this share, where the slowest direction should have shrunk by e^ENOUGH."""
 PREFIX = 4096
 WIDEST = 1024
 SECOND_HALF = Averaging(fraction=0.5, answers=True)
@@ -58,6 +62,7 @@ class Outcome:
 def run_rounds(
     record: Record,
     plan: tuple[PlannedEpoch, ...],
+    instead: tuple[PlannedEpoch, ...] | None,
     stepper: ReducedPythonStepper | ReducedCompiledStepper,
     feasible: Set,
     step: float,
@@ -70,7 +75,8 @@ def run_rounds(
 
     A second round is taken where one pass does not shrink the slowest direction enough (`contraction`), or, where
     that is not known, where the first round was still on its way at its end. A round that diverges is run once more
-    at half the step; if that diverges too, what it started from is the answer.
+    at half the step; if that diverges too, what it started from is the answer. One that gets nowhere is run once more
+    as planned in `instead`, and so are all that follow; None leaves the order as it is.
     """
     x, epochs, notes, passes = start, [], [], 0.0
     shrinks = contraction(record, stepper.preconditioner, step, start) if rounds is None else None
@@ -88,8 +94,8 @@ def run_rounds(
             notes.append(f"round {number} diverged and was run again at half the step ({step:.3g})")
             epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
             passes += epoch.taken / record.length
-        if not epoch.diverged and _ran_off(record, feasible, x, epoch.answer):
-            plan = Shuffle(0).plan(record.length)
+        if not epoch.diverged and instead is not None and _got_nowhere(record, stepper, feasible, step, residual, epoch):
+            plan, instead = instead, None
             notes.append(f"round {number} got nowhere, as where the order is in step with the record, and was shuffled")
             epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
             passes += epoch.taken / record.length
@@ -103,20 +109,28 @@ def run_rounds(
     if shrinks is not None and shrinks < ENOUGH / 10:
         notes.append(
             f"ill-conditioned: a pass shrinks the slowest direction only by a factor e^{-shrinks:.2g}; fit_exactly, "
-            f"or a "
-            "preconditioner of higher rank, may do better"
+            "or a preconditioner of higher rank, may do better"
         )
     return Outcome(tuple(epochs), passes, tuple(notes))
 
 
-def _ran_off(record: Record, feasible: Set, before: Vector, after: Vector) -> bool:
-    """Whether a round left the residual on 4096 samples of the record as it was, and beyond what chance does.
+def _got_nowhere(
+    record: Record, stepper: ReducedPythonStepper | ReducedCompiledStepper, feasible: Set, step: float,
+    before: Residual, epoch: Epoch,
+) -> bool:  # fmt: skip
+    """Whether a round left a residual that is beyond chance, and that it should have removed.
 
-    It happens where the order is in step with a period of the record, so that neighbours in it are all alike.
+    It happens where the order is in step with a period of the record, so that neighbours in it are all alike. The
+    residual after the round is that before it, known from the whole record, and the change from the anchor to the
+    answer on 4096 samples: far less noisy than what these alone say, since most of their noise is in both.
     """
-    columns = record.take(scattered(record.length, PREFIX))
-    old, new = (measure(record.problem, columns, feasible, x) for x in (before, after))
-    return new.size > 0.9 * old.size and new.size > 2 * new.error
+    columns, anchor = record.take(scattered(record.length, PREFIX)), stepper.anchor
+    old, new = (batch_means(record.problem, columns, x) for x in (anchor, epoch.answer))
+    after = residual_of(Batches(before.mean + new.means - old.means, new.sizes), feasible, epoch.answer)
+    if after.size <= max(NOT_FAR * before.size, 2 * after.error, before.error):
+        return False
+    shrinks = contraction(record, stepper.preconditioner, step, anchor)
+    return after.size > (NOT_FAR if shrinks is not None and shrinks >= ENOUGH else NOWHERE) * before.size
 
 
 def _round(

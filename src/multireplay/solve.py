@@ -20,7 +20,7 @@ from multireplay.problems import Problem
 from multireplay.problems.base import as_constraint
 from multireplay.recipe import Recipe
 from multireplay.record import Record, as_record
-from multireplay.replay import Dyadic, Replay
+from multireplay.replay import Dyadic, Replay, Shuffle
 from multireplay.result import Result
 from multireplay.selection import as_share
 from multireplay.sets import Set, WholeSpace
@@ -153,8 +153,9 @@ def solve(
         if found is None:
             if update is None and passes is None and (replay is not None or not isinstance(step, str | float | int)):
                 update = Plain()
-            order, change, cores = replay or Dyadic(), as_update(update, passes), as_threads(threads)
-            how = HowToStep(order, change, step, averaging, x0, feasible, backend, cores)
+            order, instead = (Dyadic(), Shuffle(0)) if replay is None else (replay, None)
+            change, cores = as_update(update, passes), as_threads(threads)
+            how = HowToStep(order, instead, change, step, averaging, x0, feasible, backend, cores)
             found = solve_by_steps(record, how, tracked, kept, progress)
     return replace(found, recipe=Recipe.of(given))
 
