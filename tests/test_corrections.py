@@ -137,6 +137,20 @@ def test_errors_are_tracked():
     assert errors[-1] == pytest.approx(np.sum((result.x - exact) ** 2))
 
 
+@pytest.mark.parametrize(("value", "offset"), [(1.0, 0.0), (0.0, 0.0), (3.7, -2.2)])
+@pytest.mark.parametrize("scale", [1.0, 1e8])
+def test_a_record_without_noise_needs_no_more_than_rounding(value, offset, scale):
+    A = np.column_stack([np.random.default_rng(0).standard_normal(20_000), np.ones(20_000)])
+    result = mr.solve(mr.GLM(), mr.Buffer(features=scale * A, targets=scale * A @ [value, offset]))
+    assert np.allclose(result.x, [value, offset], atol=1e-12)
+    assert len(result.epochs) <= 3
+    assert "of its standard error" not in str(result.status)
+    five = mr.solve(mr.GLM(), mr.Buffer(features=np.ones((5, 1)), targets=np.ones(5)), holdout=None)
+    assert five.x == pytest.approx([1.0], rel=1e-14)
+    assert "1 Newton correction " in str(five.status)
+    assert str(five.status).endswith("another correction would be rounding.")
+
+
 @pytest.mark.parametrize("period", [2, 8, 64])
 @pytest.mark.parametrize("options", [{}, {"update": mr.VarianceReduced()}], ids=["newton", "variance reduced"])
 def test_a_period_of_the_record_does_no_harm(period, options):

@@ -36,7 +36,11 @@ class VarianceReduced(Update):
     F̃(x̃, ξ).
 
     The order matters: in serial order the same rounds can diverge, because neighbours push the same way; dyadic and
-    shuffled order do not have that.
+    shuffled order do not have that, unless the record has a period that dyadic order is in step with (2, 4, 8, … rows
+    in a record of a large power of two). Where no order was asked for, a round that leaves a residual which it should
+    have removed is run again in shuffled order. It is noticed only where the residual is beyond its standard error, and
+    where the curvature is not known (more than 1024 coordinates, operators of one's own) only if the round removed next
+    to nothing. The plain pass before the rounds is not guarded.
 
     Parameters
     ----------

@@ -287,7 +287,19 @@ def test_the_default_chooses_the_same_preconditioner():
     rng = np.random.default_rng(0)
     A = np.where(rng.random((3000, 30)) < 0.3, 1.0 + 0.3 * rng.standard_normal((3000, 30)), 0.0)
     y = A @ rng.standard_normal(30) + rng.standard_normal(3000)
-    dense, sparse = (mr.solve(mr.GLM(), mr.Buffer(features=rows, targets=y)) for rows in (A, sp.csr_array(A)))
+    buffers = [mr.Buffer(features=rows, targets=y) for rows in (A, sp.csr_array(A))]
+    dense, sparse = (mr.solve(mr.GLM(), buffer, update=mr.VarianceReduced()) for buffer in buffers)
     assert "preconditioner of rank" in str(dense.status)
     assert str(sparse.status) == str(dense.status)
     assert same(sparse.x, dense.x)
+
+
+def test_newton_corrections_are_those_of_the_dense_rows():
+    rng = np.random.default_rng(0)
+    A = np.where(rng.random((9000, 5)) < 0.3, rng.standard_normal((9000, 5)), 0.0)
+    y = A @ rng.standard_normal(5) + rng.standard_normal(9000)
+    dense, sparse = (mr.solve(mr.GLM(), mr.Buffer(features=rows, targets=y)) for rows in (A, sp.csr_array(A)))
+    assert "Newton correction" in str(dense.status)
+    assert str(sparse.status) == str(dense.status)
+    assert same(sparse.x, dense.x)
+    assert same(sparse.standard_error, dense.standard_error)
