@@ -116,6 +116,29 @@ def test_where_they_cannot_be_used_steps_are_taken(buffer, options):
         mr.solve(mr.GLM(), buffer, update=mr.Newton(), **options)
 
 
+@pytest.mark.parametrize("rows", [3, 15, 60])
+@pytest.mark.parametrize("link", ["identity", "logistic", "exp"])
+def test_a_ridge_settles_what_few_rows_leave_open(rows, link):
+    """Fewer rows than coordinates, a feature that is always 0, two that are the same."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((rows, 20))
+    A[:, 3], A[:, 5] = 0.0, A[:, 6]
+    buffer = mr.Buffer(features=A, targets=(np.arange(rows) % 2).astype(float))
+    problem = mr.GLM(link, ridge=0.01)
+    result = mr.solve(problem, buffer, holdout=None)
+    assert "1 Newton correction " in str(result.status)
+    assert np.linalg.norm(problem.mean_operator(result.x, buffer.columns)) < 1e-10
+    assert result.x[3] == 0
+    assert "variance reduction" in str(mr.solve(mr.GLM(link), buffer, holdout=None).status)
+
+
+def test_a_feature_that_the_coarse_epoch_misses_is_not_left_to_the_ridge():
+    A = np.random.default_rng(0).standard_normal((40_000, 2))
+    A[1:, 1] = 0.0
+    buffer = mr.Buffer(features=A, targets=A @ [1.0, 1.0])
+    assert "variance reduction" in str(mr.solve(mr.GLM(ridge=1e-6), buffer).status)
+
+
 def test_separable_classes_take_steps():
     A = np.linspace(-1, 1, 400)[:, None]
     result = mr.solve(mr.GLM("logistic"), mr.Buffer(features=A, targets=(A[:, 0] > 0).astype(float)))

@@ -94,7 +94,11 @@ def run_rounds(
             notes.append(f"round {number} diverged and was run again at half the step ({step:.3g})")
             epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
             passes += epoch.taken / record.length
-        if not epoch.diverged and instead is not None and _got_nowhere(record, stepper, feasible, step, residual, epoch):
+        if (
+            not epoch.diverged
+            and instead is not None
+            and _got_nowhere(record, stepper, feasible, step, residual, epoch)
+        ):
             plan, instead = instead, None
             notes.append(f"round {number} got nowhere, as where the order is in step with the record, and was shuffled")
             epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)

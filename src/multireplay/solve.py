@@ -179,7 +179,7 @@ def _by_corrections(
     if found is None and isinstance(update, Newton):
         raise InputError(
             "mr.Newton() cannot be used here: it needs mr.PolicyEvaluation, or mr.GLM with a built-in link, on the "
-            "whole space, with at least 4 rows a coordinate, no feature that is a combination of others, and no "
-            "separable classes. Leave update=... out, and what can be used is chosen"
+            "whole space, with at least 4 rows a coordinate, no feature that is a combination of others (or a ridge), "
+            "and no separable classes. Leave update=... out, and what can be used is chosen"
         )
     return found

@@ -104,7 +104,8 @@ class Newton(Update):
 
     J costs O(d²) a sample of the coarse epoch, and d² numbers of memory: for d beyond about 1000 `VarianceReduced` is
     better. It needs a problem whose Jacobian is known (`PolicyEvaluation`, `GLM` with a built-in link) on the whole
-    space, and features none of which is missing from the coarse epoch or a combination of the others.
+    space, at least 4 rows a coordinate, and features none of which is missing from the coarse epoch or a combination of
+    the others. On records no longer than the coarse epoch a ridge makes up for all of the latter.
 
     Parameters
     ----------

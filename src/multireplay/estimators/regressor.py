@@ -34,8 +34,8 @@ class MERRegressor(RegressorMixin, SingleTarget):  # type: ignore[misc]
     passes : int, optional
         The most passes over the rows. By default as many as it takes, at most 5 (`multireplay.Newton`): on fewer than
         8192 rows the first one comes to the exact minimum, on more usually the second. Where that cannot be used, as
-        with fewer than 4 rows a feature or more than about 1000 features, it is variance reduction, and 1 is a plain
-        pass, 3 one round, 5 two.
+        with more than about 1000 features, or alpha=0 and features that leave the answer open, it is variance
+        reduction, and 1 is a plain pass, 3 one round, 5 two.
     replay : multireplay replay scheme, optional
         Take plain steps in that order instead; `multireplay.Multiscale()` is the paper's algorithm. With `passes` of 3
         and more, rounds of variance reduction in that order.
