@@ -116,6 +116,29 @@ def test_where_they_cannot_be_used_steps_are_taken(buffer, options):
         mr.solve(mr.GLM(), buffer, update=mr.Newton(), **options)
 
 
+@pytest.mark.parametrize("rows", [3, 15, 60])
+@pytest.mark.parametrize("link", ["identity", "logistic", "exp"])
+def test_a_ridge_settles_what_few_rows_leave_open(rows, link):
+    """Fewer rows than coordinates, a feature that is always 0, two that are the same."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((rows, 20))
+    A[:, 3], A[:, 5] = 0.0, A[:, 6]
+    buffer = mr.Buffer(features=A, targets=(np.arange(rows) % 2).astype(float))
+    problem = mr.GLM(link, ridge=0.01)
+    result = mr.solve(problem, buffer, holdout=None)
+    assert "1 Newton correction " in str(result.status)
+    assert np.linalg.norm(problem.mean_operator(result.x, buffer.columns)) < 1e-10
+    assert result.x[3] == 0
+    assert "variance reduction" in str(mr.solve(mr.GLM(link), buffer, holdout=None).status)
+
+
+def test_a_feature_that_the_coarse_epoch_misses_is_not_left_to_the_ridge():
+    A = np.random.default_rng(0).standard_normal((40_000, 2))
+    A[1:, 1] = 0.0
+    buffer = mr.Buffer(features=A, targets=A @ [1.0, 1.0])
+    assert "variance reduction" in str(mr.solve(mr.GLM(ridge=1e-6), buffer).status)
+
+
 def test_separable_classes_take_steps():
     A = np.linspace(-1, 1, 400)[:, None]
     result = mr.solve(mr.GLM("logistic"), mr.Buffer(features=A, targets=(A[:, 0] > 0).astype(float)))
@@ -135,6 +158,20 @@ def test_errors_are_tracked():
     errors = [epoch.curve.end_last for epoch in result.epochs]
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] == pytest.approx(np.sum((result.x - exact) ** 2))
+
+
+@pytest.mark.parametrize(("value", "offset"), [(1.0, 0.0), (0.0, 0.0), (3.7, -2.2)])
+@pytest.mark.parametrize("scale", [1.0, 1e8])
+def test_a_record_without_noise_needs_no_more_than_rounding(value, offset, scale):
+    A = np.column_stack([np.random.default_rng(0).standard_normal(20_000), np.ones(20_000)])
+    result = mr.solve(mr.GLM(), mr.Buffer(features=scale * A, targets=scale * A @ [value, offset]))
+    assert np.allclose(result.x, [value, offset], atol=1e-12)
+    assert len(result.epochs) <= 3
+    assert "of its standard error" not in str(result.status)
+    five = mr.solve(mr.GLM(), mr.Buffer(features=np.ones((5, 1)), targets=np.ones(5)), holdout=None)
+    assert five.x == pytest.approx([1.0], rel=1e-14)
+    assert "1 Newton correction " in str(five.status)
+    assert str(five.status).endswith("another correction would be rounding.")
 
 
 @pytest.mark.parametrize("period", [2, 8, 64])

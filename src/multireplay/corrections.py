@@ -17,6 +17,7 @@ from multireplay.buffer import Buffer
 from multireplay.checkpoint import Checkpoint
 from multireplay.errors import InputError
 from multireplay.ledger import Ledger
+from multireplay.problems.penalty import Penalty
 from multireplay.problems.rows import dense_products
 from multireplay.progress import step_bar
 from multireplay.record import Record
@@ -39,6 +40,8 @@ SINGULAR = 1e11
 SLIGHTLY = 1e-13
 NEGLIGIBLE = 0.1
 """A correction expected to be below this share of its standard error is not worth a pass."""
+ROUNDING = 1e-12
+"""A correction below this share of the predictions is rounding: there is nothing left where a record has no noise."""
 MOST = 5
 
 
@@ -99,13 +102,19 @@ def coarse_fit(record: Record) -> Coarse | None:
     length, dim = record.length, record.dim
     rows = min(length, COARSE)
     most = max(CHEAP, PASSES_WORTH * length * dim) / dim**2
-    if rows > most or rows < 4 * dim:
+    if rows > most or not _is_enough(record, rows):
         return None
     fit = _fit(record, rows)
     while fit is not None and fit.disagreement > DEPENDABLE and 2 * rows <= min(most, length // 4):
         rows *= 2
         fit = _fit(record, rows)
     return fit
+
+
+def _is_enough(record: Record, rows: int) -> bool:
+    """Whether so many samples settle the answer: 4 a coordinate, or all there are where a penalty settles the rest."""
+    penalty: Penalty | None = getattr(record.problem, "penalty", None)
+    return rows >= 4 * record.dim or (rows == record.length and penalty is not None and penalty.ridge > 0)
 
 
 def _fit(record: Record, rows: int) -> Coarse | None:
@@ -120,14 +129,15 @@ def _fit(record: Record, rows: int) -> Coarse | None:
         return None
     features = problem.samples(columns).features
     moments = dense_products(features, features) / rows
-    if not (np.diag(moments) > 0).all():
+    sizes = np.sqrt(np.diag(moments))
+    if rows < record.length and not sizes.all():  # a feature that occurs elsewhere, perhaps
         return None
-    scale = 1 / np.sqrt(np.diag(moments))
+    scale = 1 / np.where(sizes > 0, sizes, 1.0)
     units = np.outer(scale, scale)
     matrix = units * (first + second) / 2
     if _is_singular(matrix):
         return None
-    almost = units * moments + SLIGHTLY * np.eye(len(scale))  # so that it has a root whatever the rounding
+    almost = units * moments + SLIGHTLY * len(scale) * np.eye(len(scale))  # so that it has a root whatever the rounding
     return Coarse(x, matrix, units * (first - second) / 2, scale, np.asarray(np.linalg.cholesky(almost).T), rows)
 
 
@@ -190,6 +200,8 @@ def correct(coarse: Coarse, pass_over: Callable[[Vector], Batches], most: int, a
         left = size * min(1.0, size / before) if before else size
         if all_of_them and len(done) == most:
             return Corrected(tuple(done), "")
+        if left <= ROUNDING * coarse.size(z) and not all_of_them:
+            return Corrected(tuple(done), "another correction would be rounding")
         if left <= NEGLIGIBLE * error and not all_of_them:
             expected = left / error if error else 0.0
             return Corrected(tuple(done), f"another correction would be about {expected:.1g} of its standard error")

@@ -77,7 +77,7 @@ def from_sample(features: Rows, rank: int | Literal["auto"]) -> Preconditioner:
     sample = sample if places is None else sample[:, places]  # what does not occur has no part in an axis
     most = max(RANKS) if rank == "auto" else rank
     moments, axes = _leading(sample, most + 1)
-    if not len(moments) or not moments[0] > 0:
+    if not moments.size or not moments[0] > 0:  # no feature occurs at all
         return none(dim)
     chosen = _best_rank(sample, moments, axes) if rank == "auto" else rank
     if chosen >= len(moments) or not moments[chosen] > 0:

@@ -15,9 +15,9 @@ from multireplay.engine.batched_lanes import run_lanes
 from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper
 from multireplay.precondition import Preconditioner
 from multireplay.record import Record
-from multireplay.replay import PlannedEpoch, Shuffle
+from multireplay.replay import PlannedEpoch
 from multireplay.replay.multiscale import scattered
-from multireplay.residuals import measure, residual_of
+from multireplay.residuals import Batches, Residual, batch_means, residual_of
 from multireplay.result import Epoch
 from multireplay.sets import Set
 from multireplay.steps import Constant
@@ -33,6 +33,10 @@ MOST_LANE_ROUNDS = 8
 """With many lanes a round has far fewer steps, and so there may be more of them."""
 ENOUGH = 5.0
 """A pass that shrinks the slowest direction by e to this power leaves nothing that a second round would have to do."""
+NOWHERE = 0.9
+"""A round that leaves more than this share of the residual got nowhere."""
+NOT_FAR = 0.1
+"""And so did one that leaves more than this share, where the slowest direction should have shrunk by e^ENOUGH."""
 PREFIX = 4096
 WIDEST = 1024
 SECOND_HALF = Averaging(fraction=0.5, answers=True)
@@ -66,6 +70,7 @@ class Outcome:
 def run_rounds(
     record: Record,
     plan: tuple[PlannedEpoch, ...],
+    instead: tuple[PlannedEpoch, ...] | None,
     stepper: ReducedStepper,
     feasible: Set,
     step: float,
@@ -78,8 +83,9 @@ def run_rounds(
 
     A second round is taken where one pass does not shrink the slowest direction enough (`contraction`), or, where
     that is not known, where the first round was still on its way at its end. A round that diverges is run once more
-    at half the step; if that diverges too, what it started from is the answer. In lanes a round is one epoch of many
-    short chains, the last of the plan, and up to 8 are taken.
+    at half the step; if that diverges too, what it started from is the answer. One that gets nowhere is run once more
+    as planned in `instead`, and so are all that follow; None leaves the order as it is. In lanes a round is one epoch
+    of many short chains, the last of the plan, and up to 8 are taken.
     """
     lanes = isinstance(stepper, ReducedBatchedStepper) and plan[-1].chains > 1
     take_round, most = (_lane_round, MOST_LANE_ROUNDS) if lanes else (_round, MOST_ROUNDS)
@@ -101,11 +107,13 @@ def run_rounds(
             notes.append(f"round {number} diverged and was run again at half the step ({step:.3g})")
             epoch, drift = take_round(record, plan, stepper, x, residual.mean, step, limit, number, track)
             passes += epoch.taken / record.length
-        if lanes and not epoch.diverged and _ran_off(record, feasible, x, epoch.answer, share=1.0):
+        if lanes and not epoch.diverged and _ran_off(record, feasible, x, epoch.answer):
             notes.append(f"round {number} got nowhere and was left out: try another gap, replay=mr.Interleaved(gap)")
             break
-        if not lanes and not epoch.diverged and _ran_off(record, feasible, x, epoch.answer, share=0.9):
-            plan = Shuffle(0).plan(record.length)
+        may_change = not lanes and not epoch.diverged and instead is not None
+        if may_change and _got_nowhere(record, stepper, feasible, step, residual, epoch):
+            assert instead is not None
+            plan, instead = instead, None
             notes.append(f"round {number} got nowhere, as where the order is in step with the record, and was shuffled")
             epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
             passes += epoch.taken / record.length
@@ -119,20 +127,35 @@ def run_rounds(
     if shrinks is not None and shrinks < ENOUGH / 10:
         notes.append(
             f"ill-conditioned: a round shrinks the slowest direction only by a factor e^{-shrinks:.2g}; fit_exactly, "
-            f"or a "
-            "preconditioner of higher rank, may do better"
+            "or a preconditioner of higher rank, may do better"
         )
     return Outcome(tuple(epochs), passes, tuple(notes))
 
 
-def _ran_off(record: Record, feasible: Set, before: Vector, after: Vector, share: float) -> bool:
-    """Whether a round left more than that share of the residual on 4096 samples of the record, beyond what chance does.
-
-    It happens where the order is in step with a period of the record, so that neighbours in it are all alike.
-    """
+def _ran_off(record: Record, feasible: Set, before: Vector, after: Vector) -> bool:
+    """Whether a round in lanes left the residual on 4096 samples as large as it was, beyond what chance does."""
     columns = record.take(scattered(record.length, PREFIX))
     old, new = (measure(record.problem, columns, feasible, x) for x in (before, after))
-    return new.size > share * old.size and new.size > 2 * new.error
+    return new.size > old.size and new.size > 2 * new.error
+
+
+def _got_nowhere(
+    record: Record, stepper: ReducedStepper, feasible: Set, step: float,
+    before: Residual, epoch: Epoch,
+) -> bool:  # fmt: skip
+    """Whether a round left a residual that is beyond chance, and that it should have removed.
+
+    It happens where the order is in step with a period of the record, so that neighbours in it are all alike. The
+    residual after the round is that before it, known from the whole record, and the change from the anchor to the
+    answer on 4096 samples: far less noisy than what these alone say, since most of their noise is in both.
+    """
+    columns, anchor = record.take(scattered(record.length, PREFIX)), stepper.anchor
+    old, new = batch_means(record.problem, columns, np.array([anchor, epoch.answer]))
+    after = residual_of(Batches(before.mean + new.means - old.means, new.sizes), feasible, epoch.answer)
+    if after.size <= max(NOT_FAR * before.size, 2 * after.error, before.error):
+        return False
+    shrinks = contraction(record, stepper.preconditioner, step, anchor)
+    return after.size > (NOT_FAR if shrinks is not None and shrinks >= ENOUGH else NOWHERE) * before.size
 
 
 def _round(

@@ -21,7 +21,7 @@ from multireplay.problems import Problem
 from multireplay.problems.base import as_constraint
 from multireplay.recipe import Recipe
 from multireplay.record import Record, as_record
-from multireplay.replay import Replay
+from multireplay.replay import Dyadic, Replay, Shuffle
 from multireplay.result import Result
 from multireplay.selection import as_share
 from multireplay.sets import Set, WholeSpace
@@ -163,8 +163,10 @@ def solve(
         if found is None:
             if update is None and passes is None and (replay is not None or not isinstance(step, str | float | int)):
                 update = Plain()
-            order, change, cores = replay or default_order(record), as_update(update, passes), as_threads(threads)
-            how = HowToStep(order, change, step, averaging, x0, feasible, backend, cores, precision)
+            order = replay or default_order(record)
+            instead = Shuffle(0) if replay is None and isinstance(order, Dyadic) else None
+            change, cores = as_update(update, passes), as_threads(threads)
+            how = HowToStep(order, instead, change, step, averaging, x0, feasible, backend, cores, precision)
             found = solve_by_steps(record, how, tracked, kept, progress)
     return replace(found, recipe=Recipe.of(given))
 
@@ -188,7 +190,7 @@ def _by_corrections(
     if found is None and isinstance(update, Newton):
         raise InputError(
             "mr.Newton() cannot be used here: it needs mr.PolicyEvaluation, or mr.GLM with a built-in link, on the "
-            "whole space, with at least 4 rows a coordinate, no feature that is a combination of others, and no "
-            "separable classes. Leave update=... out, and what can be used is chosen"
+            "whole space, with at least 4 rows a coordinate, no feature that is a combination of others (or a ridge), "
+            "and no separable classes. Leave update=... out, and what can be used is chosen"
         )
     return found

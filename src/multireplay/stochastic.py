@@ -43,9 +43,10 @@ Vector = NDArray[np.float64]
 
 
 class HowToStep(NamedTuple):
-    """What was asked for."""
+    """What was asked for; `instead` is the order of rounds that get nowhere in that of `replay`, if it may be changed."""
 
     replay: Replay
+    instead: Replay | None
     update: Update
     step: Any
     averaging: Averaging
@@ -137,7 +138,8 @@ def _with_rounds(found: Found, plan: tuple[PlannedEpoch, ...], job: Job, how: Ho
     stepper = cast(ReducedPythonStepper | ReducedCompiledStepper, job.stepper)
     size = round_step(how.step, job.schedule)
     answer = epochs[chosen].answer
-    more = run_rounds(job.record, plan, stepper, how.feasible, size, answer, job.limit, rounds, job.track)
+    instead = None if how.instead is None else how.instead.plan(job.record.length)
+    more = run_rounds(job.record, plan, instead, stepper, how.feasible, size, answer, job.limit, rounds, job.track)
     epochs = (*epochs, *more.epochs)
     good = [index for index, epoch in enumerate(epochs) if not epoch.diverged]
     return Found(epochs, good[-1] if more.epochs else chosen, passes + more.passes, (*notes, *more.notes))

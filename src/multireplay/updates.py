@@ -36,7 +36,11 @@ class VarianceReduced(Update):
     F̃(x̃, ξ).
 
     The order matters: in serial order the same rounds can diverge, because neighbours push the same way; dyadic and
-    shuffled order do not have that.
+    shuffled order do not have that, unless the record has a period that dyadic order is in step with (2, 4, 8, … rows
+    in a record of a large power of two). Where no order was asked for, a round that leaves a residual which it should
+    have removed is run again in shuffled order. It is noticed only where the residual is beyond its standard error, and
+    where the curvature is not known (more than 1024 coordinates, operators of one's own) only if the round removed next
+    to nothing. The plain pass before the rounds is not guarded.
 
     Parameters
     ----------
@@ -100,7 +104,8 @@ class Newton(Update):
 
     J costs O(d²) a sample of the coarse epoch, and d² numbers of memory: for d beyond about 1000 `VarianceReduced` is
     better. It needs a problem whose Jacobian is known (`PolicyEvaluation`, `GLM` with a built-in link) on the whole
-    space, and features none of which is missing from the coarse epoch or a combination of the others.
+    space, at least 4 rows a coordinate, and features none of which is missing from the coarse epoch or a combination of
+    the others. On records no longer than the coarse epoch a ridge makes up for all of the latter.
 
     Parameters
     ----------

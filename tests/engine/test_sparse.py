@@ -15,7 +15,7 @@ from sparse_records import DIM, kinds, random_rows, regression, transitions
 
 import multireplay as mr
 from multireplay import precondition, sets
-from multireplay.engine import lazy, plans
+from multireplay.engine import lanes, lazy, plans
 from multireplay.engine.lazy import SparseStepper
 
 KINDS = kinds()
@@ -261,13 +261,17 @@ def test_chains_longer_than_a_block_and_shorter(monkeypatch):
 
 @pytest.mark.parametrize("replay", [mr.Multiscale(), mr.Multiscale(phases="all"), mr.Dyadic()])
 @pytest.mark.parametrize("feasible", [sets.WholeSpace(), sets.NonNegative()])
-def test_divergence_is_noticed_where_the_dense_run_notices_it(replay, feasible):
+def test_divergence_is_noticed_where_the_dense_run_notices_it(replay, feasible, monkeypatch):
     pair = regression("identity", rows=200)
     options = {"replay": replay, "step": 50.0, "constraint": feasible, "average": "none"}
     with pytest.warns(mr.DivergenceWarning):
-        dense = mr.solve(*pair["dense"], **options)
-    with pytest.warns(mr.DivergenceWarning):
         sparse = mr.solve(*pair["sparse"], **options)
+    with pytest.warns(mr.DivergenceWarning):
+        dense = mr.solve(*pair["dense"], **options)
+    assert [epoch.diverged for epoch in sparse.epochs] == [epoch.diverged for epoch in dense.epochs]
+    monkeypatch.setattr(lanes, "MEMORY", 0)  # chains of dense rows one after the other, as those of sparse rows are
+    with pytest.warns(mr.DivergenceWarning):
+        dense = mr.solve(*pair["dense"], **options)
     assert [epoch.diverged for epoch in sparse.epochs] == [epoch.diverged for epoch in dense.epochs]
     assert [epoch.taken for epoch in sparse.epochs] == [epoch.taken for epoch in dense.epochs]
 
@@ -287,7 +291,8 @@ def test_the_default_chooses_the_same_preconditioner():
     rng = np.random.default_rng(0)
     A = np.where(rng.random((3000, 30)) < 0.3, 1.0 + 0.3 * rng.standard_normal((3000, 30)), 0.0)
     y = A @ rng.standard_normal(30) + rng.standard_normal(3000)
-    dense, sparse = (mr.solve(mr.GLM(), mr.Buffer(features=rows, targets=y)) for rows in (A, sp.csr_array(A)))
+    buffers = [mr.Buffer(features=rows, targets=y) for rows in (A, sp.csr_array(A))]
+    dense, sparse = (mr.solve(mr.GLM(), buffer, update=mr.VarianceReduced()) for buffer in buffers)
     assert "preconditioner of rank" in str(dense.status)
     assert str(sparse.status) == str(dense.status)
     assert same(sparse.x, dense.x)
@@ -301,3 +306,14 @@ def test_features_that_do_not_occur_are_not_called_ill_conditioned():
     result = mr.solve(mr.GLM(), buffer)
     assert "ill-conditioned" not in str(result.status)
     assert result.passes == 3
+
+
+def test_newton_corrections_are_those_of_the_dense_rows():
+    rng = np.random.default_rng(0)
+    A = np.where(rng.random((9000, 5)) < 0.3, rng.standard_normal((9000, 5)), 0.0)
+    y = A @ rng.standard_normal(5) + rng.standard_normal(9000)
+    dense, sparse = (mr.solve(mr.GLM(), mr.Buffer(features=rows, targets=y)) for rows in (A, sp.csr_array(A)))
+    assert "Newton correction" in str(dense.status)
+    assert str(sparse.status) == str(dense.status)
+    assert same(sparse.x, dense.x)
+    assert same(sparse.standard_error, dense.standard_error)

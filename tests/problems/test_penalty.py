@@ -120,9 +120,18 @@ def test_rounds_converge_to_the_exact_fit(problem, names, data):
     buffer = buffer_of(data, *names)
     exact = problem.fit_exactly(buffer)
     assert np.abs(problem.mean_operator(exact, problem.columns(buffer))).max() < 1e-9
-    gaps = [np.abs(mr.solve(problem, buffer, passes=passes, holdout=None).x - exact).max() for passes in (1, 11, 401)]
+    updates = (mr.Plain(), mr.VarianceReduced(rounds=5), mr.VarianceReduced(rounds=200))
+    gaps = [np.abs(mr.solve(problem, buffer, update=update, holdout=None).x - exact).max() for update in updates]
     assert gaps[1] < 0.5 * gaps[0]
     assert gaps[2] < 1e-6
+
+
+@pytest.mark.parametrize(("problem", "names"), CASES.values(), ids=CASES)
+def test_one_correction_comes_to_the_exact_fit_of_a_short_record(problem, names, data):
+    buffer = buffer_of(data, *names)
+    result = mr.solve(problem, buffer, passes=1, holdout=None)
+    assert "1 Newton correction " in str(result.status)
+    assert np.abs(result.x - problem.fit_exactly(buffer)).max() < 1e-9
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -147,9 +147,17 @@ def test_scales_are_warned_of_by_the_size_of_the_nonzeros():
     rng = np.random.default_rng(0)
     A = np.where(rng.random((2000, 3)) < [0.9, 0.02, 0.5], 1.0, 0.0)
     y = rng.standard_normal(2000)
-    mr.solve(mr.GLM(), mr.Buffer(features=sp.csr_array(A), targets=y))  # rare, but not small: no warning
+    rare = mr.Buffer(features=sp.csr_array(A), targets=y)
+    large = mr.Buffer(features=sp.csr_array(A * [1, 1, 100]), targets=y)
+    mr.solve(mr.GLM(), rare, update=mr.VarianceReduced())  # rare, but not small: no warning
     with pytest.warns(UserWarning, match="features differ in size by a factor of 100"):
-        mr.solve(mr.GLM(), mr.Buffer(features=sp.csr_array(A * [1, 1, 100]), targets=y))
+        mr.solve(mr.GLM(), large, update=mr.VarianceReduced())
+    assert np.allclose(mr.solve(mr.GLM(), large).x * [1, 1, 100], mr.solve(mr.GLM(), rare).x)  # sizes do not matter
+
+
+def test_where_no_feature_occurs_there_is_nothing_to_precondition():
+    zeros = mr.Buffer(features=sp.csr_array((40, 3)), targets=np.ones(40))
+    assert mr.solve(mr.GLM(ridge=0.1), zeros, update=mr.VarianceReduced()).x.tolist() == [0.0, 0.0, 0.0]
 
 
 def test_a_held_out_block_of_sparse_rows():

@@ -15,7 +15,6 @@ from multireplay.arguments import DEFAULT_TAIL
 from multireplay.buffer import Buffer
 from multireplay.errors import AutocorrelationWarning, InputError
 from multireplay.estimators.dependence import Dependence, examine
-from multireplay.estimators.safely import solve_safely
 from multireplay.estimators.standardize import Standardization, measured
 from multireplay.estimators.stream import STANDARDIZED, Columns, Start, Stream
 from multireplay.online import Online
@@ -23,13 +22,10 @@ from multireplay.problems import Problem
 from multireplay.replay import Replay
 from multireplay.replay.base import whole_number
 from multireplay.result import Result
+from multireplay.solve import solve
 from multireplay.steps import Schedule
 
 Vector = NDArray[np.float64]
-
-SHORT = 2**17
-"""Rows to pass over, each time counted, that take no time worth saving: short records are passed over more often."""
-MOST_PASSES = 41
 
 
 class LinearEstimator(BaseEstimator):  # type: ignore[misc]
@@ -101,10 +97,10 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         }
         # a copy: the loops would be compiled once more for memory that cannot be written to
         buffers = tuple(Buffer(**shared, **{self.target: one}) for one in np.array(targets.T, order="C"))
-        options: dict[str, Any] = {"replay": self.replay, "step": self.step, "average": self.average}
-        options["passes"] = self.passes
+        options: dict[str, Any] = {"passes": self.passes, "replay": self.replay, "step": self.step}
+        options |= {"average": self.average, "holdout": None}  # the penalty is what is against overfitting
         results = tuple(
-            solve_safely(problem, buffer, self._x0(shared, buffer[self.target]), **options) for buffer in buffers
+            solve(problem, buffer, x0=self._x0(shared, buffer[self.target]), **options) for buffer in buffers
         )
         return Start(standardization, tuple(result.x for result in results)), results, buffers
 

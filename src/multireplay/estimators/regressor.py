@@ -16,9 +16,9 @@ Vector = NDArray[np.float64]
 class MERRegressor(RegressorMixin, SingleTarget):  # type: ignore[misc]
     """Linear regression on a record whose **rows are in time order** and depend on their neighbours.
 
-    It minimizes the mean of (y − wᵀx − b)²/2 plus (alpha/2)‖w‖², one row at a time, in an order in which consecutive
-    steps see rows far apart in time (`multireplay.solve`). Do not shuffle the rows: their order is what replay works
-    with. To choose between parameters use `TimeSeriesSplit`, not a shuffled split.
+    It minimizes the mean of (y − wᵀx − b)²/2 plus (alpha/2)‖w‖², from rows that are far apart in time, put right in
+    passes over all of them (`multireplay.solve`). Do not shuffle the rows: their order is what replay works with. To
+    choose between parameters use `TimeSeriesSplit`, not a shuffled split.
 
     Parameters
     ----------
@@ -32,15 +32,15 @@ class MERRegressor(RegressorMixin, SingleTarget):  # type: ignore[misc]
         `intercept_`. Sparse features, and all features without an intercept, are only divided by their standard
         deviation.
     passes : int, optional
-        The most passes over the rows: 1 is a plain pass, 3 one round of variance reduction, 5 two, and more come closer
-        to the exact minimum. By default as many as it takes, at most 5; up to 41 on records of fewer than 26000 rows,
-        where that takes no time.
+        The most passes over the rows. By default as many as it takes, at most 5 (`multireplay.Newton`): on fewer than
+        8192 rows the first one comes to the exact minimum, on more usually the second. Where that cannot be used, as
+        with more than about 1000 features, or alpha=0 and features that leave the answer open, it is variance
+        reduction, and 1 is a plain pass, 3 one round, 5 two.
     replay : multireplay replay scheme, optional
-        Another order than `Dyadic`; `multireplay.Multiscale()` is the paper's algorithm. Given alone, its steps are
-        plain ones. By default dyadic, or shuffled where that does not get anywhere, as on rows that repeat with a
-        period of 2 in a record of 2048.
+        Take plain steps in that order instead; `multireplay.Multiscale()` is the paper's algorithm. With `passes` of 3
+        and more, rounds of variance reduction in that order.
     step : float, multireplay.steps schedule or "auto", default="auto"
-        Step size, for the standardized features.
+        Step size, for the standardized features. A number asks for steps: rounds of variance reduction.
     average : "none", "full", "weighted" or a fraction in (0, 1], default=7/8
         Which iterates a plain pass, or an epoch of `partial_fit`, averages.
     capacity : int, default=4096

@@ -1,4 +1,4 @@
-"""Records that dyadic order is in step with."""
+"""Records with a period, which an order may be in step with."""
 
 from __future__ import annotations
 
@@ -26,17 +26,23 @@ def test_periods_of_a_power_of_two(period, rows):
 
 def test_an_order_that_was_asked_for_is_kept():
     X = np.eye(2)[np.arange(2049) % 2][:, :1]
-    model = mr.MERValueRegressor(gamma=0.5, replay=mr.Dyadic(), warn_autocorrelation=False).fit(X, X[:, 0])
-    assert "in the order of Dyadic()" in str(model.results_[0].status)
-    model = mr.MERValueRegressor(gamma=0.5, warn_autocorrelation=False).fit(X, X[:, 0])
-    assert "in the order of Shuffle(seed=0)" in str(model.results_[0].status)
-
-
-def test_dyadic_order_is_kept_where_it_works():
-    world = make(sticky=0.99)
-    for model, y in ((mr.MERRegressor(), world.amounts), (mr.MERClassifier(), world.labels)):
-        model.set_params(warn_autocorrelation=False).fit(world.X, y)
+    options = {"gamma": 0.5, "warn_autocorrelation": False}
+    for passes in (None, 3):
+        model = mr.MERValueRegressor(replay=mr.Dyadic(), passes=passes, **options).fit(X, X[:, 0])
         assert "in the order of Dyadic()" in str(model.results_[0].status)
+        assert "shuffled" not in str(model.results_[0].status)
+
+
+def test_where_features_leave_the_answer_open_a_period_does_no_harm():
+    """Without a penalty, two features that are the same are not for Newton corrections: steps are taken."""
+    season = np.arange(2**12) % 2 == 0
+    noise = np.random.default_rng(0).standard_normal(2**12)
+    X = np.column_stack([season, season, noise])
+    y = 2.0 * season - noise
+    model = mr.MERRegressor(alpha=0.0, warn_autocorrelation=False).fit(X, y)
+    assert "was shuffled" in str(model.results_[0].status)
+    assert model.coef_[0] == pytest.approx(model.coef_[1])
+    assert np.abs(model.predict(X) - y).max() < 0.1
 
 
 def test_warnings_of_a_run_are_passed_on():
@@ -44,4 +50,4 @@ def test_warnings_of_a_run_are_passed_on():
     with pytest.warns(mr.DivergenceWarning):
         mr.MERRegressor(step=100.0).fit(world.X, world.amounts)
     with pytest.warns(UserWarning, match="features differ in size"):
-        mr.MERRegressor(standardize=False).fit(world.X, world.amounts)
+        mr.MERRegressor(standardize=False, replay=mr.Dyadic()).fit(world.X, world.amounts)
