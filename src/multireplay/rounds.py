@@ -17,7 +17,7 @@ from multireplay.precondition import Preconditioner
 from multireplay.record import Record
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.multiscale import scattered
-from multireplay.residuals import Batches, Residual, batch_means, residual_of
+from multireplay.residuals import Batches, Residual, batch_means, measure, residual_of
 from multireplay.result import Epoch
 from multireplay.sets import Set
 from multireplay.steps import Constant
