@@ -31,6 +31,8 @@ NOWHERE = 0.9
 """A round that leaves more than this share of the residual got nowhere."""
 NOT_FAR = 0.1
 """And so did one that leaves more than this share, where the slowest direction should have shrunk by e^ENOUGH."""
+ROUNDING = 1e-12
+"""A step along the residual that is below this share of x is rounding."""
 PREFIX = 4096
 WIDEST = 1024
 SECOND_HALF = Averaging(fraction=0.5, answers=True)
@@ -87,6 +89,10 @@ def run_rounds(
             share = residual.size / residual.error if residual.error else 0.0
             notes.append(f"no round {number}, since the residual is only {share:.2g} of its standard error")
             break
+        rounding = step * residual.size <= ROUNDING * np.linalg.norm(x)
+        if rounds is None and rounding:
+            notes.append(f"no round {number}, since the residual is rounding")
+            break
         epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
         passes += epoch.taken / record.length
         if epoch.diverged:
@@ -94,11 +100,7 @@ def run_rounds(
             notes.append(f"round {number} diverged and was run again at half the step ({step:.3g})")
             epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
             passes += epoch.taken / record.length
-        if (
-            not epoch.diverged
-            and instead is not None
-            and _got_nowhere(record, stepper, feasible, step, residual, epoch)
-        ):
+        if instead and not rounding and _got_nowhere(record, stepper, feasible, step, residual, epoch):
             plan, instead = instead, None
             notes.append(f"round {number} got nowhere, as where the order is in step with the record, and was shuffled")
             epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
@@ -128,6 +130,8 @@ def _got_nowhere(
     residual after the round is that before it, known from the whole record, and the change from the anchor to the
     answer on 4096 samples: far less noisy than what these alone say, since most of their noise is in both.
     """
+    if epoch.diverged:
+        return False
     columns, anchor = record.take(scattered(record.length, PREFIX)), stepper.anchor
     old, new = (batch_means(record.problem, columns, x) for x in (anchor, epoch.answer))
     after = residual_of(Batches(before.mean + new.means - old.means, new.sizes), feasible, epoch.answer)

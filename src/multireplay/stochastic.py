@@ -43,7 +43,7 @@ Vector = NDArray[np.float64]
 
 
 class HowToStep(NamedTuple):
-    """What was asked for; `instead` is the order of rounds that get nowhere in that of `replay`, if it may be changed."""
+    """What was asked for; `instead` is an order for rounds that get nowhere in that of `replay`, if it may change."""
 
     replay: Replay
     instead: Replay | None
