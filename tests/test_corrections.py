@@ -116,7 +116,7 @@ def test_where_they_cannot_be_used_steps_are_taken(buffer, options):
         mr.solve(mr.GLM(), buffer, update=mr.Newton(), **options)
 
 
-@pytest.mark.parametrize("rows", [3, 15, 60])
+@pytest.mark.parametrize("rows", [2, 15, 60])
 @pytest.mark.parametrize("link", ["identity", "logistic", "exp"])
 def test_a_ridge_settles_what_few_rows_leave_open(rows, link):
     """Fewer rows than coordinates, a feature that is always 0, two that are the same."""
@@ -187,3 +187,28 @@ def test_a_period_of_the_record_does_no_harm(period, options):
     result = mr.solve(mr.GLM(), buffer, **options)
     bound = 0.01 if not options else 0.5
     assert np.abs(result.x - exact).max() < bound
+
+
+@pytest.mark.parametrize("rows", [2**15, 40_000])
+@pytest.mark.parametrize("update", [mr.VarianceReduced(), mr.VarianceReduced(rounds=4)], ids=["auto", "4 rounds"])
+def test_rounding_is_no_reason_to_shuffle(rows, update):
+    A = np.random.default_rng(0).standard_normal((rows, 3))
+    buffer = mr.Buffer(features=A, targets=A @ [1.0, 2.0, -1.0])
+    result = mr.solve(mr.GLM(), buffer, update=update)
+    assert np.allclose(result.x, [1.0, 2.0, -1.0], rtol=1e-12)
+    assert "shuffled" not in str(result.status)
+    begun = mr.solve(mr.GLM(), buffer, update=mr.VarianceReduced(), x0=[1.0, 2.0, -1.0])
+    assert "no round 1" in str(begun.status)
+
+
+def test_an_order_that_was_asked_for_is_not_shuffled():
+    rows = 2**13
+    A = np.column_stack([np.ones(rows), np.arange(rows) % 2])
+    buffer = mr.Buffer(features=A, targets=A @ [1.0, 2.0] + 0.1 * np.random.default_rng(0).standard_normal(rows))
+    asked, free = (
+        mr.solve(mr.GLM(), buffer, update=mr.VarianceReduced(), **options) for options in ({"replay": mr.Dyadic()}, {})
+    )
+    exact = mr.GLM().fit_exactly(buffer)
+    assert "shuffled" not in str(asked.status)
+    assert "was shuffled" in str(free.status)
+    assert np.linalg.norm(free.x - exact) < 0.1 * np.linalg.norm(asked.x - exact)

@@ -114,7 +114,7 @@ def coarse_fit(record: Record) -> Coarse | None:
 def _is_enough(record: Record, rows: int) -> bool:
     """Whether so many samples settle the answer: 4 a coordinate, or all there are where a penalty settles the rest."""
     penalty: Penalty | None = getattr(record.problem, "penalty", None)
-    return rows >= 4 * record.dim or (rows == record.length and penalty is not None and penalty.ridge > 0)
+    return rows >= 4 * record.dim or (rows == record.length >= 2 and penalty is not None and penalty.ridge > 0)
 
 
 def _fit(record: Record, rows: int) -> Coarse | None:

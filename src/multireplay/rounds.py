@@ -37,6 +37,8 @@ NOWHERE = 0.9
 """A round that leaves more than this share of the residual got nowhere."""
 NOT_FAR = 0.1
 """And so did one that leaves more than this share, where the slowest direction should have shrunk by e^ENOUGH."""
+ROUNDING = 1e-12
+"""A step along the residual that is below this share of x is rounding."""
 PREFIX = 4096
 WIDEST = 1024
 SECOND_HALF = Averaging(fraction=0.5, answers=True)
@@ -100,19 +102,31 @@ def run_rounds(
             share = residual.size / residual.error if residual.error else 0.0
             notes.append(f"no round {number}, since the residual is only {share:.2g} of its standard error")
             break
+<<<<<<< HEAD
         epoch, drift = take_round(record, plan, stepper, x, residual.mean, step, limit, number, track)
+=======
+        rounding = step * residual.size <= ROUNDING * np.linalg.norm(x)
+        if rounds is None and rounding:
+            notes.append(f"no round {number}, since the residual is rounding")
+            break
+        epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
+>>>>>>> 7a82c69100042c1b55f3369367880291fac695da
         passes += epoch.taken / record.length
         if epoch.diverged:
             step /= 2
             notes.append(f"round {number} diverged and was run again at half the step ({step:.3g})")
             epoch, drift = take_round(record, plan, stepper, x, residual.mean, step, limit, number, track)
             passes += epoch.taken / record.length
+<<<<<<< HEAD
         if lanes and not epoch.diverged and _ran_off(record, feasible, x, epoch.answer):
             notes.append(f"round {number} got nowhere and was left out: try another gap, replay=mr.Interleaved(gap)")
             break
         may_change = not lanes and not epoch.diverged and instead is not None
         if may_change and _got_nowhere(record, stepper, feasible, step, residual, epoch):
             assert instead is not None
+=======
+        if instead and not rounding and _got_nowhere(record, stepper, feasible, step, residual, epoch):
+>>>>>>> 7a82c69100042c1b55f3369367880291fac695da
             plan, instead = instead, None
             notes.append(f"round {number} got nowhere, as where the order is in step with the record, and was shuffled")
             epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
@@ -149,6 +163,8 @@ def _got_nowhere(
     residual after the round is that before it, known from the whole record, and the change from the anchor to the
     answer on 4096 samples: far less noisy than what these alone say, since most of their noise is in both.
     """
+    if epoch.diverged:
+        return False
     columns, anchor = record.take(scattered(record.length, PREFIX)), stepper.anchor
     old, new = batch_means(record.problem, columns, np.array([anchor, epoch.answer]))
     after = residual_of(Batches(before.mean + new.means - old.means, new.sizes), feasible, epoch.answer)

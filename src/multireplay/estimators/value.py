@@ -29,7 +29,7 @@ class MERValueRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 
     **Rows are in time order**: row t of X is what was seen at time t, y[t] is the *reward* given on leaving it, and row
     t + 1 is what was seen next. So y is not what `predict` predicts: that is the discounted sum of the rewards from a
-    row on. The answer is LSTD's, E[x (v(x) − r − γv(x'))] + alpha·w = 0, at a cost of O(features) a step.
+    row on. The answer is LSTD's, E[x (v(x) − r − γv(x'))] + alpha·w = 0.
 
     What follows the last row is not known, so that it is left out, unless it is marked as terminated. The same holds
     for the last row of every episode.
