@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from multireplay.buffer import Buffer
 from multireplay.diagnose import ColumnDiagnosis, Diagnosis, diagnose
 from multireplay.diagnose.autocorrelation import autocorrelation
+from multireplay.diagnose.sparse import as_sparse_series
 from multireplay.diagnose.text import note
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Fact, Facts, Heading, Plot, Section, Table, Text
@@ -59,6 +60,9 @@ def blocks_of(found: Diagnosis, buffer: Buffer | None, operator: Vector | None =
 
 def _series(buffer: Buffer, column: ColumnDiagnosis) -> Vector:
     values = buffer[column.name]
+    sparse = as_sparse_series(column.name, values)
+    if sparse is not None:
+        return np.asarray(sparse[:, [column.worst_feature]].toarray()[:, 0], dtype=np.float64)
     return np.asarray(values if values.ndim == 1 else values[:, column.worst_feature], dtype=np.float64)
 
 
