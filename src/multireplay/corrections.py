@@ -32,7 +32,7 @@ COARSE = 2**13
 DEPENDABLE = 0.3
 """The epoch is doubled while its two halves disagree about the Jacobian by more than this share of it."""
 HOPELESS = 10.0
-"""And where they still do by more than this many times it, corrections lead away from the fit before they lead to it."""
+"""And where they still do by more than this many times it, corrections lead away from the fit at first."""
 CHEAP = 2e9
 """Multiplications for a Jacobian that are always allowed: about a tenth of a second."""
 PASSES_WORTH = 32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,12 +166,17 @@ def _spread(problem: Problem, columns: Columns, feasible: Set, fit: Rival | Miss
 
 def _diagnosis(columns: Columns) -> Diagnosis | Missing:
     read = {name: column for name, column in columns.items() if not name.startswith("next_")}
-    if max(column.nnz if issparse(column) else column.size for column in read.values()) > MOST_VALUES:
+    if max(_size(column) for column in read.values()) > MOST_VALUES:
         return Missing(f"A column has more than {MOST_VALUES:,} values: mr.diagnose(buffer) takes its time.")
     try:
         return diagnose(read)
     except MultireplayError as error:
         return Missing(f"The record could not be diagnosed: {error}")
+
+
+def _size(column: Any) -> int:
+    """Values of a column that are kept."""
+    return int(column.nnz if issparse(column) else column.size)
 
 
 def _operator(problem: Problem, columns: Columns, x: Vector) -> Vector | None:

@@ -34,6 +34,7 @@ def evidence_on_disk(
 ) -> Evidence:
     """Residuals from one pass in order, standard errors from the run; the rest is left out."""
     assert recipe.problem is not None
+    assert recipe.buffer is not None
     points = [epoch.answer for epoch in result.epochs]
     batches = as_record(recipe.problem, recipe.buffer).batches(points)
     spread = uncertainty_of_run(result, recipe.rows)

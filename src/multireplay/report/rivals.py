@@ -111,8 +111,9 @@ def again(recipe: Recipe, reference: Vector) -> Result | None:
 def path(result: Result, rows: int, fresh: int) -> tuple[Vector | None, Vector | None]:
     """Samples read and the distance to the tracked solution, along the run.
 
-    Newton corrections have one point a pass. Otherwise the first `fresh` epochs each start anew and count their own steps; the rest continue one another, and a round
-    of variance reduction reads the record once in order before it begins.
+    Newton corrections have one point a pass. Otherwise the first `fresh` epochs each start anew and count their own
+    steps; the rest continue one another, and a round of variance reduction reads the record once in order before it
+    begins.
     """
     if result.standard_error is not None and result.epochs[0].curve is not None:
         ends = [epoch.curve.end_last for epoch in result.epochs if epoch.curve is not None]

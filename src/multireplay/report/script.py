@@ -38,14 +38,18 @@ def fingerprint(buffer: Buffer) -> str:
     """
     digest = hashlib.sha256()
     for name, column in buffer.columns.items():
-        parts = (column.data, column.indices, column.indptr) if issparse(column) else (column,)
-        for part in parts:
+        for part in _arrays(column):
             kind = part.dtype.newbyteorder("<")
             digest.update(f"{name} {column.shape} {kind.str}".encode())
             rows = max(1, _BLOCK_BYTES // max(1, part[:1].nbytes))
             for start in range(0, len(part), rows):
                 digest.update(np.ascontiguousarray(part[start : start + rows], dtype=kind).tobytes())
     return digest.hexdigest()[:16]
+
+
+def _arrays(column: Any) -> tuple[Any, ...]:
+    """What a column is made of: itself, or the three arrays of a sparse one."""
+    return (column.data, column.indices, column.indptr) if issparse(column) else (column,)
 
 
 def script(result: Result, recipe: Recipe) -> str:

@@ -17,6 +17,7 @@ from multireplay.report.figures import Line
 from multireplay.report.missing import Missing
 from multireplay.report.sections.comparison import residual_of
 from multireplay.report.wording import plural, rough, short, times
+from multireplay.storage import StoredBuffer
 
 Vector = NDArray[np.float64]
 
@@ -29,7 +30,9 @@ def section(evidence: Evidence) -> Section:
     cost = [Heading("What it would have cost to learn in order"), Text(cost_of_order(evidence))]
     if isinstance(evidence.diagnosis, Missing):
         return Section("Dependence", [Text(evidence.diagnosis.reason, tone="beware"), *cost])
-    return Section("Dependence", [*blocks_of(evidence.diagnosis, evidence.recipe.buffer, evidence.operator), *cost])
+    buffer = evidence.recipe.buffer
+    assert not isinstance(buffer, StoredBuffer)  # which is not diagnosed
+    return Section("Dependence", [*blocks_of(evidence.diagnosis, buffer, evidence.operator), *cost])
 
 
 def blocks_of(found: Diagnosis, buffer: Buffer | None, operator: Vector | None = None) -> list[Block]:

@@ -32,11 +32,11 @@ def _summary(evidence: Evidence, covered: Coverage) -> str:
     scales, tau, name = covered.scales, evidence.tau, type(evidence.replay).__name__
     last = scales[-1]
     if evidence.corrected:
-        passes = plural(len(scales) - 1, "pass") if len(scales) == 2 else f"{len(scales) - 1} passes"
+        passes = "one pass" if len(scales) == 2 else f"{len(scales) - 1} passes"
+        apart = rough(covered.length / scales[0].steps)
         return (
-            f"Newton: a coarse epoch of {plural(scales[0].steps, 'sample')}, {rough(covered.length / scales[0].steps)} "
-            f"rows apart on average, fitted exactly; then {passes} over all {plural(covered.length, 'row')} in order, a "
-            "correction each."
+            f"Newton: a coarse epoch of {plural(scales[0].steps, 'sample')}, {apart} rows apart on average, fitted "
+            f"exactly; then {passes} over all {plural(covered.length, 'row')} in order, a correction each."
         )
     if covered.doubling:
         text = (
