@@ -32,6 +32,8 @@ COARSE = 2**13
 """Samples of the coarse epoch, unless more are needed."""
 DEPENDABLE = 0.3
 """The epoch is doubled while its two halves disagree about the Jacobian by more than this share of it."""
+HOPELESS = 10.0
+"""And where they still do by more than this many times it, corrections lead away from the fit at first."""
 CHEAP = 2e9
 """Multiplications for a Jacobian that are always allowed: about a tenth of a second."""
 PASSES_WORTH = 32
@@ -98,7 +100,11 @@ class Coarse:
 
 
 def coarse_fit(record: Record) -> Coarse | None:
-    """The coarse epoch, as long as it has to be; None where this problem or its size is not for Newton corrections."""
+    """The coarse epoch, as long as it has to be; None where this problem or its size is not for Newton corrections.
+
+    Where even a quarter of the record says next to nothing about some direction, as with features that are seldom
+    active, the epoch is all of the record if that is cheap.
+    """
     length, dim = record.length, record.dim
     rows = min(length, COARSE)
     most = max(CHEAP, PASSES_WORTH * length * dim) / dim**2
@@ -108,6 +114,8 @@ def coarse_fit(record: Record) -> Coarse | None:
     while fit is not None and fit.disagreement > DEPENDABLE and 2 * rows <= min(most, length // 4):
         rows *= 2
         fit = _fit(record, rows)
+    if fit is not None and fit.disagreement > HOPELESS and rows < length:
+        return None if length > most or record.on_disk else _fit(record, length)
     return fit
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from multireplay.buffer import Buffer
     from multireplay.problems import Problem
+    from multireplay.storage import StoredBuffer
 
 
 class Lost(NamedTuple):
@@ -32,7 +33,7 @@ class Recipe:
     ----------
     problem : Problem or None
         None if it was lost in pickling.
-    buffer : Buffer or None
+    buffer : Buffer, StoredBuffer or None
         The record; None after pickling.
     rows : int
         Its length.
@@ -53,7 +54,7 @@ class Recipe:
     """
 
     problem: Problem | None
-    buffer: Buffer | None
+    buffer: Buffer | StoredBuffer | None
     rows: int
     arguments: Mapping[str, Any]
 

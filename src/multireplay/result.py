@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from multireplay.buffer import Buffer
     from multireplay.recipe import Recipe
+    from multireplay.storage import StoredBuffer
 
 Vector = NDArray[np.float64]
 
@@ -150,7 +151,7 @@ class Result:
         exact: bool | Literal["auto"] = "auto",
         rivals: bool | Literal["auto"] = "auto",
         names: Sequence[str] | None = None,
-        buffer: Buffer | None = None,
+        buffer: Buffer | StoredBuffer | None = None,
         title: str | None = None,
         command: str | None = None,
     ) -> Path:

@@ -102,31 +102,21 @@ def run_rounds(
             share = residual.size / residual.error if residual.error else 0.0
             notes.append(f"no round {number}, since the residual is only {share:.2g} of its standard error")
             break
-<<<<<<< HEAD
-        epoch, drift = take_round(record, plan, stepper, x, residual.mean, step, limit, number, track)
-=======
         rounding = step * residual.size <= ROUNDING * np.linalg.norm(x)
         if rounds is None and rounding:
             notes.append(f"no round {number}, since the residual is rounding")
             break
-        epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
->>>>>>> 7a82c69100042c1b55f3369367880291fac695da
+        epoch, drift = take_round(record, plan, stepper, x, residual.mean, step, limit, number, track)
         passes += epoch.taken / record.length
         if epoch.diverged:
             step /= 2
             notes.append(f"round {number} diverged and was run again at half the step ({step:.3g})")
             epoch, drift = take_round(record, plan, stepper, x, residual.mean, step, limit, number, track)
             passes += epoch.taken / record.length
-<<<<<<< HEAD
         if lanes and not epoch.diverged and _ran_off(record, feasible, x, epoch.answer):
             notes.append(f"round {number} got nowhere and was left out: try another gap, replay=mr.Interleaved(gap)")
             break
-        may_change = not lanes and not epoch.diverged and instead is not None
-        if may_change and _got_nowhere(record, stepper, feasible, step, residual, epoch):
-            assert instead is not None
-=======
-        if instead and not rounding and _got_nowhere(record, stepper, feasible, step, residual, epoch):
->>>>>>> 7a82c69100042c1b55f3369367880291fac695da
+        if instead and not lanes and not rounding and _got_nowhere(record, stepper, feasible, step, residual, epoch):
             plan, instead = instead, None
             notes.append(f"round {number} got nowhere, as where the order is in step with the record, and was shuffled")
             epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)

@@ -43,11 +43,7 @@ Vector = NDArray[np.float64]
 
 
 class HowToStep(NamedTuple):
-<<<<<<< HEAD
-    """What was asked for; `instead` is the order of rounds that get nowhere in that of `replay`, if there may be one."""
-=======
     """What was asked for; `instead` is an order for rounds that get nowhere in that of `replay`, if it may change."""
->>>>>>> 7a82c69100042c1b55f3369367880291fac695da
 
     replay: Replay
     instead: Replay | None

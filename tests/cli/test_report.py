@@ -49,4 +49,4 @@ def test_predict(run, tmp_path, data):
 def test_a_report_that_cannot_be_written_is_said_before_the_work(run, tmp_path, data):
     result = run("diagnose", data, "--report", tmp_path)
     assert result.exit_code == 2
-    assert "is a folder" in result.stderr
+    assert "is a folder" in " ".join(result.stderr.replace("│", " ").split())  # it may be broken into lines

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from multireplay.diagnose import Diagnosis
 from multireplay.recipe import Recipe
 from multireplay.replay import Replay, Serial
+from multireplay.report.corrected import Corrected
 from multireplay.report.missing import Missing
 from multireplay.report.rivals import Rival
 from multireplay.report.uncertainty import Uncertainty
@@ -74,6 +75,11 @@ class Evidence:
     def tau(self) -> float:
         """Autocorrelation time of the slowest column, NaN where it is not known."""
         return self.diagnosis.tau if isinstance(self.diagnosis, Diagnosis) else float("nan")
+
+    @property
+    def corrected(self) -> bool:
+        """Whether the run was one of Newton corrections."""
+        return isinstance(self.replay, Corrected)
 
     def in_standard_errors(self, x: Vector) -> float | None:
         """The distance of a point to the exact fit, in units of the exact fit's own expected error."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from multireplay.buffer import Buffer
 from multireplay.diagnose import Diagnosis, diagnose
@@ -15,23 +17,32 @@ from multireplay.problems.base import Columns, as_constraint
 from multireplay.recipe import Lost, Recipe
 from multireplay.replay import Dyadic, Replay
 from multireplay.report import rivals
+from multireplay.report.corrected import Corrected
 from multireplay.report.evidence import Evidence
 from multireplay.report.missing import Missing
+from multireplay.report.on_disk import evidence_on_disk
 from multireplay.report.rivals import Rival
-from multireplay.report.uncertainty import Uncertainty, uncertainty
+from multireplay.report.uncertainty import Uncertainty, uncertainty, uncertainty_of_run
 from multireplay.residuals import Residual, measure
 from multireplay.result import Result
 from multireplay.selection import SLOW
 from multireplay.sets import Set
+from multireplay.storage import StoredBuffer
 from multireplay.tracking import Track
 
 Vector = NDArray[np.float64]
 
 OPERATOR_ROWS = 2**16
 """Rows at the end of the record on which the autocorrelation of the operator is measured."""
+OPERATOR_VALUES = 2**26
+OPERATOR_FEWEST = 2**12
+"""Or on fewer, down to this many, where that would be more values than this."""
 OPERATOR_FEATURES = 16
 MOST_VALUES = 2**28
 """A column with more values than this is not diagnosed unasked."""
+
+
+NO_START = Missing("Newton corrections have no starting point: the coarse epoch is fitted exactly.")
 
 
 def gather(
@@ -39,7 +50,7 @@ def gather(
     exact: bool | str = "auto",
     others: bool | str = "auto",
     names: Sequence[str] | None = None,
-    buffer: Buffer | None = None,
+    buffer: Buffer | StoredBuffer | None = None,
 ) -> Evidence:
     """Work everything out."""
     if result.recipe is None:
@@ -49,20 +60,22 @@ def gather(
             raise InputError(f"{name} must be True, False or 'auto', not {value!r}")
     names = _names(names, len(result.x))
     recipe = _with_record(result.recipe, buffer)
-    replay = _replay(recipe)
+    replay = _replay(result, recipe)
     if recipe.problem is None or recipe.buffer is None:
         return _without_record(result, recipe, names, replay)
     problem, record = recipe.problem, recipe.buffer
-    columns = problem.columns(record)
     constraint = recipe.arguments["constraint"]
     feasible = problem.constraint if constraint is None else as_constraint(constraint)
+    if isinstance(record, StoredBuffer):
+        return evidence_on_disk(result, recipe, names, replay, feasible, _solution(recipe))
+    columns = problem.columns(record)
     start = feasible.projected(np.zeros(len(result.x))) if recipe.arguments["x0"] is None else recipe.arguments["x0"]
     points = [epoch.answer for epoch in result.epochs]
     *residuals, at_start = _residuals(problem, columns, feasible, [*points, np.asarray(start, dtype=np.float64)])
     fit = rivals.exact_fit(problem, record, feasible, exact)
     solution = _solution(recipe)
     reference = solution if solution is not None else None if isinstance(fit, Missing) else fit.x
-    spread = _spread(problem, columns, feasible, fit)
+    spread = uncertainty_of_run(result, recipe.rows) or _spread(problem, columns, feasible, fit)
     operator = _operator(problem, columns, result.x) if result.status.ok else None
     serial, mixed = _passes(recipe, result, reference, others)
     return Evidence(
@@ -71,7 +84,7 @@ def gather(
         names=names,
         replay=replay,
         residuals=residuals,
-        start=at_start,
+        start=NO_START if isinstance(replay, Corrected) else at_start,
         diagnosis=_diagnosis(columns),
         operator=operator,
         exact=fit,
@@ -107,18 +120,21 @@ def _names(names: Sequence[str] | None, dim: int) -> Sequence[str]:
     return [str(name) for name in names]
 
 
-def _with_record(recipe: Recipe, buffer: Buffer | None) -> Recipe:
+def _with_record(recipe: Recipe, buffer: Buffer | StoredBuffer | None) -> Recipe:
     if buffer is None:
         here = recipe.buffer.to_numpy() if isinstance(recipe.buffer, Buffer) else recipe.buffer
         return Recipe(recipe.problem, here, recipe.rows, recipe.arguments)
-    if not isinstance(buffer, Buffer):
+    if not isinstance(buffer, Buffer | StoredBuffer):
         raise InputError(f"buffer must be the record of this run, a multireplay Buffer, not {type(buffer).__name__}")
     if len(buffer) != recipe.rows:
         raise InputError(f"buffer must be the record of this run, which has {recipe.rows} rows, not {len(buffer)}")
-    return Recipe(recipe.problem, buffer.to_numpy(), recipe.rows, recipe.arguments)
+    here = buffer.to_numpy() if isinstance(buffer, Buffer) else buffer
+    return Recipe(recipe.problem, here, recipe.rows, recipe.arguments)
 
 
-def _replay(recipe: Recipe) -> Replay | None:
+def _replay(result: Result, recipe: Recipe) -> Replay | None:
+    if result.standard_error is not None:
+        return Corrected.of(result)
     replay = recipe.arguments["replay"]
     if replay is None:
         return Dyadic()
@@ -151,8 +167,8 @@ def _spread(problem: Problem, columns: Columns, feasible: Set, fit: Rival | Miss
 
 
 def _diagnosis(columns: Columns) -> Diagnosis | Missing:
-    read = {name: column for name, column in columns.items() if name != "next_features"}
-    if max(column.size for column in read.values()) > MOST_VALUES:
+    read = {name: column for name, column in columns.items() if not name.startswith("next_")}
+    if max(_size(column) for column in read.values()) > MOST_VALUES:
         return Missing(f"A column has more than {MOST_VALUES:,} values: mr.diagnose(buffer) takes its time.")
     try:
         return diagnose(read)
@@ -160,15 +176,20 @@ def _diagnosis(columns: Columns) -> Diagnosis | Missing:
         return Missing(f"The record could not be diagnosed: {error}")
 
 
+def _size(column: Any) -> int:
+    """Values of a column that are kept."""
+    return int(column.nnz if issparse(column) else column.size)
+
+
 def _operator(problem: Problem, columns: Columns, x: Vector) -> Vector | None:
     """F̃(x, ξ_t) row by row at the end of the record, of some coordinates."""
     rows = len(next(iter(columns.values())))
-    last = {name: column[max(0, rows - OPERATOR_ROWS) :] for name, column in columns.items()}
+    count = min(rows, OPERATOR_ROWS, max(OPERATOR_FEWEST, OPERATOR_VALUES // len(x)))
+    last = {name: column[rows - count :] for name, column in columns.items()}
     if problem.users_code and not problem.compiled:
         return None
     samples = problem.samples(last)
     shown = np.linspace(0, len(x) - 1, min(len(x), OPERATOR_FEATURES)).round().astype(int)
-    count = min(rows, OPERATOR_ROWS)
     return np.array([problem.operator(x, samples, row)[shown] for row in range(count)])
 
 

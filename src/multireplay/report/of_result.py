@@ -15,6 +15,7 @@ from multireplay.report.page import as_file, needed, write
 from multireplay.report.sections import answer, comparison, convergence, dependence, repeat, replayed
 from multireplay.report.wording import plural
 from multireplay.result import Result
+from multireplay.storage import StoredBuffer
 
 
 def report_of_result(
@@ -24,7 +25,7 @@ def report_of_result(
     exact: bool | Literal["auto"] = "auto",
     rivals: bool | Literal["auto"] = "auto",
     names: Sequence[str] | None = None,
-    buffer: Buffer | None = None,
+    buffer: Buffer | StoredBuffer | None = None,
     title: str | None = None,
     command: str | None = None,
 ) -> Path:
@@ -86,7 +87,7 @@ def sections_of_result(
     exact: bool | Literal["auto"] = "auto",
     rivals: bool | Literal["auto"] = "auto",
     names: Sequence[str] | None = None,
-    buffer: Buffer | None = None,
+    buffer: Buffer | StoredBuffer | None = None,
     command: str | None = None,
 ) -> list[Section]:
     """The tabs of `report_of_result`, to put on a page with others."""

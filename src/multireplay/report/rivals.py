@@ -65,7 +65,9 @@ def exact_fit(problem: Problem, buffer: Buffer, feasible: Set, wanted: bool | st
     rows, dim = len(buffer), problem.dim(problem.columns(buffer))
     if wanted is False:
         return Missing("The exact fit was not asked for (exact=False).")
-    if wanted == "auto" and (dim > WIDEST or rows * dim**2 > MOST_WORK):
+    dense = isinstance(problem.columns(buffer).get("features"), np.ndarray)
+    work = (rows if dense else dim) * dim**2  # rows with few nonzeros cost next to nothing
+    if wanted == "auto" and (dim > WIDEST or work > MOST_WORK):
         return Missing(
             f"The exact fit costs rows · d² = {rough(rows * dim**2)} and solves a system of {dim:,} unknowns: more "
             f"than this page works out by itself (d up to {WIDEST}, rows · d² up to {rough(MOST_WORK)}). "
@@ -109,9 +111,13 @@ def again(recipe: Recipe, reference: Vector) -> Result | None:
 def path(result: Result, rows: int, fresh: int) -> tuple[Vector | None, Vector | None]:
     """Samples read and the distance to the tracked solution, along the run.
 
-    The first `fresh` epochs each start anew and count their own steps; the rest continue one another, and a round
-    of variance reduction reads the record once in order before it begins.
+    Newton corrections have one point a pass. Otherwise the first `fresh` epochs each start anew and count their own
+    steps; the rest continue one another, and a round of variance reduction reads the record once in order before it
+    begins.
     """
+    if result.standard_error is not None and result.epochs[0].curve is not None:
+        ends = [epoch.curve.end_last for epoch in result.epochs if epoch.curve is not None]
+        return np.cumsum([epoch.taken for epoch in result.epochs]).astype(np.float64), np.sqrt(ends)
     steps, distances = [], []
     read = 0
     for index, epoch in enumerate(result.epochs):

@@ -9,10 +9,12 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from multireplay.buffer import Buffer
 from multireplay.problems import Problem
 from multireplay.recipe import Lost, Recipe
+from multireplay.record import size_of
 from multireplay.result import Result
 from multireplay.sets import Set, WholeSpace
 from multireplay.sets.product import Product
@@ -36,12 +38,18 @@ def fingerprint(buffer: Buffer) -> str:
     """
     digest = hashlib.sha256()
     for name, column in buffer.columns.items():
-        kind = column.dtype.newbyteorder("<")
-        digest.update(f"{name} {column.shape} {kind.str}".encode())
-        rows = max(1, _BLOCK_BYTES // max(1, column[:1].nbytes))
-        for start in range(0, len(column), rows):
-            digest.update(np.ascontiguousarray(column[start : start + rows], dtype=kind).tobytes())
+        for part in _arrays(column):
+            kind = part.dtype.newbyteorder("<")
+            digest.update(f"{name} {column.shape} {kind.str}".encode())
+            rows = max(1, _BLOCK_BYTES // max(1, part[:1].nbytes))
+            for start in range(0, len(part), rows):
+                digest.update(np.ascontiguousarray(part[start : start + rows], dtype=kind).tobytes())
     return digest.hexdigest()[:16]
+
+
+def _arrays(column: Any) -> tuple[Any, ...]:
+    """What a column is made of: itself, or the three arrays of a sparse one."""
+    return (column.data, column.indices, column.indptr) if issparse(column) else (column,)
 
 
 def script(result: Result, recipe: Recipe) -> str:
@@ -50,12 +58,15 @@ def script(result: Result, recipe: Recipe) -> str:
     problem = "problem" if recipe.problem is None else writer.text("problem", recipe.problem)
     arguments = _arguments(recipe, writer)
     lines = ["import numpy as np", "", "import multireplay as mr", ""]
-    lines += ["# Bring your record, in its order, as arrays:" if recipe.buffer is not None else "# Bring your record:"]
-    if recipe.buffer is not None:
+    in_memory = isinstance(recipe.buffer, Buffer)
+    lines += ["# Bring your record, in its order, as arrays:" if in_memory else "# Bring your record:"]
+    if isinstance(recipe.buffer, Buffer):
         lines += [f"#   {name}: shape {array.shape}, {array.dtype}" for name, array in recipe.buffer.columns.items()]
         lines.append(f"buffer = mr.Buffer({', '.join(f'{name}={name}' for name in recipe.buffer.columns)})")
-        if sum(column.nbytes for column in recipe.buffer.columns.values()) <= MOST_BYTES:
+        if sum(size_of(column) for column in recipe.buffer.columns.values()) <= MOST_BYTES:
             lines.append(f'assert mr.report.fingerprint(buffer) == "{fingerprint(recipe.buffer)}"  # the same record')
+    elif recipe.buffer is not None:
+        lines.append(f"#   buffer = mr.Buffer.open(...), {recipe.buffer!r}")
     else:
         lines.append(f"#   buffer = mr.Buffer(...) of {recipe.rows} rows")
     if writer.asked:
@@ -136,6 +147,8 @@ class Writer:
 def _kept(value: Any, name: str) -> Any:
     """The value of a constructor's parameter, under the names by which problems and sets keep it."""
     kept = vars(value)
+    if name in ("ridge", "unpenalized") and "penalty" in kept:
+        return getattr(kept["penalty"], name)
     return next((kept[key] for key in (f"_{name}_argument", f"_{name}", name) if key in kept), None)
 
 
@@ -168,5 +181,5 @@ def _nested(values: Any) -> str:
 def _described(value: Any) -> str:
     if callable(value):
         return "your function"
-    text = repr(value)
+    text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."

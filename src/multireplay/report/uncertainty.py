@@ -7,10 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from multireplay.problems import GLM, PolicyEvaluation, Problem
 from multireplay.problems.base import Columns
 from multireplay.residuals import BATCHES
+from multireplay.result import Result
 from multireplay.sets import Set, WholeSpace
 
 Vector = NDArray[np.float64]
@@ -42,6 +44,14 @@ class Uncertainty:
         return self.batch < LONG_ENOUGH * tau
 
 
+def uncertainty_of_run(result: Result, rows: int) -> Uncertainty | None:
+    """What the run itself found out (`Newton`), if it did."""
+    errors = result.standard_error
+    if errors is None or not np.isfinite(errors).all():
+        return None
+    return Uncertainty(errors, float(np.linalg.norm(errors)), rows // BATCHES)
+
+
 def uncertainty(problem: Problem, columns: Columns, feasible: Set, x: Vector) -> Uncertainty | None:
     """The sandwich J⁻¹ S J⁻ᵀ with the Jacobian J of F̂ at x and S the covariance of F̂, from batch means.
 
@@ -52,7 +62,7 @@ def uncertainty(problem: Problem, columns: Columns, feasible: Set, x: Vector) ->
     if not isinstance(feasible, WholeSpace) or length < 2 * BATCHES:
         return None
     slope = jacobian(problem, columns, x)
-    if slope is None:
+    if slope is None or issparse(slope):
         return None
     bounds = np.linspace(0, length, BATCHES + 1).astype(int)
     means = np.array([problem.mean_operator(x, _rows(columns, a, b)) for a, b in pairwise(bounds.tolist())])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import PolicyEvaluation
 from multireplay.result import Result
@@ -18,18 +20,17 @@ from multireplay.rl.features import BoundFeatures, as_features, bound_to
 from multireplay.rl.spaces import Array
 from multireplay.rl.trajectory import Trajectory, summary
 from multireplay.solve import solve
-from multireplay.updates import VarianceReduced
+from multireplay.updates import Newton, VarianceReduced
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Vector = NDArray[np.float64]
 
-UPDATE = VarianceReduced(rounds=10, precondition=None)
-"""Collecting costs far more than a pass over what was collected, so there are more rounds than `solve` takes.
-
-Radial features need them: on CartPole two rounds stay 2 to 3 times farther from the exact fit. A preconditioner makes
-the constant part of the value, which is most of it, the slowest to learn.
+ROUNDS = VarianceReduced(rounds=10, precondition=None)
+"""Where `Newton` cannot be used, as with tiles that are seldom visited. Collecting costs far more than a pass over what
+was collected, so there are more rounds than `solve` takes: on Mountain Car with 533 tiles they end 20 times nearer to
+the exact fit. A preconditioner makes the constant part of the value, which is most of it, the slowest to learn.
 """
 CHOSEN_BY_USER = {"update", "passes", "replay", "step"}
 
@@ -141,8 +142,11 @@ def estimate(trajectory: Trajectory, features: Any, gamma: float, **options: Any
     gamma : float
         Discount factor in [0, 1).
     **options
-        Passed on to `multireplay.solve`, for example ``replay=mr.Multiscale()``. Without any, ten rounds of variance
-        reduction are taken. The start x0 is the constant value that fits best, where the features can show one.
+        Passed on to `multireplay.solve`, for example ``replay=mr.Multiscale()``. Without any, `Newton` corrections
+        are taken, which end at the exact fit (LSTD); where they cannot be used, because a feature is too seldom or
+        never active or there are too many of them, ten rounds of variance reduction. Steps start at the constant value
+        that fits best, where the features can show one, and leave the coefficient of a feature that is never active at
+        0: with `OneHot` this is the value of a state that no step was taken from, such as a terminal one.
 
     Returns
     -------
@@ -161,13 +165,21 @@ def estimate(trajectory: Trajectory, features: Any, gamma: float, **options: Any
     PolicyEvaluation(gamma)  # raises at once where gamma is no discount factor
     bound = bound_to(features, trajectory.observation_space, trajectory.observations)
     options.setdefault("x0", mean_value(trajectory, bound, gamma))
-    if not CHOSEN_BY_USER & options.keys():
-        options["update"] = UPDATE
+    updates = [options] if CHOSEN_BY_USER & options.keys() else [options | {"update": u} for u in (Newton(), ROUNDS)]
+    problem, buffer = problem_of(gamma, bound), buffer_of(trajectory, bound)
     with warnings.catch_warnings():
         # a feature is small here because it is seldom active; standardizing it would be no help
         warnings.filterwarnings("ignore", message="features differ in size")
-        result = solve(problem_of(gamma, bound), buffer_of(trajectory, bound), **options)
+        result = _first_that_can(problem, buffer, updates)
     return ValueEstimate(bound, float(gamma), trajectory, result)
+
+
+def _first_that_can(problem: PolicyEvaluation, buffer: Buffer, ways: list[dict[str, Any]]) -> Result:
+    """The answer of the first of these ways to solve it that is not refused."""
+    for options in ways[:-1]:
+        with suppress(InputError):
+            return solve(problem, buffer, **options)
+    return solve(problem, buffer, **ways[-1])
 
 
 def mean_value(trajectory: Trajectory, features: BoundFeatures, gamma: float) -> Vector | None:

@@ -28,9 +28,10 @@ DESCRIPTIONS = [
     mr.rl.LastLayer(torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))),
     mr.rl.RBF(10) + mr.rl.Polynomial(1) + mr.rl.Fourier(1),
 ]
+NAMES = ["rbf", "rbf grid", "tiles", "fourier", "polynomial", "function", "batched", "last layer", "joined"]
 
 
-@pytest.mark.parametrize("description", DESCRIPTIONS, ids=repr)
+@pytest.mark.parametrize("description", DESCRIPTIONS, ids=NAMES)
 def test_rows_are_finite_repeatable_and_each_by_itself(description):
     bound = description.bind(BOX, STATES)
     rows = bound(STATES)
@@ -43,7 +44,7 @@ def test_rows_are_finite_repeatable_and_each_by_itself(description):
         bound(STATES[0])
 
 
-@pytest.mark.parametrize("description", DESCRIPTIONS, ids=repr)
+@pytest.mark.parametrize("description", DESCRIPTIONS, ids=NAMES)
 def test_coefficients_of_the_constant_function(description):
     bound = description.bind(BOX, STATES)
     ones = bound.constant(STATES)

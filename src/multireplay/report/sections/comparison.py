@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.problems.base import as_constraint
+from multireplay.record import as_record
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Plot, Section, Table, Text
 from multireplay.report.evidence import Evidence
@@ -13,7 +14,7 @@ from multireplay.report.figures import Line
 from multireplay.report.missing import Missing
 from multireplay.report.rivals import Rival
 from multireplay.report.wording import rough, seconds, short, times
-from multireplay.residuals import measure
+from multireplay.residuals import residual_of as mean_operator_at
 
 Vector = NDArray[np.float64]
 
@@ -43,7 +44,8 @@ def residual_of(evidence: Evidence, x: Vector) -> float:
         return float("nan")
     constraint = recipe.arguments["constraint"]
     feasible = recipe.problem.constraint if constraint is None else as_constraint(constraint)
-    return measure(recipe.problem, recipe.problem.columns(recipe.buffer), feasible, x).size
+    (batches,) = as_record(recipe.problem, recipe.buffer).batches([x])
+    return mean_operator_at(batches, feasible, x).size
 
 
 def _row(evidence: Evidence, rival: Rival) -> dict[str, object]:

@@ -21,7 +21,7 @@ def section(evidence: Evidence) -> Section:
     if evidence.result.epochs[0].curve is not None:
         blocks.append(_errors(evidence))
     blocks += _residuals(evidence)
-    if len(evidence.result.epochs) > 1:
+    if len(evidence.result.epochs) > 1 and not evidence.corrected:
         blocks.append(_steps(evidence))
     blocks.append(_table(evidence))
     if evidence.result.candidates is not None:
@@ -47,7 +47,9 @@ def _summary(evidence: Evidence) -> str:
 
 
 def epoch_names(evidence: Evidence) -> list[str]:
-    """What each epoch is, in a word: those of the plan by their number, later ones as rounds."""
+    """What each epoch is, in a word: those of the plan by their number, later ones as rounds or corrections."""
+    if evidence.corrected:
+        return ["coarse epoch", *(f"correction {i}" for i in range(1, len(evidence.result.epochs)))]
     planned = _planned(evidence)
     reduced = "variance reduction" in str(evidence.result.status)
     names = []
@@ -143,6 +145,7 @@ def _errors(evidence: Evidence) -> Plot:
     anew = _planned(evidence) > 1 or not len(found[0][2].last)
     if anew:
         steps = np.array([epoch.taken for _, epoch, _ in found])
+        steps = np.cumsum(steps) if evidence.corrected else steps
         last = np.array([curve.end_last for _, _, curve in found])
         average = np.array([curve.end_average for _, _, curve in found])
         where = [f"{name}<br>{_about(epoch)}" for name, epoch, _ in found]
@@ -160,7 +163,9 @@ def _errors(evidence: Evidence) -> Plot:
     for values, name, color, symbol in kinds:
         hover = [f"{at}<br>{short(float(value))}" for at, value in zip(where, values / scale, strict=True)]
         lines.append(Line(steps, values / scale, name, color, mode="lines+markers", symbol=symbol, hover=hover))
-    figure = figures.lines(lines, "steps of the epoch" if anew else "steps", "‖x − x*‖² / ‖x₀ − x*‖²")
+    figure = figures.lines(
+        lines, "steps of the epoch" if anew and not evidence.corrected else "steps", "‖x − x*‖² / ‖x₀ − x*‖²"
+    )
     if not isinstance(evidence.exact, Missing) and evidence.solution is not None:
         value = float(np.sum((evidence.exact.x - evidence.solution) ** 2)) / scale
         if value > 0:

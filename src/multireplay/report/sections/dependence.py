@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from multireplay.buffer import Buffer
 from multireplay.diagnose import ColumnDiagnosis, Diagnosis, diagnose
 from multireplay.diagnose.autocorrelation import autocorrelation
+from multireplay.diagnose.sparse import as_sparse_series
 from multireplay.diagnose.text import note
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Fact, Facts, Heading, Plot, Section, Table, Text
@@ -16,6 +17,7 @@ from multireplay.report.figures import Line
 from multireplay.report.missing import Missing
 from multireplay.report.sections.comparison import residual_of
 from multireplay.report.wording import plural, rough, short, times
+from multireplay.storage import StoredBuffer
 
 Vector = NDArray[np.float64]
 
@@ -28,7 +30,9 @@ def section(evidence: Evidence) -> Section:
     cost = [Heading("What it would have cost to learn in order"), Text(cost_of_order(evidence))]
     if isinstance(evidence.diagnosis, Missing):
         return Section("Dependence", [Text(evidence.diagnosis.reason, tone="beware"), *cost])
-    return Section("Dependence", [*blocks_of(evidence.diagnosis, evidence.recipe.buffer, evidence.operator), *cost])
+    buffer = evidence.recipe.buffer
+    assert not isinstance(buffer, StoredBuffer)  # which is not diagnosed
+    return Section("Dependence", [*blocks_of(evidence.diagnosis, buffer, evidence.operator), *cost])
 
 
 def blocks_of(found: Diagnosis, buffer: Buffer | None, operator: Vector | None = None) -> list[Block]:
@@ -59,6 +63,9 @@ def blocks_of(found: Diagnosis, buffer: Buffer | None, operator: Vector | None =
 
 def _series(buffer: Buffer, column: ColumnDiagnosis) -> Vector:
     values = buffer[column.name]
+    sparse = as_sparse_series(column.name, values)
+    if sparse is not None:
+        return np.asarray(sparse[:, [column.worst_feature]].toarray()[:, 0], dtype=np.float64)
     return np.asarray(values if values.ndim == 1 else values[:, column.worst_feature], dtype=np.float64)
 
 

@@ -31,6 +31,13 @@ def section(evidence: Evidence) -> Section:
 def _summary(evidence: Evidence, covered: Coverage) -> str:
     scales, tau, name = covered.scales, evidence.tau, type(evidence.replay).__name__
     last = scales[-1]
+    if evidence.corrected:
+        passes = "one pass" if len(scales) == 2 else f"{len(scales) - 1} passes"
+        apart = rough(covered.length / scales[0].steps)
+        return (
+            f"Newton: a coarse epoch of {plural(scales[0].steps, 'sample')}, {apart} rows apart on average, fitted "
+            f"exactly; then {passes} over all {plural(covered.length, 'row')} in order, a correction each."
+        )
     if covered.doubling:
         text = (
             f"{name}: one pass of {plural(last.steps, 'step')} over {plural(covered.length, 'row')}. Half of all "

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import eye_array
 
 from multireplay.errors import InputError
 from multireplay.rl.features.base import BoundFeatures, Features, Matrix, refuse_many
@@ -18,7 +19,7 @@ class OneHot(Features):
     """One feature for every discrete observation, so that the value of each is a number of its own.
 
     For `Discrete` observations, and for rows of them (`MultiDiscrete`, a `Tuple` of `Discrete`), where there is one
-    for every combination.
+    for every combination. The value of a state that the record never leaves, a terminal one or one never visited, is 0.
 
     Examples
     --------
@@ -58,6 +59,11 @@ class BoundOneHot(BoundFeatures):
         ones = np.zeros(self.dim)  # a state that was never seen may well be a terminal one, which is worth 0
         ones[self.states(observations)] = 1.0
         return ones
+
+    @property
+    def table(self) -> Any:
+        """The features of all states, a row each: the identity, kept sparse."""
+        return eye_array(self.dim, format="csr")
 
     def states(self, observations: Array) -> NDArray[np.int64]:
         """The number of every observation, from 0 to dim − 1."""
