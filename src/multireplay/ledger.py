@@ -12,7 +12,7 @@ from multireplay.record import Partial, Record
 from multireplay.residuals import Batches, batch_bounds
 
 Vector = NDArray[np.float64]
-ROOM = 64
+ROOM = 16
 """Passes that a file has room for."""
 
 
@@ -36,6 +36,8 @@ class Ledger:
             self._row = self.checkpoint.restore(self._state)
         done, sums, passes = self._state["done"], self._state["sums"], self._state["passes"]
         sizes = np.diff(batch_bounds(record.length, record.dim))
+        if number >= ROOM:
+            return record.batches([x], advanced)[0]
         if number < done[0]:
             advanced(record.length)
             return Batches(passes[number] / sizes[:, None], sizes)
@@ -48,4 +50,7 @@ class Ledger:
 
     def _note(self, row: int) -> None:
         assert self.checkpoint is not None
-        self.checkpoint.note(row, self._state)
+        copies = {
+            name: array.copy() for name, array in self._state.items()
+        }  # an interruption may find a block half done
+        self.checkpoint.note(row, copies)
