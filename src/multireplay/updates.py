@@ -122,8 +122,8 @@ class Newton(Update):
     ...     result = mr.solve(process.problem, buffer, update=mr.Newton(corrections))
     ...     print(result.passes, f"{abs(result.x - exact).max():.0e}")
     1.125 2e-02
-    2.125 1e-03
-    3.125 6e-05
+    2.125 2e-03
+    3.125 2e-04
     """
 
     corrections: int | Literal["auto"] = "auto"
