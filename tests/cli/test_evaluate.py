@@ -41,6 +41,17 @@ def test_a_policy_and_features_of_ones_own(run, tmp_path, monkeypatch):
         assert text in result.stderr
 
 
+def test_four_numbers_an_observation_have_a_picture_and_a_page(run, tmp_path):
+    given = ("--steps", 2000, "--check", 5, "--features", "polynomial(degree=2)", "--gamma", 0.9)
+    files = ("--plot", tmp_path / "value.png", "--report", tmp_path / "value.html")
+    result = run("evaluate", "--env", "CartPole-v1", *given, *files)
+    assert result.exit_code == 0, result.stderr
+    assert (tmp_path / "value.png").stat().st_size > 5000
+    page = (tmp_path / "value.html").read_text(encoding="utf-8")
+    assert 'id="value"' in page
+    assert "Monte Carlo check" in page
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

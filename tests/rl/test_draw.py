@@ -7,6 +7,7 @@ from worlds_rl import with_momentum
 
 import multireplay as mr
 from multireplay.errors import InputError
+from multireplay.rl.draw import telling_dims
 
 
 @pytest.fixture(autouse=True)
@@ -79,3 +80,10 @@ def test_integers_in_rows_and_other_features(env):
 def test_pictures_that_cannot_be_drawn(pole, options, message):
     with pytest.raises(InputError, match=message):
         pole.plot(**options)
+
+
+def test_the_numbers_that_matter_are_found(car):
+    record = mr.rl.collect("CartPole-v1", "random", 2000, seed=0)
+    found = mr.rl.estimate(record, mr.rl.Function(lambda state: [1.0, 10 * state[1], state[3]]), 0.9)
+    assert telling_dims(found) == (1, 3)
+    assert telling_dims(car) is None

@@ -147,11 +147,15 @@ def test_taxi_against_its_exact_values_and_its_exact_fit():
     values, _ = exact_value(env, np.full((500, 6), 1 / 6), 0.9)
     spread = np.sqrt(np.cov(values, aweights=visits))
 
-    def distance(x):
-        return np.sqrt(np.average((found.x - x) ** 2, weights=visits))
+    exact = found.problem.fit_exactly(buffer)
 
-    assert distance(values) < 0.35 * spread
-    assert distance(found.problem.fit_exactly(buffer)) < 0.05 * spread
+    def distance(x, y):
+        return np.sqrt(np.average((x - y) ** 2, weights=visits))
+
+    assert np.median(np.abs(found.x - exact)[visits > 0]) < 0.001 * spread
+    assert distance(found.x, exact) < 0.15 * spread  # ten rounds are few for states that were seldom seen
+    assert distance(found.x, values) < 0.75 * spread  # a hundred visits a state leave that much noise
+    assert abs(np.average(found.x - values, weights=visits)) < 0.2 * spread
     assert (found.x[visits == 0] == 0).all()
     env.close()
 

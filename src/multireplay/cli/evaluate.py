@@ -11,7 +11,6 @@ import typer
 from multireplay.cli.app import DIVERGED, INTERRUPTED, app
 from multireplay.cli.options import Json, Report
 from multireplay.cli.speak import complain, note, note_report, print_json
-from multireplay.errors import InputError
 from multireplay.text import terminal
 
 if TYPE_CHECKING:
@@ -105,11 +104,10 @@ def _draw(found: ValueEstimate, path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    from multireplay.rl.draw import telling_dims
+
     figure, ax = plt.subplots(figsize=(8, 5), layout="constrained")
-    try:
-        found.plot(ax)
-    except InputError:  # more than two numbers an observation: over the first two, the others at their median
-        found.plot(ax, dims=(0, 1))
+    found.plot(ax, dims=telling_dims(found))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     plt.close(figure)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 CELLS = 80
 """Cells of a heat map along either side."""
 UNVISITED = "0.88"
+LOOKED_AT = 1024
+"""Observations from which it is seen over which numbers the value moves."""
 
 
 def plot_value(found: ValueEstimate, ax: Axes | None, dims: Any, names: Any) -> Axes:
@@ -40,6 +42,20 @@ def plot_value(found: ValueEstimate, ax: Axes | None, dims: Any, names: Any) -> 
     ax.set_xlabel(labels[0])
     ax.set_title(_title(found, chosen, width), fontsize="medium", loc="left")
     return ax
+
+
+def telling_dims(found: ValueEstimate) -> tuple[int, int] | None:
+    """The two numbers of an observation over which the value moves most, the others at their median.
+
+    None where an observation has at most two, and a picture shows all.
+    """
+    seen = as_vectors(found.trajectory.observations)
+    if seen.shape[1] <= 2:
+        return None
+    some = seen[:: max(1, len(seen) // LOOKED_AT)]
+    moved = [float(found.values(_slice(found, {dim: column})).std()) for dim, column in enumerate(some.T)]
+    first, second = sorted(np.argsort(moved)[-2:].tolist())
+    return first, second
 
 
 def _bars(found: ValueEstimate, ax: Axes) -> None:
