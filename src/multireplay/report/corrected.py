@@ -17,7 +17,7 @@ class Corrected(Replay):
     Examples
     --------
     >>> [epoch.positions.tolist() for epoch in Corrected(rows=2, passes=1).plan(6)]
-    [[2, 5], [1, 2, 3, 4, 5, 6]]
+    [[2, 6], [1, 2, 3, 4, 5, 6]]
     """
 
     rows: int
