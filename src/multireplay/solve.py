@@ -63,7 +63,7 @@ def solve(
         bit for the latter two; other orders take its rows at random, which is warned of with what it costs.
     replay : Replay
         Which samples, in which order: `Dyadic` (every sample once, coarse to fine) by default. `Multiscale` is the
-        paper's algorithm; each of its epochs restarts from x0, and the answer is that of the last one.
+        paper's algorithm; each of its epochs restarts from x0, and the one with the smallest residual answers.
     update : Update
         How the record moves the iterate. By default `Newton`, which comes to the exact fit's accuracy in about 2
         passes, for a GLM with a built-in link or policy evaluation on the whole space with up to about 1000

@@ -22,8 +22,9 @@ from multireplay.problems.glm import RegressionSamples
 from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.sets.projections import WHOLE, project
 
-GROUP = 32
-"""Lanes of a group, which is what a thread works on, at least; a fixed number, so that threads do not change a bit."""
+GROUP = 2**13
+"""Bytes of iterates of a group of lanes, which is what a thread works on, at least. Fixed, so that the number of
+threads does not change a bit of the answer."""
 MOST_GROUPS = 8
 MEMORY = 2**26
 """Bytes that the iterates of all chains of an epoch may take; beyond that they are run one after the other."""
@@ -81,11 +82,14 @@ def _advance_lanes_freely(  # type: ignore[no-untyped-def]
     if t > count or cursor[2] or end - offsets[j] > last:
         return
     row = end - offsets[j] - base
+    next_window = ((t + 1) * length) // count - offsets[high - 1] - base
     before, x, move, weight = row, idle, 0.0, 0.0
     while True:
         value = carry(x, total, move, weight, samples, before, xs[j], row)
-        if ahead and row + AHEAD <= last - base:
-            fetch(samples, row + AHEAD)
+        if ahead:
+            later = row + AHEAD if j - low >= AHEAD else next_window + AHEAD - 1 - (j - low)
+            if later <= last - base:
+                fetch(samples, later)
         r = residual(value, samples, row)
         if not abs(r) <= limit:
             cursor[2] = 1
@@ -96,6 +100,7 @@ def _advance_lanes_freely(  # type: ignore[no-untyped-def]
         else:
             t, j = t + 1, high - 1
             end = (t * length) // count
+            next_window = ((t + 1) * length) // count - offsets[high - 1] - base
         row = end - offsets[j] - base
         if t > count or row + base > last:
             carry(x, total, move, weight, samples, before, idle, before)
@@ -155,7 +160,8 @@ class Lanes:
         self.length, self.chains, self.count = length, chains, len(steps)
         self.xs = np.tile(start, (chains, 1))
         self.offsets = np.arange(chains, dtype=np.int64) * (length // self.count) // chains
-        groups = max(1, min(MOST_GROUPS, chains // GROUP))
+        groups = max(1, min(MOST_GROUPS, chains // 2, chains * len(start) * 8 // GROUP))
+        groups = 2 ** (groups.bit_length() - 1)
         self.bounds = [chains * group // groups for group in range(groups + 1)]
         self._totals = np.zeros((groups, len(start) + 16))  # apart, so that two threads do not share a cache line
         self._cursors = np.zeros((groups, 8), dtype=np.int64)

@@ -13,7 +13,7 @@ from multireplay.buffer import Buffer
 from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.errors import InputError, MultireplayError
 from multireplay.problems import Problem
-from multireplay.problems.base import Columns, as_constraint
+from multireplay.problems.base import Columns, as_constraint, row_count
 from multireplay.recipe import Lost, Recipe
 from multireplay.replay import Dyadic, Replay
 from multireplay.report import rivals
@@ -149,7 +149,7 @@ def _solution(recipe: Recipe) -> Vector | None:
 
 
 def _residuals(problem: Problem, columns: Columns, feasible: Set, points: list[Vector]) -> list[Residual | Missing]:
-    rows = len(next(iter(columns.values())))
+    rows = row_count(columns)
     if problem.users_code and not problem.compiled and rows * len(points) > SLOW:
         calls = f"{rows * len(points):,} calls of a plain Python operator"
         return [Missing(f"Residuals would take {calls}; jit it with Numba.")] * len(points)
@@ -183,7 +183,7 @@ def _size(column: Any) -> int:
 
 def _operator(problem: Problem, columns: Columns, x: Vector) -> Vector | None:
     """F̃(x, ξ_t) row by row at the end of the record, of some coordinates."""
-    rows = len(next(iter(columns.values())))
+    rows = row_count(columns)
     count = min(rows, OPERATOR_ROWS, max(OPERATOR_FEWEST, OPERATOR_VALUES // len(x)))
     last = {name: column[rows - count :] for name, column in columns.items()}
     if problem.users_code and not problem.compiled:

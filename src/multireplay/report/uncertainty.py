@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from multireplay.problems import GLM, PolicyEvaluation, Problem
-from multireplay.problems.base import Columns
+from multireplay.problems.base import Columns, row_count
 from multireplay.residuals import BATCHES
 from multireplay.result import Result
 from multireplay.sets import Set, WholeSpace
@@ -58,7 +58,7 @@ def uncertainty(problem: Problem, columns: Columns, feasible: Set, x: Vector) ->
     Each batch is a stretch of consecutive rows, so that dependence within it is counted. None where the Jacobian
     is not known, there is a constraint, or the record is too short for batches of two rows.
     """
-    length = len(next(iter(columns.values())))
+    length = row_count(columns)
     if not isinstance(feasible, WholeSpace) or length < 2 * BATCHES:
         return None
     slope = jacobian(problem, columns, x)
@@ -77,7 +77,7 @@ def jacobian(problem: Problem, columns: Columns, x: Vector) -> Vector | None:
         return problem.moments(columns)[0]
     if not isinstance(problem, GLM):
         return None
-    length = len(next(iter(columns.values())))
+    length = row_count(columns)
     parts = [_rows(columns, start, start + _BLOCK) for start in range(0, length, _BLOCK)]
     total = np.zeros((len(x), len(x)))
     for part in parts:
