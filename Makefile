@@ -35,6 +35,10 @@ bench: setup
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/sparse.py
+	$(BIN)/python benchmarks/wide.py --seeds 3
+
+bench-disk: setup
+	$(BIN)/python benchmarks/out_of_core.py --gigabytes 8 --repeats 1
 
 reproduction: setup
 	$(BIN)/multireplay reproduce all --instances 50 --out out/paper
