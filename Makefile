@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup demo test lint format docs bench reproduction comparison clean
+.PHONY: setup demo test lint format docs bench bench-disk reproduction comparison clean
 
 setup: $(INSTALLED)
 
