@@ -71,7 +71,7 @@ def compare(
         raise InputError(f"size must be 'full' or 'small', not {size!r}")
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    cache = out / "references"
+    cache = (out / "references").absolute()  # workers may be elsewhere
     settings = _settings()
     rows: list[table.Row] = []
     notes: dict[str, str] = {}

@@ -19,7 +19,7 @@ class Store:
 
     def __init__(self, out: Path, name: str, size: str, seed: int, settings: str) -> None:
         digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
-        self.folder = out / "instances" / f"{name}-{size}-seed{seed}-{digest}"
+        self.folder = (out / "instances" / f"{name}-{size}-seed{seed}-{digest}").absolute()  # workers may be elsewhere
 
     def path(self, phase: str, instance: int) -> Path:
         return self.folder / f"{phase}-{instance:04d}.npz"
