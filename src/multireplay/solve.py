@@ -70,8 +70,8 @@ def solve(
         coordinates; otherwise `VarianceReduced`, which needs 3 to 5. `Plain` is the paper's step. Where `replay` is
         given and `update` is not, it is `Plain`; where a step is given, it is `VarianceReduced`.
     passes : int
-        The most passes over the record: as many Newton corrections, or, where those cannot be used, 1 is a plain pass,
-        3 one round of variance reduction, 5 two. By default as many as it takes, at most 5.
+        The most passes over the record, the coarse epoch apart: as many Newton corrections, or, where those cannot be
+        used, 1 is a plain pass, 3 one round of variance reduction, 5 two. By default as many as it takes, at most 5.
     step : float, several of them, multireplay.steps schedule or "auto"
         Step size. "auto" is 0.5/L with L the largest Lipschitz constant of F̃(·, ξ) in the data: max ‖ψ‖² for policy
         evaluation, L_f · max ‖a‖² for a GLM. It needs one more pass over the features. Without

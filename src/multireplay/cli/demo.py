@@ -52,7 +52,7 @@ def demo(
     console.print(demo_table(summaries, lstd))
     console.print(
         "MER has one point an epoch, each from a fresh start; its last epochs replay the record nearly in order, so "
-        "its best epoch (known here only because the solution is) is not its last. Dyadic, the default, uses every "
+        "its best epoch (known here only because the solution is) is not its last. Dyadic uses every "
         "sample once in MER's own order. LSTD solves a d × d system: where d is small and the data fit, use it."
     )
     console.print(f"Picture: {picture}", soft_wrap=True)

@@ -62,7 +62,7 @@ def report_of_demo(
     caption = f"Mean over {plural(instances, 'record')}. A click on a name in the legend hides its curve."
     notes = (
         "MER has one point an epoch, each from a fresh start. Its last epochs replay the record nearly in order, so "
-        "that its best epoch is not its last. Dyadic, the default, uses every sample once in MER's own order.",
+        "that its best epoch is not its last. Dyadic uses every sample once in MER's own order.",
         "LSTD solves a d × d system: where d is small and the data fit, use it.",
     )
     table = demo_table(dict(summaries), lstd)
