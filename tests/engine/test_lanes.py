@@ -58,13 +58,11 @@ def test_neither_threads_nor_blocks_change_a_bit(rows, gap, dim, cuts):
     epoch = order.plan(rows)[0]
     columns = problem.columns(buffer)
     weights = (np.arange(epoch.length) >= epoch.length - max(1, np.ceil(7 / 8 * epoch.length - 1e-9))).astype(float)
-    chains = lanes.Lanes(
-        mr.sets.WholeSpace().spec(dim), np.zeros(dim), np.full(epoch.length, 0.05), weights, 1e100, rows, epoch.chains
-    )
+    chains = lanes.Lanes(None, np.zeros(dim), np.full(epoch.length, 0.05), weights, 1e100, rows, epoch.chains)
     first = 0
     for last in sorted({*(cut for cut in cuts if cut < rows), rows}):
         part = {name: column[first:last] for name, column in columns.items()}  # as a record on disk is read
-        chains.advance(problem.samples(part), first + 1, last)
+        chains.advance(problem.samples(part), first + 1, first + 1, last)
         first = last
     assert chains.taken == epoch.steps
     assert (chains.answers()[1] == alone.x).all()

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.engine import kernels
-from multireplay.engine.kernels import descend, fetch
-from multireplay.engine.prefetch import AHEAD
+from multireplay.engine.kernels import step_once, steps_ahead
 from multireplay.engine.steppers import is_built_in, run_kernel
 from multireplay.problems.base import Vector
-from multireplay.sets.projections import project
 
 
 def _advance_chains(  # type: ignore[no-untyped-def]
@@ -22,22 +20,17 @@ def _advance_chains(  # type: ignore[no-untyped-def]
     """Whole chains of len(steps) steps, each from `start`; their last iterates and averages are added up."""
     length = steps.shape[0]
     whole = weights.sum()
+    ahead = steps_ahead(samples)
     for t in range(positions.shape[0]):
-        if t + AHEAD < positions.shape[0]:
-            fetch(samples, positions[t + AHEAD] - 1)
         taken[0] = t
         within = t % length
         if within == 0:
             for j in range(x.shape[0]):
                 x[j] = start[j]
                 total[j] = 0.0
-        if not descend(x, samples, positions[t] - 1, steps[within], limit, out):
+        i, later = positions[t] - 1, positions[min(t + ahead, positions.shape[0] - 1)] - 1
+        if not step_once(x, total, samples, i, steps[within], weights[within], limit, spec, out, later):
             return
-        project(x, spec)
-        weight = weights[within]
-        if weight > 0.0:
-            for j in range(x.shape[0]):
-                total[j] += weight * x[j]
         if within == length - 1:
             for j in range(x.shape[0]):
                 lasts[j] += x[j]
@@ -55,20 +48,17 @@ def _stream(  # type: ignore[no-untyped-def]
     of these samples.
     """
     epochs = xs.shape[0]
+    ahead = steps_ahead(samples)
     for p in range(first, last + 1):
-        if p + AHEAD <= last:
-            fetch(samples, p + AHEAD - base)
+        later = min(p + ahead, last) - base
         for k in range(epochs):
             if following[k] != p:
                 continue
             taken[0] = k
-            if not descend(xs[k], samples, p - base, steps[k], limit, out):
+            weight = 1.0 if counts[k] >= skips[k] else 0.0
+            if not step_once(xs[k], totals[k], samples, p - base, steps[k], weight, limit, spec, out, later):
                 following[k] = -1
                 continue
-            project(xs[k], spec)
-            if counts[k] >= skips[k]:
-                for j in range(xs.shape[1]):
-                    totals[k, j] += xs[k, j]
             counts[k] += 1
             following[k] = ((counts[k] + 1) * length) >> scales[k]
 
@@ -81,7 +71,7 @@ stream_epochs = numba.njit(cache=True, _nrt=False, **kernels.OPTIONS)(_stream)
 class Chains:
     """The sums over the chains of one epoch."""
 
-    def __init__(self, spec: Vector, start: Vector, steps: Vector, weights: Vector, limit: float) -> None:
+    def __init__(self, spec: Vector | None, start: Vector, steps: Vector, weights: Vector, limit: float) -> None:
         dim = len(start)
         self.spec, self.start, self.steps, self.weights, self.limit = spec, start, steps, weights, limit
         self.lasts, self.averages = np.zeros(dim), np.zeros(dim)

@@ -18,22 +18,14 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from multireplay.engine.prefetch import AHEAD, fetch_number, fetch_row
+from multireplay.engine.prefetch import AHEAD, REACH, ask, fetch_number, fetch_row
+from multireplay.engine.rows import FAST, INLINE, dot, dot_of_difference, fetch_part, move, subtract
 from multireplay.problems.glm import RegressionSamples
 from multireplay.problems.links import IDENTITY, LOGISTIC, apply
+from multireplay.problems.packed import IndexedTransitionSamples, Table
 from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.problems.variational_inequality import UserSamples
 from multireplay.sets.projections import project
-
-FAST = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered, NaN and infinity keep their meaning
-
-
-@numba.njit(cache=True, fastmath=FAST, _nrt=False)
-def dot(a, b):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for j in range(b.shape[0]):
-        total += np.float64(a[j]) * np.float64(b[j])
-    return total
 
 
 def has(samples: Any, field: str) -> bool:
@@ -42,11 +34,11 @@ def has(samples: Any, field: str) -> bool:
     return field in fields and not isinstance(samples.types[fields.index(field)], types.NoneType)
 
 
-@numba.njit(cache=True, fastmath=FAST, _nrt=False, inline="always")
-def subtract(x, row, amount):  # type: ignore[no-untyped-def]
-    """x ← x − amount · row."""
-    for j in range(x.shape[0]):
-        x[j] -= amount * row[j]
+def has_dense_rows(samples: Any) -> bool:
+    """Whether samples of this compiled type have rows of features, and they are dense."""
+    if samples.instance_class is IndexedTransitionSamples:
+        return samples.types[0].instance_class is Table
+    return samples.instance_class in (RegressionSamples, TransitionSamples)
 
 
 def link_value(link: Any, z: float) -> float:
@@ -68,13 +60,13 @@ def score(x: Any, samples: Any, i: int) -> float:
     raise NotImplementedError
 
 
-@overload(score)
+@overload(score, jit_options=INLINE)
 def _score(x, samples, i):  # type: ignore[no-untyped-def]
     if samples.instance_class is RegressionSamples:
         return lambda x, samples, i: dot(samples.features[i], x)
     if samples.instance_class is TransitionSamples:
-        return lambda x, samples, i: (
-            dot(samples.features[i], x) - samples.discounts[i] * dot(samples.next_features[i], x)
+        return lambda x, samples, i: dot_of_difference(
+            samples.features[i], samples.next_features[i], samples.discounts[i], x
         )
     return None
 
@@ -84,7 +76,7 @@ def residual(value: float, samples: Any, i: int) -> float:
     raise NotImplementedError
 
 
-@overload(residual)
+@overload(residual, jit_options=INLINE)
 def _residual(value, samples, i):  # type: ignore[no-untyped-def]
     if samples.instance_class is RegressionSamples and has(samples, "weights"):
         return lambda value, samples, i: samples.weights[i] * (link_value(samples.link, value) - samples.targets[i])
@@ -104,18 +96,6 @@ def move_along(x: Any, samples: Any, i: int, amount: float) -> None:
 def _move_along(x, samples, i, amount):  # type: ignore[no-untyped-def]
     if samples.instance_class in (RegressionSamples, TransitionSamples):
         return lambda x, samples, i, amount: subtract(x, samples.features[i], amount)
-    return None
-
-
-def across(samples: Any, i: int, following: int) -> float:
-    """The score of features[i] on the sample that follows, for dense features."""
-    raise NotImplementedError
-
-
-@overload(across, inline="always")
-def _across(samples, i, following):  # type: ignore[no-untyped-def]
-    if samples.instance_class in (RegressionSamples, TransitionSamples):
-        return lambda samples, i, following: score(samples.features[i], samples, following)
     return None
 
 
@@ -168,6 +148,48 @@ def _descend(x, samples, i, step, limit, out):  # type: ignore[no-untyped-def]
     return rank_one
 
 
+def fetch_numbers(samples: Any, i: int) -> None:
+    """Ask for all of sample i but its features, before it is needed."""
+    raise NotImplementedError
+
+
+@overload(fetch_numbers)
+def _fetch_numbers(samples, i):  # type: ignore[no-untyped-def]
+    if samples.instance_class is RegressionSamples and has(samples, "weights"):
+
+        def weighted(samples, i):  # type: ignore[no-untyped-def]
+            fetch_number(samples.targets, i)
+            fetch_number(samples.weights, i)
+
+        return weighted
+
+    if samples.instance_class is RegressionSamples:
+        return lambda samples, i: fetch_number(samples.targets, i)
+
+    if samples.instance_class is TransitionSamples:
+
+        def transition(samples, i):  # type: ignore[no-untyped-def]
+            fetch_number(samples.rewards, i)
+            fetch_number(samples.discounts, i)
+
+        return transition
+    return None
+
+
+@overload(fetch_part, inline="always")
+def _fetch_part(samples, i, j):  # type: ignore[no-untyped-def]
+    if samples.instance_class is RegressionSamples:
+        return lambda samples, i, j: ask(samples.features, i, j * samples.features.itemsize)
+    if samples.instance_class is TransitionSamples:
+
+        def transition(samples, i, j):  # type: ignore[no-untyped-def]
+            ask(samples.features, i, j * samples.features.itemsize)
+            ask(samples.next_features, i, j * samples.next_features.itemsize)
+
+        return transition
+    return None
+
+
 def fetch(samples: Any, i: int) -> None:
     """Ask for sample i before it is needed."""
     raise NotImplementedError
@@ -175,20 +197,11 @@ def fetch(samples: Any, i: int) -> None:
 
 @overload(fetch)
 def _fetch(samples, i):  # type: ignore[no-untyped-def]
-    if samples.instance_class is RegressionSamples and has(samples, "weights"):
-
-        def weighted(samples, i):  # type: ignore[no-untyped-def]
-            fetch_row(samples.features, i)
-            fetch_number(samples.targets, i)
-            fetch_number(samples.weights, i)
-
-        return weighted
-
     if samples.instance_class is RegressionSamples:
 
         def regression(samples, i):  # type: ignore[no-untyped-def]
             fetch_row(samples.features, i)
-            fetch_number(samples.targets, i)
+            fetch_numbers(samples, i)
 
         return regression
 
@@ -197,8 +210,7 @@ def _fetch(samples, i):  # type: ignore[no-untyped-def]
         def transition(samples, i):  # type: ignore[no-untyped-def]
             fetch_row(samples.features, i)
             fetch_row(samples.next_features, i)
-            fetch_number(samples.rewards, i)
-            fetch_number(samples.discounts, i)
+            fetch_numbers(samples, i)
 
         return transition
 
@@ -207,57 +219,83 @@ def _fetch(samples, i):  # type: ignore[no-untyped-def]
     return None
 
 
+def steps_ahead(samples: Any) -> int:
+    """How many steps before a sample is needed it is asked for."""
+    raise NotImplementedError
+
+
+@overload(steps_ahead)
+def _steps_ahead(samples):  # type: ignore[no-untyped-def]
+    if samples.instance_class in (RegressionSamples, TransitionSamples):
+        return lambda samples: 1 + REACH // (samples.features.itemsize * samples.features.shape[1])
+    return lambda samples: AHEAD
+
+
+def move_and_add(x: Any, total: Any, samples: Any, i: int, amount: float, weight: float, later: int) -> None:
+    """`move` along features[i], where they are dense."""
+    raise NotImplementedError
+
+
+@overload(move_and_add, inline="always")
+def _move_and_add(x, total, samples, i, amount, weight, later):  # type: ignore[no-untyped-def]
+    if samples.instance_class in (RegressionSamples, TransitionSamples):
+        return lambda x, total, samples, i, amount, weight, later: move(
+            x, total, samples.features[i], amount, weight, samples, later
+        )
+    return None
+
+
+def step_once(
+    x: Any, total: Any, samples: Any, i: int, step: float, weight: float, limit: float, spec: Any, out: Any, later: int
+) -> bool:
+    """x ← Π(x − η F̃(x, ξ_i)) and total ← total + weight · x, and ask for a later sample; False as for `descend`.
+
+    A `spec` of None stands for the whole space.
+    """
+    raise NotImplementedError
+
+
+@overload(step_once, jit_options=INLINE)
+def _step_once(x, total, samples, i, step, weight, limit, spec, out, later):  # type: ignore[no-untyped-def]
+    everywhere = isinstance(spec, types.NoneType)
+    if everywhere and has_dense_rows(samples) and not has(samples, "ridge"):
+
+        def fused(x, total, samples, i, step, weight, limit, spec, out, later):  # type: ignore[no-untyped-def]
+            fetch_numbers(samples, later)
+            r = residual(score(x, samples, i), samples, i)
+            if not abs(r) <= limit:
+                return False
+            move_and_add(x, total, samples, i, step * r, weight, later)
+            return True
+
+        return fused
+
+    def step_by_step(x, total, samples, i, step, weight, limit, spec, out, later):  # type: ignore[no-untyped-def]
+        fetch(samples, later)
+        if not descend(x, samples, i, step, limit, out):
+            return False
+        if not everywhere:
+            project(x, spec)
+        if weight > 0.0:
+            for j in range(x.shape[0]):
+                total[j] += weight * x[j]
+        return True
+
+    return step_by_step
+
+
 def _advance(samples, spec, positions, steps, weights, limit, x, total, out, taken):  # type: ignore[no-untyped-def]
     """One step for each 1-based position; the iterates are added to `total` with their weights.
 
     ``taken[0]`` counts the steps as they are taken, so that it is right also when the user's operator raises.
     """
-    for t in range(positions.shape[0]):
-        if t + AHEAD < positions.shape[0]:
-            fetch(samples, positions[t + AHEAD] - 1)
-        taken[0] = t
-        if not descend(x, samples, positions[t] - 1, steps[t], limit, out):
-            return
-        project(x, spec)
-        weight = weights[t]
-        if weight > 0.0:
-            for j in range(x.shape[0]):
-                total[j] += weight * x[j]
-    taken[0] = positions.shape[0]
-
-
-def _advance_freely(samples, positions, steps, weights, limit, x, total, taken):  # type: ignore[no-untyped-def]
-    """`_advance` without a set or a ridge, for operators of the form F̃(x, ξ) = r(score(x, ξ)) · features.
-
-    The score is linear, so that of the next sample at the new iterate is score(x) − ηr · score(features), both of
-    which are worked out while r is still being waited for.
-    """
     last = positions.shape[0] - 1
-    taken[0] = 0
-    if last < 0:
-        return
-    i = positions[0] - 1
-    value = score(x, samples, i)
+    ahead = steps_ahead(samples)
     for t in range(last + 1):
-        if t + AHEAD <= last:
-            fetch(samples, positions[t + AHEAD] - 1)
-        following = positions[min(t + 1, last)] - 1
-        ahead = score(x, samples, following)
-        between = across(samples, i, following)
-        r = residual(value, samples, i)
-        if not abs(r) <= limit:
-            taken[0] = t
+        taken[0] = t
+        later = positions[min(t + ahead, last)] - 1
+        if not step_once(x, total, samples, positions[t] - 1, steps[t], weights[t], limit, spec, out, later):
             return
-        move = steps[t] * r
-        move_along(x, samples, i, move)
-        weight = weights[t]
-        if weight > 0.0:
-            for j in range(x.shape[0]):
-                total[j] += weight * x[j]
-        value = ahead - move * between
-        if not abs(value) < np.inf:  # the products overflowed, the score itself may not
-            value = score(x, samples, following)
-        i = following
     taken[0] = last + 1
 
 
@@ -265,9 +303,6 @@ OPTIONS = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
 
 advance = numba.njit(cache=True, _nrt=False, **OPTIONS)(_advance)
 """For the built-in problems. They allocate nothing, and without reference counting a step takes half the time."""
-
-advance_freely = numba.njit(cache=True, _nrt=False, **OPTIONS)(_advance_freely)
-"""For the built-in problems on the whole space, without a ridge."""
 
 advance_users = numba.njit(**OPTIONS)(_advance)
 """For a user's own operator or link, which may allocate, and is compiled anew in every process."""

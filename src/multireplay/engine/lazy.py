@@ -22,14 +22,14 @@ import numpy as np
 from numba.extending import overload
 
 from multireplay.engine import kernels
-from multireplay.engine.kernels import FAST, fetch, residual, score
+from multireplay.engine.kernels import fetch, residual, score
 from multireplay.engine.prefetch import AHEAD
+from multireplay.engine.rows import FAST
 from multireplay.engine.sparse import fetch_ahead
 from multireplay.engine.steppers import Positions, is_built_in, run_kernel
 from multireplay.precondition import Preconditioner
 from multireplay.problems.base import Vector
 from multireplay.problems.packed import SparseRegressionSamples, SparseTransitionSamples
-from multireplay.sets.projections import WHOLE
 
 Y, U, FIXED = 0, 1, 2  # columns of the state
 
@@ -176,7 +176,7 @@ class SparseStepper:
         d.
     """
 
-    spec = np.array([WHOLE], dtype=np.float64)
+    projection = None
 
     def __init__(self, dim: int) -> None:
         self._state = np.zeros((dim, FIXED))

@@ -56,9 +56,6 @@ def run(plan: tuple[PlannedEpoch, ...], jobs: Sequence[Job]) -> list[tuple[Epoch
 
     ``job.advanced`` is told the number of steps after every block.
     """
-    for job in jobs:
-        if isinstance(job.stepper, CompiledStepper):
-            job.stepper.looks_ahead = len(plan) == 1 and plan[0].scale_of is None
     found = sequential.run(plan, jobs)
     for index, planned in enumerate(plan):
         if index not in found:
@@ -97,7 +94,7 @@ def _run_chains(planned: PlannedEpoch, job: Job) -> Epoch:
     weights = job.averaging.weights(planned.length, 0, planned.length)
     assert isinstance(job.stepper, CompiledStepper | SparseStepper)
     kind = Chains if isinstance(job.stepper, CompiledStepper) else SparseChains
-    chains = kind(job.stepper.spec, job.x0, first.steps(planned.length), weights, job.limit)
+    chains = kind(job.stepper.projection, job.x0, first.steps(planned.length), weights, job.limit)
     taken = 0
     for samples, positions, shown in job.record.chunks(planned.blocks(room // planned.length * planned.length)):
         try:

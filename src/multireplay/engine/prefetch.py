@@ -11,14 +11,16 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 AHEAD = 8
-"""Steps ahead. Enough to cover the latency of memory; the positions are known, so any order can be fetched ahead."""
+"""Steps ahead for short rows. The positions are known, so any order can be fetched ahead."""
+REACH = 2**13
+"""Bytes ahead for dense rows: enough to cover the latency of memory, and little beside the second cache."""
 
 _LINE = 64
 _MOST = 16 * _LINE  # beyond this a row is long enough for the processor's own prefetching
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _ask(typing_context: Any, array: Any, row: Any, offset: Any) -> Any:
+def ask(typing_context: Any, array: Any, row: Any, offset: Any) -> Any:
     """Ask for the cache line at `offset` bytes into `row` of the array: LLVM's prefetch, which never faults."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -30,8 +32,8 @@ def _ask(typing_context: Any, array: Any, row: Any, offset: Any) -> Any:
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        read, keep_close, data = (ir.Constant(number, value) for value in (0, 3, 1))
-        builder.call(prefetch, [address, read, keep_close, data])
+        read, second_cache, data = (ir.Constant(number, value) for value in (0, 2, 1))
+        builder.call(prefetch, [address, read, second_cache, data])
         return context.get_dummy_value()
 
     return types.void(array, types.intp, types.intp), generate
@@ -41,10 +43,10 @@ def _ask(typing_context: Any, array: Any, row: Any, offset: Any) -> Any:
 def fetch_row(array, row):  # type: ignore[no-untyped-def]
     """Ask for a row of a two-dimensional array."""
     for offset in range(0, min(_MOST, array.shape[1] * array.itemsize), _LINE):
-        _ask(array, row, offset)
+        ask(array, row, offset)
 
 
 @numba.njit(cache=True, nogil=True, _nrt=False, inline="always")
 def fetch_number(array, row):  # type: ignore[no-untyped-def]
     """Ask for an entry of a one-dimensional array."""
-    _ask(array, row, 0)
+    ask(array, row, 0)

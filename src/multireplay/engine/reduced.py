@@ -10,9 +10,10 @@ from numba.extending import overload
 
 from multireplay.engine import kernels
 from multireplay.engine.batched import BatchedStepper, ReducedBatchedStepper
-from multireplay.engine.kernels import dot, fetch, has, move_along, residual, score
+from multireplay.engine.kernels import fetch, has, move_along, residual, score
 from multireplay.engine.lazy import ReducedSparseStepper, SparseStepper
 from multireplay.engine.prefetch import AHEAD
+from multireplay.engine.rows import FAST, dot
 from multireplay.engine.sparse import has_sparse_rows
 from multireplay.engine.steppers import CompiledStepper, Positions, PythonStepper, is_built_in, run_kernel
 from multireplay.precondition import Preconditioner
@@ -26,7 +27,7 @@ from multireplay.sets import Set
 from multireplay.sets.projections import project
 
 
-@numba.njit(cache=True, fastmath=kernels.FAST, _nrt=False, inline="always")
+@numba.njit(cache=True, fastmath=FAST, _nrt=False, inline="always")
 def subtract_reduced(x, row, move, step, mean, axes, stretch):  # type: ignore[no-untyped-def]
     """x ← x − move · P row − step · g."""
     for j in range(x.shape[0]):
@@ -141,7 +142,8 @@ def _advance_reduced(  # type: ignore[no-untyped-def]
         i = positions[t] - 1
         if not descend_reduced(x, samples, i, steps[t], limit, anchor, mean, axes, stretch, out):
             return
-        project(x, spec)
+        if spec is not None:
+            project(x, spec)
         weight = weights[t]
         if weight > 0.0:
             for j in range(x.shape[0]):
@@ -181,7 +183,7 @@ class ReducedCompiledStepper(CompiledStepper):
         if not len(self.anchor) and not self.preconditioner.rank:
             return super().advance(samples, positions, steps, weights, limit)
         kernel = advance_reduced if is_built_in(samples) else advance_reduced_users
-        where = samples, self.spec, positions, steps, weights, limit, self.x, self.total
+        where = samples, self.projection, positions, steps, weights, limit, self.x, self.total
         around = self.anchor, self.mean, self.preconditioner.axes, self.preconditioner.stretch
         return run_kernel(kernel, *where, *around, self.out, self.taken)
 

@@ -31,7 +31,7 @@ class Scales:
         Precision that the iterates are kept in.
     """
 
-    def __init__(self, spec: Vector, runs: Sequence[EpochRun], length: int, limit: float, dtype: Any) -> None:
+    def __init__(self, spec: Vector | None, runs: Sequence[EpochRun], length: int, limit: float, dtype: Any) -> None:
         self.spec, self.runs, self.length, self.limit = spec, tuple(runs), length, limit
         start = runs[0].x0
         self.scales = np.array([run.planned.k for run in runs], dtype=np.int64)

@@ -83,7 +83,7 @@ class Pass:
         self.scales = None
         if single:
             runs = [jobs[number].epoch(planned) for _, number, planned in single]
-            self.scales = Scales(stepper.spec, runs, self.record.length, self.first.limit, stepper.x.dtype)
+            self.scales = Scales(stepper.projection, runs, self.record.length, self.first.limit, stepper.x.dtype)
         self.lanes = [self._lanes(stepper, jobs[number], planned) for _, number, planned in side]
         self.row = 0
 
@@ -91,7 +91,7 @@ class Pass:
         weights = job.averaging.weights(planned.length, 0, planned.length)
         steps = job.epoch(planned).steps(planned.length)
         start = job.x0.astype(stepper.x.dtype)
-        return Lanes(stepper.spec, start, steps, weights, job.limit, self.record.length, planned.chains)
+        return Lanes(stepper.projection, start, steps, weights, job.limit, self.record.length, planned.chains)
 
     @property
     def taken(self) -> int:
@@ -108,17 +108,17 @@ class Pass:
         with ThreadPoolExecutor(threads) as pool, closing(self.record.windows(self.row, several)) as windows:
             for samples, base, last in windows:
                 before = self.taken
-                self._advance(samples, base, last, pool if threads > 1 else None)
+                self._advance(samples, base, last, pool if threads > 1 else None, threads)
                 self.row = last
                 self.first.advanced(self.taken - before)
                 if kept is not None:
                     kept.note(self.row, self.state())
 
-    def _advance(self, samples: Any, base: int, last: int, pool: ThreadPoolExecutor | None) -> None:
+    def _advance(self, samples: Any, base: int, last: int, pool: ThreadPoolExecutor | None, threads: int) -> None:
         if self.scales is not None:
             self.scales.advance(samples, base, self.row + 1, last)
         for chains in self.lanes:
-            chains.advance(samples, base, last, pool)
+            chains.advance(samples, base, self.row + 1, last, pool, threads)
 
     def state(self) -> dict[str, Any]:
         """All that changes in the course of the pass, as arrays that can be written into."""

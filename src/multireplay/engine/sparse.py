@@ -14,17 +14,17 @@ from numba import types
 from numba.extending import overload
 
 from multireplay.engine.kernels import (
-    FAST,
-    across,
-    dot,
     fetch,
+    fetch_numbers,
+    has_dense_rows,
     link_value,
     move_along,
+    move_and_add,
     residual,
     score,
-    subtract,
 )
 from multireplay.engine.prefetch import fetch_number
+from multireplay.engine.rows import FAST, dot_of_difference, fetch_part, move, subtract
 from multireplay.problems.packed import (
     IndexedTransitionSamples,
     Nonzeros,
@@ -70,9 +70,8 @@ def _score(x, samples, i):  # type: ignore[no-untyped-def]
             inner(samples.table, samples.states[i], x)
             - samples.discounts[i] * inner(samples.table, samples.next_states[i], x)
         )
-    return lambda x, samples, i: (
-        dot(samples.table.rows[samples.states[i]], x)
-        - samples.discounts[i] * dot(samples.table.rows[samples.next_states[i]], x)
+    return lambda x, samples, i: dot_of_difference(
+        samples.table.rows[samples.states[i]], samples.table.rows[samples.next_states[i]], samples.discounts[i], x
     )
 
 
@@ -96,10 +95,20 @@ def _move_along(x, samples, i, amount):  # type: ignore[no-untyped-def]
     return lambda x, samples, i, amount: subtract(x, samples.table.rows[samples.states[i]], amount)
 
 
-@overload(across, inline="always")
-def _across(samples, i, following):  # type: ignore[no-untyped-def]
-    if samples.instance_class is IndexedTransitionSamples and not has_sparse_rows(samples):
-        return lambda samples, i, following: score(samples.table.rows[samples.states[i]], samples, following)
+@overload(move_and_add, inline="always")
+def _move_and_add(x, total, samples, i, amount, weight, later):  # type: ignore[no-untyped-def]
+    if samples.instance_class is IndexedTransitionSamples and has_dense_rows(samples):
+        return lambda x, total, samples, i, amount, weight, later: move(
+            x, total, samples.table.rows[samples.states[i]], amount, weight, samples, later
+        )
+    return None
+
+
+@overload(fetch_part, inline="always")
+def _fetch_part(samples, i, j):  # type: ignore[no-untyped-def]
+    """The row of a table cannot be asked for before the state is known."""
+    if samples.instance_class is IndexedTransitionSamples:
+        return lambda samples, i, j: None
     return None
 
 
@@ -133,17 +142,22 @@ def _fetch(samples, i):  # type: ignore[no-untyped-def]
         return transition
 
     if samples.instance_class is IndexedTransitionSamples:
-
-        def indexed(samples, i):  # type: ignore[no-untyped-def]
-            """The row of the table cannot be asked for before the state is known."""
-            fetch_number(samples.states, i)
-            fetch_number(samples.next_states, i)
-            fetch_number(samples.rewards, i)
-            fetch_number(samples.discounts, i)
-
-        return indexed
-
+        return lambda samples, i: fetch_numbers(samples, i)
     return None
+
+
+@overload(fetch_numbers)
+def _fetch_numbers(samples, i):  # type: ignore[no-untyped-def]
+    if samples.instance_class is not IndexedTransitionSamples:
+        return None
+
+    def indexed(samples, i):  # type: ignore[no-untyped-def]
+        fetch_number(samples.states, i)
+        fetch_number(samples.next_states, i)
+        fetch_number(samples.rewards, i)
+        fetch_number(samples.discounts, i)
+
+    return indexed
 
 
 def fetch_ahead(samples: Any, i: int) -> None:

@@ -85,25 +85,18 @@ class CompiledStepper:
     """Runs the compiled loop."""
 
     def __init__(self, problem: Problem, constraint: Set, dim: int, dtype: Any = np.float64) -> None:
-        self.spec = cast(Vector, constraint.spec(dim))
+        spec = cast(Vector, constraint.spec(dim))
+        self.projection = None if spec[0] == WHOLE else spec
+        """The feasible set as the loops take it: None for the whole space, where nothing is projected."""
         self.x = np.zeros(dim, dtype=dtype)
         self.total = np.zeros(dim)
         self.out = np.zeros(dim)
         self.taken = np.zeros(1, dtype=np.int64)
-        self.looks_ahead = True
-        """Whether the faster loop is used, which rounds the last bits differently than one step at a time."""
 
     def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
-        where = positions, steps, weights, limit, self.x, self.total
-        if (
-            self.looks_ahead
-            and is_built_in(samples)
-            and self.spec[0] == WHOLE
-            and getattr(samples, "ridge", None) is None
-        ):
-            return run_kernel(kernels.advance_freely, samples, *where, self.taken)
         kernel = kernels.advance if is_built_in(samples) else kernels.advance_users
-        return run_kernel(kernel, samples, self.spec, *where, self.out, self.taken)
+        where = self.projection, positions, steps, weights, limit, self.x, self.total, self.out
+        return run_kernel(kernel, samples, *where, self.taken)
 
 
 def run_kernel(kernel: Any, *arguments: Any) -> int:

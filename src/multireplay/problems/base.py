@@ -142,7 +142,7 @@ class Problem(ABC):
 
     def _refuse_misspelt(self, names: Iterable[str]) -> None:
         """Raise if a column that is not read was probably meant as an optional one; other columns may stay."""
-        given = tuple(names)
+        given = tuple(iter(names))  # a buffer's length is that of its columns, and room would be made for as many
         absent = [name for name in self.optional if name not in given]
         for name in given:
             if name in self.required or name in self.optional:

@@ -118,19 +118,19 @@ class GLM(Problem):
 
     def check(self, columns: Columns) -> None:
         targets = columns["targets"]
-        if self.link.name in ("logistic", "probit") and not ((targets >= 0) & (targets <= 1)).all():
+        if self.link.name in ("logistic", "probit") and not (targets.min() >= 0 and targets.max() <= 1):
             bad = int(np.flatnonzero((targets < 0) | (targets > 1))[0])
             raise InputError(
                 f"column 'targets' holds {targets[bad]:g} at row {bad} (counting from 0); "
                 f"the {self.link.name} link needs values in [0, 1]"
             )
-        if self.link.name == "exp" and not (targets >= 0).all():
+        if self.link.name == "exp" and not targets.min() >= 0:
             bad = int(np.flatnonzero(targets < 0)[0])
             raise InputError(
                 f"column 'targets' holds {targets[bad]:g} at row {bad} (counting from 0); "
                 "the exp link needs values of at least 0"
             )
-        if "weights" in columns and not (columns["weights"] >= 0).all():
+        if "weights" in columns and not columns["weights"].min() >= 0:
             bad = int(np.flatnonzero(columns["weights"] < 0)[0])
             raise InputError(
                 f"column 'weights' holds {columns['weights'][bad]:g} at row {bad} (counting from 0); "

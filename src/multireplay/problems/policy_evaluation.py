@@ -164,7 +164,7 @@ class PolicyEvaluation(Problem):
 
     def _discounts(self, columns: Columns) -> Vector:
         if "terminated" not in columns:
-            return np.full(len(columns["rewards"]), self.gamma)
+            return np.broadcast_to(self.gamma, columns["rewards"].shape)  # one number, however many rows
         return np.where(columns["terminated"], 0.0, self.gamma)
 
     def operator(self, x: Vector, samples: TransitionSamples, row: int) -> Vector:

@@ -1,0 +1,177 @@
+"""Eight numbers at a time: the few operations on them that the loops over coordinates are written in.
+
+Numba has no such values of its own, and a loop that it leaves to LLVM to make them of begins every row of features
+with tests of which arrays overlap. LLVM splits a pack where the processor's registers are shorter. Arithmetic is in
+float64; numbers that are stored in float32 are converted on the way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+from numpy.typing import NDArray
+
+_LINE, _PAGE = 64, 4096
+WIDTH = 8
+"""Numbers in a pack: a cache line of float64."""
+
+_NUMBER, _SHORT_INTEGER, _WORD = ir.DoubleType(), ir.IntType(32), ir.IntType(64)
+_PACK = ir.VectorType(_NUMBER, WIDTH)
+
+
+class PackType(types.Type):  # type: ignore[misc]
+    """The type of a pack."""
+
+    def __init__(self) -> None:
+        super().__init__(name=f"Pack({WIDTH} x float64)")
+
+
+pack = PackType()
+
+
+@register_model(PackType)
+class _PackModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, front_end_type: Any) -> None:
+        super().__init__(manager, front_end_type, _PACK)
+
+
+def can_be_packed(*arrays: Any) -> bool:
+    """Whether arrays of these types are such that neighbouring numbers lie side by side."""
+    return all(array.layout == "C" and array.dtype in (types.float64, types.float32) for array in arrays)
+
+
+def apart(groups: int, count: int, dim: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Zeros for `count` rows of `dim` numbers in each of several groups, a little more room than that.
+
+    A row begins with a cache line, so that no pack of float64 lies on two of them. Groups are a page apart: the
+    processor fetches lines before they are asked for, and two threads would take them from each other.
+    """
+    width = -(-dim * dtype.itemsize // _LINE) * _LINE
+    count += -(-_PAGE // width)
+    room = np.zeros(groups * count * width + _LINE, dtype=np.uint8)
+    first = -room.ctypes.data % _LINE
+    return room[first : first + groups * count * width].view(dtype).reshape(groups, count, -1)
+
+
+class _Place:
+    """Eight numbers of a one-dimensional array from index `at` on, as LLVM sees them."""
+
+    def __init__(self, context: Any, builder: Any, kind: Any, array: Any, at: Any) -> None:
+        self.builder, self.bytes = builder, kind.dtype.bitwidth // 8
+        data = builder.ptrtoint(context.make_array(kind)(context, builder, array).data, _WORD)
+        address = builder.add(data, builder.mul(at, ir.Constant(_WORD, self.bytes)))
+        self.type = ir.VectorType(_NUMBER if self.bytes == 8 else ir.FloatType(), WIDTH)
+        self.pointer = builder.inttoptr(address, self.type.as_pointer())
+
+    def first(self, count: Any) -> Any:
+        """A mask of the first few."""
+        index = ir.Constant(ir.VectorType(_SHORT_INTEGER, WIDTH), list(range(WIDTH)))
+        return self.builder.icmp_signed("<", index, _fill(self.builder, self.builder.trunc(count, _SHORT_INTEGER)))
+
+    def widened(self, values: Any) -> Any:
+        return values if self.bytes == 8 else self.builder.fpext(values, _PACK)
+
+    def narrowed(self, values: Any) -> Any:
+        return values if self.bytes == 8 else self.builder.fptrunc(values, self.type)
+
+    def masked(self, what: str, result: Any, *arguments: Any) -> Any:
+        """Call LLVM's masked load or store."""
+        function = ir.FunctionType(result, [argument.type for argument in arguments])
+        name = f"llvm.masked.{what}.v{WIDTH}f{self.bytes * 8}.p0"
+        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, function, name), arguments)
+
+
+def _fill(builder: Any, value: Any) -> Any:
+    nothing = ir.Constant(ir.VectorType(value.type, WIDTH), ir.Undefined)
+    first = builder.insert_element(nothing, value, ir.Constant(_SHORT_INTEGER, 0))
+    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_SHORT_INTEGER, WIDTH), [0] * WIDTH))
+
+
+_BYTE_ALIGNED = 1
+_ALIGNMENT = ir.Constant(_SHORT_INTEGER, _BYTE_ALIGNED)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load(typing_context: Any, array: Any, at: Any) -> Any:
+    """array[at], …, array[at + 7]."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _Place(context, builder, signature.args[0], *arguments)
+        return place.widened(builder.load(place.pointer, align=_BYTE_ALIGNED))
+
+    return pack(array, types.intp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load_first(typing_context: Any, array: Any, at: Any, count: Any) -> Any:
+    """array[at], …, array[at + count − 1] for a count below 8, and zeros."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _Place(context, builder, signature.args[0], *arguments[:2])
+        zeros = ir.Constant(place.type, [0.0] * WIDTH)
+        return place.widened(
+            place.masked("load", place.type, place.pointer, _ALIGNMENT, place.first(arguments[2]), zeros)
+        )
+
+    return pack(array, types.intp, types.intp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store(typing_context: Any, array: Any, at: Any, values: Any) -> Any:
+    """array[at], …, array[at + 7] ← values."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _Place(context, builder, signature.args[0], *arguments[:2])
+        builder.store(place.narrowed(arguments[2]), place.pointer, align=_BYTE_ALIGNED)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, pack), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store_first(typing_context: Any, array: Any, at: Any, count: Any, values: Any) -> Any:
+    """array[at], …, array[at + count − 1] ← the first of the values, for a count below 8."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _Place(context, builder, signature.args[0], *arguments[:2])
+        values = place.narrowed(arguments[3])
+        place.masked("store", ir.VoidType(), values, place.pointer, _ALIGNMENT, place.first(arguments[2]))
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.intp, pack), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def fill(typing_context: Any, value: Any) -> Any:
+    """The same number eight times."""
+    return pack(types.float64), lambda context, builder, signature, arguments: _fill(builder, arguments[0])
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def multiply_add(typing_context: Any, left: Any, right: Any, added: Any) -> Any:
+    """left · right + added, number by number."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        function = ir.FunctionType(_PACK, [_PACK] * 3)
+        name = f"llvm.fmuladd.v{WIDTH}f64"
+        return builder.call(cgutils.get_or_insert_function(builder.module, function, name), arguments)
+
+    return pack(pack, pack, pack), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def sum_of(typing_context: Any, left: Any, right: Any) -> Any:
+    """The sum of all sixteen numbers of two packs."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        function = ir.FunctionType(_NUMBER, [_NUMBER, _PACK])
+        name = f"llvm.vector.reduce.fadd.v{WIDTH}f64"
+        reduce = cgutils.get_or_insert_function(builder.module, function, name)
+        return builder.call(reduce, [ir.Constant(_NUMBER, -0.0), builder.fadd(*arguments)], fastmath=("reassoc",))
+
+    return types.float64(pack, pack), generate

@@ -1,0 +1,136 @@
+"""What a step does to all coordinates: two products, and the move along a row of features.
+
+Each is written twice: in packs of eight for rows that lie side by side in memory, and number by number for others,
+such as columns cut out of a wider table.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numba.extending import overload
+
+from multireplay.engine.packs import (
+    WIDTH,
+    can_be_packed,
+    fill,
+    load,
+    load_first,
+    multiply_add,
+    store,
+    store_first,
+    sum_of,
+)
+
+FAST = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered, NaN and infinity keep their meaning
+INLINE = {"fastmath": FAST, "forceinline": True}
+
+
+def dot(row: Any, x: Any) -> float:
+    """⟨row, x⟩."""
+    raise NotImplementedError
+
+
+@overload(dot, jit_options=INLINE)
+def _dot(row, x):  # type: ignore[no-untyped-def]
+    def one_by_one(row, x):  # type: ignore[no-untyped-def]
+        total = 0.0
+        for j in range(x.shape[0]):
+            total += np.float64(row[j]) * np.float64(x[j])
+        return total
+
+    def packed(row, x):  # type: ignore[no-untyped-def]
+        even, odd = fill(0.0), fill(0.0)
+        j, end = 0, x.shape[0]
+        while j + 2 * WIDTH <= end:
+            even = multiply_add(load(row, j), load(x, j), even)
+            odd = multiply_add(load(row, j + WIDTH), load(x, j + WIDTH), odd)
+            j += 2 * WIDTH
+        if j + WIDTH <= end:
+            even = multiply_add(load(row, j), load(x, j), even)
+            j += WIDTH
+        if j < end:
+            odd = multiply_add(load_first(row, j, end - j), load_first(x, j, end - j), odd)
+        return sum_of(even, odd)
+
+    return packed if can_be_packed(row, x) else one_by_one
+
+
+def dot_of_difference(row: Any, other: Any, factor: float, x: Any) -> float:
+    """⟨row − factor · other, x⟩."""
+    raise NotImplementedError
+
+
+@overload(dot_of_difference, jit_options=INLINE)
+def _dot_of_difference(row, other, factor, x):  # type: ignore[no-untyped-def]
+    def one_by_one(row, other, factor, x):  # type: ignore[no-untyped-def]
+        return dot(row, x) - factor * dot(other, x)
+
+    def packed(row, other, factor, x):  # type: ignore[no-untyped-def]
+        even, odd, minus = fill(0.0), fill(0.0), fill(-factor)
+        j, end = 0, x.shape[0]
+        while j + 2 * WIDTH <= end:
+            even = multiply_add(multiply_add(minus, load(other, j), load(row, j)), load(x, j), even)
+            there = j + WIDTH
+            odd = multiply_add(multiply_add(minus, load(other, there), load(row, there)), load(x, there), odd)
+            j += 2 * WIDTH
+        if j + WIDTH <= end:
+            even = multiply_add(multiply_add(minus, load(other, j), load(row, j)), load(x, j), even)
+            j += WIDTH
+        if j < end:
+            left = end - j
+            difference = multiply_add(minus, load_first(other, j, left), load_first(row, j, left))
+            odd = multiply_add(difference, load_first(x, j, left), odd)
+        return sum_of(even, odd)
+
+    return packed if can_be_packed(row, other, x) else one_by_one
+
+
+def fetch_part(samples: Any, i: int, j: int) -> None:
+    """Ask for the features of sample i from coordinate j on, as many as a cache line holds."""
+    raise NotImplementedError
+
+
+def move(x: Any, total: Any, row: Any, amount: float, weight: float, samples: Any, later: int) -> None:
+    """x ← x − amount · row and total ← total + weight · x, while the features of a later sample are asked for.
+
+    Memory then never waits for the arithmetic: it delivers that sample piece by piece as this one is used.
+    """
+    raise NotImplementedError
+
+
+@overload(move, jit_options=INLINE)
+def _move(x, total, row, amount, weight, samples, later):  # type: ignore[no-untyped-def]
+    def one_by_one(x, total, row, amount, weight, samples, later):  # type: ignore[no-untyped-def]
+        for j in range(x.shape[0]):
+            if j % WIDTH == 0:
+                fetch_part(samples, later, j)
+            x[j] -= amount * row[j]
+            total[j] += weight * x[j]
+
+    def packed(x, total, row, amount, weight, samples, later):  # type: ignore[no-untyped-def]
+        minus, share = fill(-amount), fill(weight)
+        j, end = 0, x.shape[0]
+        while j + WIDTH <= end:
+            fetch_part(samples, later, j)
+            moved = multiply_add(minus, load(row, j), load(x, j))
+            store(x, j, moved)
+            store(total, j, multiply_add(share, moved, load(total, j)))
+            j += WIDTH
+        if j < end:
+            left = end - j
+            fetch_part(samples, later, j)
+            moved = multiply_add(minus, load_first(row, j, left), load_first(x, j, left))
+            store_first(x, j, left, moved)
+            store_first(total, j, left, multiply_add(share, moved, load_first(total, j, left)))
+
+    return packed if can_be_packed(x, total, row) else one_by_one
+
+
+@numba.njit(cache=True, fastmath=FAST, _nrt=False, inline="always")
+def subtract(x, row, amount):  # type: ignore[no-untyped-def]
+    """x ← x − amount · row."""
+    for j in range(x.shape[0]):
+        x[j] -= amount * row[j]
