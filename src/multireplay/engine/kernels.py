@@ -246,7 +246,7 @@ def _move_and_add(x, total, samples, i, amount, weight, later):  # type: ignore[
 
 
 def step_once(
-    x: Any, total: Any, samples: Any, i: int, step: float, weight: float, limit: float, spec: Any, out: Any, later: int
+    x: Any, total: Any, samples: Any, i: Any, step: float, weight: float, limit: float, spec: Any, out: Any, later: int
 ) -> bool:
     """x ← Π(x − η F̃(x, ξ_i)) and total ← total + weight · x, and ask for a later sample; False as for `descend`.
 

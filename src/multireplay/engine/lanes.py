@@ -33,7 +33,7 @@ def _advance_lanes(  # type: ignore[no-untyped-def]
 
     Group g of them ends at bounds[g + 1]: its iterates xs[g] are added to totals[g, 0], ``taken[g]`` counts its steps,
     and ``stopped[g]`` says that one of its chains diverged. What is asked for ahead lies in the same window of one gap
-    or, beyond a jump over the rows of other threads, in the next.
+    or, beyond a jump over the rows of other threads, in the next. Unsigned indices are not tested for being negative.
     """
     count, dim, low, top = steps.shape[0], out.shape[0], bounds[0], bounds[-1] - 1
     ahead = min(steps_ahead(samples), top - low + 1)
@@ -46,7 +46,7 @@ def _advance_lanes(  # type: ignore[no-untyped-def]
         for group in range(totals.shape[0] - 1, -1, -1):
             if stopped[group]:
                 continue
-            lowest, done = bounds[group], 0
+            lowest, done, total = bounds[group], 0, totals[group, 0]
             for j in range(bounds[group + 1] - 1, lowest - 1, -1):
                 row = end - offsets[j]
                 if row < first:
@@ -54,8 +54,8 @@ def _advance_lanes(  # type: ignore[no-untyped-def]
                 if row > last:
                     break
                 later = min(last, row + ahead + (jump if j - low < ahead else 0)) - base
-                x = xs[group, j - lowest, :dim]
-                if not step_once(x, totals[group, 0], samples, row - base, step, weight, limit, spec, out, later):
+                x = xs[np.uintp(group), np.uintp(j - lowest), :dim]
+                if not step_once(x, total, samples, np.uintp(row - base), step, weight, limit, spec, out, later):
                     stopped[group] = 1
                     break
                 done += 1

@@ -34,6 +34,9 @@ from multireplay.problems.penalty import Penalty
 from multireplay.problems.rows import Rows, dense_products, is_sparse
 from multireplay.sets import Set, WholeSpace
 
+PROBABILITIES = ("logistic", "probit")
+"""Links whose values are probabilities."""
+
 
 class RegressionSamples(NamedTuple):
     """What the loops read: covariates and response a row, and the link as a code or a jitted function.
@@ -118,7 +121,7 @@ class GLM(Problem):
 
     def check(self, columns: Columns) -> None:
         targets = columns["targets"]
-        if self.link.name in ("logistic", "probit") and not (targets.min() >= 0 and targets.max() <= 1):
+        if self.link.name in PROBABILITIES and not (targets.min() >= 0 and targets.max() <= 1):
             bad = int(np.flatnonzero((targets < 0) | (targets > 1))[0])
             raise InputError(
                 f"column 'targets' holds {targets[bad]:g} at row {bad} (counting from 0); "
@@ -195,14 +198,16 @@ class GLM(Problem):
     def limit(self, samples: RegressionSamples, x0: Vector) -> float:
         """10⁸ times the size of the data at x0: the largest |y_t| + |a_tᵀx0|, or the largest |f(a_tᵀx0)| if larger.
 
-        With weights, times the largest of them.
+        With weights, times the largest of them. Where f and y_t are probabilities no residual is larger than 1.
         """
         if self.users_code:
             return UNBOUNDED
-        scores = [block @ x0 for block in row_blocks(samples.features)] if x0.any() else [np.zeros(1)]
-        size = largest(samples.targets) + max(map(largest, scores))
         weights = getattr(samples, "weights", None)
         heaviest = 1.0 if weights is None else largest(weights)
+        if self.link.name in PROBABILITIES:
+            return (heaviest * GROWTH) or UNBOUNDED
+        scores = [block @ x0 for block in row_blocks(samples.features)] if x0.any() else [np.zeros(1)]
+        size = largest(samples.targets) + max(map(largest, scores))
         return heaviest * GROWTH * max(size, *(largest(self.link.function(score)) for score in scores)) or UNBOUNDED
 
     def extreme_rows(self, samples: RegressionSamples, x0: Vector) -> NDArray[np.intp]:

@@ -14,9 +14,11 @@ import numpy as np
 from multireplay._jit import jit
 from multireplay.compare.methods.base import Answer, Case, Method, is_policy_evaluation
 from multireplay.compare.methods.rows import Rows, Vector, rows_of
+from multireplay.compare.worlds import World
 
 START = 1e6
 """β, in units of 1/L."""
+WIDEST = 500
 
 
 @jit
@@ -43,6 +45,11 @@ def recurse(rows: Rows, trace: float, start: float) -> Vector:
     return theta
 
 
+def is_narrow_policy_evaluation(world: World) -> bool:
+    """Beyond some hundred features a pass takes minutes, for the answer of the exact fit."""
+    return is_policy_evaluation(world) and len(world.solution) <= WIDEST
+
+
 def recursive_lstd(trace: float, case: Case, step: float | None) -> Answer:
     """One pass in order."""
     return Answer(recurse(rows_of(case), trace, START * case.unit), case.length)
@@ -51,7 +58,7 @@ def recursive_lstd(trace: float, case: Case, step: float | None) -> Answer:
 METHODS = tuple(
     Method(
         f"recursive LSTD({trace:g})", partial(recursive_lstd, trace), published="-", tuned=False,
-        works_on=is_policy_evaluation, note=note,
+        works_on=is_narrow_policy_evaluation, note=note,
     )
     for trace, note in ((0.0, "O(d²) a sample"), (0.5, "its limit is x* only where values are representable"))
 )  # fmt: skip

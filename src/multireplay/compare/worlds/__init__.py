@@ -7,14 +7,14 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from multireplay.compare.worlds import chains, game, gym, real, regression
+from multireplay.compare.worlds import chains, game, gym, real, regression, wide
 from multireplay.compare.worlds.base import Entry, MissingExtra, World
 from multireplay.errors import InputError
 from multireplay.reproduce.worlds import Size
 
 SUITES = ("paper", "classic", "hard", "glm")
 
-_ALL = (*chains.ENTRIES, *regression.ENTRIES, *game.ENTRIES, *gym.ENTRIES, *real.ENTRIES)
+_ALL = (*chains.ENTRIES, *wide.ENTRIES, *regression.ENTRIES, *game.ENTRIES, *gym.ENTRIES, *real.ENTRIES)
 ENTRIES: dict[str, Entry] = {entry.name: entry for suite in SUITES for entry in _ALL if entry.suite == suite}
 """All worlds, suite by suite."""
 
