@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import multireplay as mr
 from multireplay.engine import lanes
+from multireplay.engine.team import Team
 
 PROBLEMS = {
     "linear": mr.GLM(),
@@ -62,7 +63,7 @@ def test_neither_threads_nor_blocks_change_a_bit(rows, gap, dim, cuts):
     first = 0
     for last in sorted({*(cut for cut in cuts if cut < rows), rows}):
         part = {name: column[first:last] for name, column in columns.items()}  # as a record on disk is read
-        chains.advance(problem.samples(part), first + 1, first + 1, last)
+        chains.advance(problem.samples(part), first + 1, first + 1, last, Team(1))
         first = last
     assert chains.taken == epoch.steps
     assert (chains.answers()[1] == alone.x).all()

@@ -7,7 +7,6 @@ and so the processor works on several of them at once.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
@@ -16,9 +15,10 @@ import numpy as np
 from multireplay.engine import kernels
 from multireplay.engine.kernels import step_once, steps_ahead
 from multireplay.engine.packs import apart
+from multireplay.engine.team import Team
 from multireplay.problems.base import Vector
 
-GROUP = 2**13
+GROUP = 2**12
 """Bytes of iterates of a group of lanes, which share a sum, at least. Fixed, and a thread gets whole groups, so that
 the number of threads does not change a bit of the answer."""
 MOST_GROUPS = 8
@@ -113,15 +113,12 @@ class Lanes:
         """Whether a chain has."""
         return bool(self._stopped.any())
 
-    def advance(
-        self, samples: Any, base: int, first: int, last: int, pool: ThreadPoolExecutor | None = None, threads: int = 1
-    ) -> None:
+    def advance(self, samples: Any, base: int, first: int, last: int, team: Team) -> None:
         """Go through positions first, …, last; `base` is that of the first of these samples, all counted from 1."""
         groups = len(self._taken)
-        parts = min(groups, threads)
+        parts = min(groups, team.size)
         cuts = [groups * part // parts for part in range(parts + 1)]
-        each = map if pool is None else pool.map
-        list(each(lambda low, high: self._advance(low, high, samples, base, first, last), cuts[:-1], cuts[1:]))
+        team.share(lambda low, high: self._advance(low, high, samples, base, first, last), cuts)
 
     def _advance(self, low: int, high: int, samples: Any, base: int, first: int, last: int) -> None:
         """The same for the groups low, …, high − 1."""

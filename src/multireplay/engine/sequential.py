@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from multireplay.engine.lanes import Lanes
 from multireplay.engine.run import finished
 from multireplay.engine.scales import Scales
 from multireplay.engine.steppers import CompiledStepper, is_built_in
+from multireplay.engine.team import Team
 from multireplay.problems.glm import RegressionSamples
 from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.replay import PlannedEpoch
@@ -100,25 +100,25 @@ class Pass:
 
     def run(self) -> None:
         """Go through the record, from where a checkpoint left it."""
-        kept, threads = self.first.checkpoint, self.first.threads
+        kept = self.first.checkpoint
         if kept is not None:
             self.row = kept.restore(self.state())
             self.first.advanced(self.taken)
         several = len(self.lanes) + bool(self.scales) > 1
-        with ThreadPoolExecutor(threads) as pool, closing(self.record.windows(self.row, several)) as windows:
+        with Team(self.first.threads) as team, closing(self.record.windows(self.row, several)) as windows:
             for samples, base, last in windows:
                 before = self.taken
-                self._advance(samples, base, last, pool if threads > 1 else None, threads)
+                self._advance(samples, base, last, team)
                 self.row = last
                 self.first.advanced(self.taken - before)
                 if kept is not None:
                     kept.note(self.row, self.state())
 
-    def _advance(self, samples: Any, base: int, last: int, pool: ThreadPoolExecutor | None, threads: int) -> None:
+    def _advance(self, samples: Any, base: int, last: int, team: Team) -> None:
         if self.scales is not None:
             self.scales.advance(samples, base, self.row + 1, last)
         for chains in self.lanes:
-            chains.advance(samples, base, self.row + 1, last, pool, threads)
+            chains.advance(samples, base, self.row + 1, last, team)
 
     def state(self) -> dict[str, Any]:
         """All that changes in the course of the pass, as arrays that can be written into."""

@@ -10,7 +10,7 @@ from multireplay.replay.base import PlannedEpoch, Replay, whole_number
 from multireplay.replay.multiscale import LONGEST, offset_after_offset
 
 LONG_ENOUGH = 2**13
-"""By default a chain has about this many steps, if the gap then is one of 16 to 1024."""
+"""By default a chain has about this many steps, if the gap then is one of 4 to 1024."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Interleaved(Replay):
     Parameters
     ----------
     gap : int, optional
-        Number of chains, and distance of a chain's samples. By default the power of two from 16 to 1024 that gives a
+        Number of chains, and distance of a chain's samples. By default the power of two from 4 to 1024 that gives a
         chain about 2^13 steps.
 
     Examples
@@ -43,7 +43,7 @@ class Interleaved(Replay):
             object.__setattr__(self, "gap", whole_number("gap", self.gap, least=1))
 
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
-        gap = self.gap or min(length, max(16, min(1024, 2 ** (length // LONG_ENOUGH).bit_length() // 2)))
+        gap = self.gap or min(length, max(4, min(1024, 2 ** (length // LONG_ENOUGH).bit_length() // 2)))
         if gap > length:
             raise InputError(f"gap {gap} is larger than the buffer of {length} samples: no step could be taken")
         steps = length // gap
