@@ -23,7 +23,7 @@ from multireplay.arguments import (
 )
 from multireplay.averaging import Averaging
 from multireplay.checkpoint import Checkpoint
-from multireplay.engine import Backend, Job, make_stepper, run, runs_in_order
+from multireplay.engine import Backend, Job, crowded, make_stepper, run, runs_in_order
 from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper, make_reduced
 from multireplay.errors import DivergenceWarning, InputError
 from multireplay.precondition import Preconditioner
@@ -120,12 +120,23 @@ def _tell_costs(record: Record, plan: tuple[PlannedEpoch, ...], how: HowToStep, 
         raise InputError(
             "checkpoint=... is for passes in order: mr.Newton(), or mr.Multiscale() or mr.Interleaved() with mr.Plain()"
         )
-    if isinstance(record, StoredRecord) and not in_order:
+    if not isinstance(record, StoredRecord) or in_order:
+        return
+    short = crowded(plan, job) if isinstance(how.update, Plain) else []
+    if short:
         warnings.warn(
-            f"{how.replay!r} with {how.update!r} does not read the record in order. "
-            f"{record.stored.cost_of_random_access()} mr.Newton(), mr.Multiscale() and mr.Interleaved() do",
+            f"the chains of {len(short)} of the {len(plan)} epochs of {how.replay!r} are too many for one pass in "
+            f"order, because their iterates take up to {max(planned.chains for planned in short) * record.dim * 8:.3g} "
+            f"bytes: each of these epochs reads the record once more, in up to {max(p.length for p in short)} parts "
+            "side by side, each in order",
             stacklevel=4,
         )
+        return
+    warnings.warn(
+        f"{how.replay!r} with {how.update!r} does not read the record in order. "
+        f"{record.stored.cost_of_random_access()} mr.Newton(), mr.Multiscale() and mr.Interleaved() do",
+        stacklevel=4,
+    )
 
 
 def _with_rounds(found: Found, plan: tuple[PlannedEpoch, ...], job: Job, how: HowToStep) -> Found:

@@ -47,6 +47,16 @@ def runs_in_order(plan: tuple[PlannedEpoch, ...], job: Job) -> bool:
     return all(is_scale(planned, job) or is_side_by_side(planned, job) for planned in plan)
 
 
+def crowded(plan: tuple[PlannedEpoch, ...], job: Job) -> list[PlannedEpoch]:
+    """Epochs of so many chains that the pass has no room for their iterates, where the pass serves all the others.
+
+    Such an epoch of chains of T steps takes a pass of its own. It reads T parts of the record side by side, each of
+    them in order.
+    """
+    left = [planned for planned in plan if not (is_scale(planned, job) or is_side_by_side(planned, job))]
+    return left if all(could_be_side_by_side(planned, job) for planned in left) else []
+
+
 def is_scale(planned: PlannedEpoch, job: Job) -> bool:
     """Whether this is an epoch of static multiscale replay with one phase, compiled, with one step size."""
     return (
@@ -59,16 +69,20 @@ def is_scale(planned: PlannedEpoch, job: Job) -> bool:
     )
 
 
-def is_side_by_side(planned: PlannedEpoch, job: Job) -> bool:
-    """Whether the chains of an epoch can be run in one pass: compiled, with all their iterates in memory."""
+def could_be_side_by_side(planned: PlannedEpoch, job: Job) -> bool:
+    """Whether the chains of an epoch can be run in one pass if there is room for their iterates: compiled."""
     return (
         planned.side_by_side is not None
         and type(job.stepper) is CompiledStepper
         and isinstance(job.record.example, RegressionSamples | TransitionSamples)
         and is_built_in(job.record.example)
         and job.track is None
-        and planned.chains * len(job.x0) * 8 <= lanes.MEMORY
     )
+
+
+def is_side_by_side(planned: PlannedEpoch, job: Job) -> bool:
+    """Whether the chains of an epoch are run in one pass: with all their iterates in memory."""
+    return could_be_side_by_side(planned, job) and planned.chains * len(job.x0) * 8 <= lanes.MEMORY
 
 
 class Pass:
