@@ -1,0 +1,123 @@
+"""Products and moves in packs of eight against NumPy, for every dimension, precision and layout."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import multireplay as mr
+from multireplay.engine import kernels
+from multireplay.engine.packs import apart, can_be_packed
+from multireplay.engine.rows import dot, dot_of_difference, move
+
+TYPES = (np.float64, np.float32)
+ROOM = 3
+"""Numbers on either side of an array, which must stay as they are."""
+
+
+@numba.njit
+def dot_of(row, x):
+    return dot(row, x)
+
+
+@numba.njit
+def difference_of(row, other, factor, x):
+    return dot_of_difference(row, other, factor, x)
+
+
+@numba.njit(_nrt=False)
+def move_of(x, total, row, amount, weight, samples, later):
+    move(x, total, row, amount, weight, samples, later)
+
+
+def inside(values, dtype, stride):
+    """The values within a larger array of nines, side by side or not."""
+    room = np.full(stride * len(values) + 2 * ROOM, 9.0, dtype)
+    view = room[ROOM : ROOM + stride * len(values) : stride]
+    view[:] = values
+    return view, room
+
+
+arrays = st.tuples(
+    st.integers(1, 70), st.integers(0, 2**31), st.sampled_from(TYPES), st.sampled_from(TYPES), st.sampled_from((1, 2))
+)
+
+
+@given(arrays, st.floats(-2, 2))
+def test_products(what, factor):
+    dim, seed, kind, state, stride = what
+    rng = np.random.default_rng(seed)
+    row, other = (inside(rng.standard_normal(dim), kind, stride)[0] for _ in range(2))
+    x, _ = inside(rng.standard_normal(dim), state, 1)
+    wide = [array.astype(np.float64) for array in (row, other, x)]
+    assert dot_of(row, x) == pytest.approx(wide[0] @ wide[2], rel=1e-12, abs=1e-12)
+    expected = (wide[0] - factor * wide[1]) @ wide[2]
+    assert difference_of(row, other, factor, x) == pytest.approx(expected, rel=1e-12, abs=1e-11)
+
+
+@given(arrays, st.floats(-2, 2), st.floats(0, 2))
+def test_a_move_changes_what_it_should_and_nothing_else(what, amount, weight):
+    dim, seed, kind, state, stride = what
+    rng = np.random.default_rng(seed)
+    row, _ = inside(rng.standard_normal(dim), kind, stride)
+    x, around = inside(rng.standard_normal(dim), state, 1)
+    total, beside = inside(rng.standard_normal(dim), np.float64, 1)
+    moved = x.astype(np.float64) - amount * row.astype(np.float64)
+    added = total + weight * moved
+    samples = mr.GLM().samples({"features": np.zeros((2, dim)), "targets": np.zeros(2)})
+    move_of(x, total, row, amount, weight, samples, 1)
+    tolerance = 1e-12 if state is np.float64 else 1e-6
+    assert np.allclose(x, moved, rtol=tolerance, atol=tolerance)
+    assert np.allclose(total, added, rtol=tolerance, atol=tolerance)
+    for room in (around, beside):
+        assert (room[:ROOM] == 9).all()
+        assert (room[-ROOM:] == 9).all()
+
+
+def test_which_arrays_are_packed():
+    contiguous, strided = (numba.typeof(array) for array in (np.zeros(4), np.zeros(8)[::2]))
+    assert can_be_packed(contiguous, numba.typeof(np.zeros(4, np.float32)))
+    assert not can_be_packed(contiguous, strided)
+    assert not can_be_packed(numba.typeof(np.zeros(4, np.int64)))
+
+
+@pytest.mark.parametrize("replay", [mr.Serial(), mr.Dyadic(), mr.Interleaved(8), mr.Multiscale()], ids=repr)
+@pytest.mark.parametrize("problem", [mr.GLM("logistic"), mr.PolicyEvaluation(0.8)], ids=repr)
+def test_the_layout_of_the_features_does_not_matter(problem, replay):
+    rng = np.random.default_rng(0)
+    F = rng.standard_normal((513, 11))
+    wide = np.zeros((513, 22))
+    wide[:, ::2] = F
+    found = []
+    for features in (F, np.asfortranarray(F), wide[:, ::2], wide[:, ::2][::-1][::-1]):
+        buffer = mr.Buffer(
+            features=features[:-1], next_features=features[1:], rewards=F[1:, 0], targets=(F[1:, 0] > 0).astype(float)
+        )
+        found.append(mr.solve(problem, buffer, replay=replay, step=0.02).x)
+    for x in found[1:]:
+        assert np.allclose(x, found[0], rtol=1e-11, atol=1e-13)
+
+
+@given(st.integers(1, 9), st.integers(1, 40), st.integers(1, 40), st.sampled_from(TYPES))
+def test_groups_are_a_page_apart_and_rows_begin_with_a_line(groups, count, dim, dtype):
+    room = apart(groups, count, dim, np.dtype(dtype))
+    assert room.shape[0] == groups
+    assert room.shape[1] >= count
+    assert room.shape[2] >= dim
+    assert not room.any()
+    assert room.flags.c_contiguous
+    assert room.ctypes.data % 64 == room.strides[1] % 64 == 0
+    assert room.strides[0] - count * room.strides[1] >= 4096
+
+
+@numba.njit
+def reach_of(samples):
+    return kernels.steps_ahead(samples)
+
+
+@pytest.mark.parametrize(("dim", "steps"), [(1, 1025), (16, 65), (100, 11), (1000, 2), (5000, 1)])
+def test_rows_are_asked_for_about_8_kilobytes_ahead(dim, steps):
+    assert reach_of(mr.GLM().samples({"features": np.zeros((2, dim)), "targets": np.zeros(2)})) == steps
