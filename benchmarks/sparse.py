@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse
-from sgd import best_times
 from sklearn.linear_model import SGDClassifier
+from speed import best_times
 
 import multireplay as mr
 from multireplay.text import TextTable
