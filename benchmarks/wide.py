@@ -25,7 +25,7 @@ def main(seeds: int) -> None:
     jobs = {
         "LSTD": lambda record: problem.fit_exactly(record),
         "one pass side by side": lambda record: mr.solve(problem, record, replay=mr.Interleaved(GAP), step=STEP).x,
-        "one pass, dyadic": lambda record: mr.solve(problem, record, replay=mr.Dyadic(), step=STEP).x,
+        "mr.solve, passes=1": lambda record: mr.solve(problem, record, passes=1).x,
         "mr.solve": lambda record: mr.solve(problem, record).x,
     }
     for job in jobs.values():
