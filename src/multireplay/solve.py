@@ -153,7 +153,9 @@ def solve(
         options = {"replay": replay or default_order(record), "x0": x0, "constraint": constraint, "backend": backend}
         held_out = solve_held_out(solve, record, buffer, share, step, average, track, options)
         return replace(held_out, recipe=Recipe.of(given))
-    asked = f"{problem!r} {buffer!r} {replay!r} {update!r} {passes} {step!r} {averaging} {x0!r} {feasible!r}"
+    asked = (
+        f"{problem!r} {buffer!r} {replay!r} {update!r} {passes} {step!r} {averaging} {x0!r} {feasible!r} {precision}"
+    )
     kept = None if checkpoint is None else Checkpoint(checkpoint, asked)
     found = None
     with nullcontext() if kept is None else kept:

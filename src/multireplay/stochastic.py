@@ -23,7 +23,7 @@ from multireplay.arguments import (
 )
 from multireplay.averaging import Averaging
 from multireplay.checkpoint import Checkpoint
-from multireplay.engine import Backend, Job, crowded, make_stepper, run, runs_in_order
+from multireplay.engine import Backend, Job, crowded, make_stepper, run, runs_in_order, size_of_iterates
 from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper, make_reduced
 from multireplay.errors import DivergenceWarning, InputError
 from multireplay.precondition import Preconditioner
@@ -116,19 +116,23 @@ def solve_by_steps(
 def _tell_costs(record: Record, plan: tuple[PlannedEpoch, ...], how: HowToStep, job: Job) -> None:
     """Warn of random access on disk, and refuse a checkpoint where there is nothing to go on from."""
     in_order = runs_in_order(plan, job) and isinstance(how.update, Plain)
-    if job.checkpoint is not None and not in_order:
-        raise InputError(
-            "checkpoint=... is for passes in order: mr.Newton(), or mr.Multiscale() or mr.Interleaved() with mr.Plain()"
-        )
-    if not isinstance(record, StoredRecord) or in_order:
+    if in_order:
         return
     short = crowded(plan, job) if isinstance(how.update, Plain) else []
+    size = max((size_of_iterates(planned, job) for planned in short), default=0)
+    too_many = (
+        f"the chains of {len(short)} of the {len(plan)} epochs of {how.replay!r} are too many for one pass in order, "
+        f"because their iterates take up to {size:.3g} bytes"
+    )
+    if job.checkpoint is not None:
+        passes = "mr.Newton(), or mr.Multiscale() or mr.Interleaved() with mr.Plain()"
+        raise InputError(f"checkpoint=... is for passes in order: {too_many if short else passes}")
+    if not isinstance(record, StoredRecord):
+        return
     if short:
         warnings.warn(
-            f"the chains of {len(short)} of the {len(plan)} epochs of {how.replay!r} are too many for one pass in "
-            f"order, because their iterates take up to {max(planned.chains for planned in short) * record.dim * 8:.3g} "
-            f"bytes: each of these epochs reads the record once more, in up to {max(p.length for p in short)} parts "
-            "side by side, each in order",
+            f"{too_many}: each of these epochs reads the record once more, in up to "
+            f"{max(planned.length for planned in short)} parts side by side, each in order",
             stacklevel=4,
         )
         return

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import multireplay as mr
+from multireplay import record as record_module
 from multireplay.engine import lanes
 from multireplay.engine.team import Team
 
@@ -67,6 +68,47 @@ def test_neither_threads_nor_blocks_change_a_bit(rows, gap, dim, cuts):
         first = last
     assert chains.taken == epoch.steps
     assert (chains.answers()[1] == alone.x).all()
+
+
+@pytest.mark.parametrize("order", [mr.Interleaved(64), mr.Multiscale(phases=3), mr.Multiscale(phases="all")], ids=repr)
+@pytest.mark.parametrize("at", [1, 4, 15])
+def test_interrupted_within_a_window_it_goes_on_to_the_same_bits(monkeypatch, tmp_path, order, at):
+    """Ctrl-C is noticed as soon as a compiled loop returns: some groups are then a window ahead of the others."""
+    monkeypatch.setattr(record_module, "WINDOW", 2**15)
+    monkeypatch.setattr(
+        record_module.MemoryRecord,
+        "windows",
+        lambda self, first, cached: (
+            record_module.Window(self.samples, 1, min(self.length, start + 500))
+            for start in range(first, self.length, 500)
+        ),
+    )
+    problem, buffer = mr.GLM(), record(5000, 40)
+    options = {"replay": order, "step": 0.005}
+    straight = mr.solve(problem, buffer, **options)
+    loop, calls = lanes.advance_lanes, []
+
+    def interrupted(*arguments):
+        loop(*arguments)
+        calls.append(None)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+
+    options["checkpoint"] = tmp_path / "state"
+    with monkeypatch.context() as patch:
+        patch.setattr(lanes, "advance_lanes", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            mr.solve(problem, buffer, threads=2, **options)
+    again = mr.solve(problem, buffer, threads=1, **options)
+    for one, other in zip(straight.epochs, again.epochs, strict=True):
+        assert one.taken == other.taken
+        assert np.array_equal(one.average, other.average)
+        assert np.array_equal(one.last, other.last)
+
+
+def test_memory_of_many_chains_of_few_coordinates():
+    chains = lanes.Lanes(None, np.zeros(1), np.ones(2), np.ones(2), 1e8, 2**19, 2**18)
+    assert sum(array.nbytes for array in chains.state().values()) < 2 * 2**18 * 8
 
 
 def test_a_chain_that_diverges_is_noticed():

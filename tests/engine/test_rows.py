@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import multireplay as mr
 from multireplay.engine import kernels
-from multireplay.engine.packs import apart, can_be_packed
+from multireplay.engine.packs import apart, can_be_packed, row_bytes
 from multireplay.engine.rows import dot, dot_of_difference, move
 
 TYPES = (np.float64, np.float32)
@@ -101,6 +101,19 @@ def test_the_layout_of_the_features_does_not_matter(problem, replay):
         assert np.allclose(x, found[0], rtol=1e-11, atol=1e-13)
 
 
+def test_the_sum_takes_the_iterate_as_it_is_kept_in_float32():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((2000, 3)).astype(np.float32)
+    y = A[:, 0] + rng.standard_normal(2000)
+    options = {"replay": mr.Dyadic(), "step": 0.01, "average": "full", "precision": "float32"}
+    packed, strided = (
+        mr.solve(mr.GLM(), mr.Buffer(features=features, targets=y), **options) for features in (A, np.asfortranarray(A))
+    )
+    assert np.allclose(packed.x, strided.x, rtol=1e-6)
+    bounded = mr.solve(mr.GLM(constraint=mr.sets.Box(-9, 9)), mr.Buffer(features=A, targets=y), **options)
+    assert np.allclose(packed.x, bounded.x, rtol=1e-6)
+
+
 @given(st.integers(1, 9), st.integers(1, 40), st.integers(1, 40), st.sampled_from(TYPES))
 def test_groups_are_a_page_apart_and_rows_begin_with_a_line(groups, count, dim, dtype):
     room = apart(groups, count, dim, np.dtype(dtype))
@@ -109,7 +122,9 @@ def test_groups_are_a_page_apart_and_rows_begin_with_a_line(groups, count, dim, 
     assert room.shape[2] >= dim
     assert not room.any()
     assert room.flags.c_contiguous
-    assert room.ctypes.data % 64 == room.strides[1] % 64 == 0
+    assert room.ctypes.data % 64 == 0
+    assert room.strides[1] == row_bytes(dim, room.itemsize)
+    assert room.strides[1] % 64 == 0 or dim * room.itemsize == room.strides[1] < 64
     assert room.strides[0] - count * room.strides[1] >= 4096
 
 

@@ -18,6 +18,13 @@ def test_every_part_is_done_once_and_the_first_by_the_caller(size):
     assert next(part[2] for part in done if part[0] == 0) is threading.current_thread()
 
 
+def test_more_parts_than_threads_where_there_is_one():
+    done = []
+    with Team(1) as team:
+        team.share(lambda low, high: done.append((low, high)), [0, 1, 2])
+    assert done == [(0, 1), (1, 2)]
+
+
 def test_fewer_parts_than_threads():
     done = []
     with Team(4) as team:

@@ -3,7 +3,18 @@
 from multireplay.engine.choice import make_stepper
 from multireplay.engine.plans import Job, run
 from multireplay.engine.run import EpochRun
-from multireplay.engine.sequential import crowded, runs_in_order
+from multireplay.engine.sequential import crowded, runs_in_order, size_of_iterates
 from multireplay.engine.steppers import Backend, Stepper, as_backend
 
-__all__ = ["Backend", "EpochRun", "Job", "Stepper", "as_backend", "crowded", "make_stepper", "run", "runs_in_order"]
+__all__ = [
+    "Backend",
+    "EpochRun",
+    "Job",
+    "Stepper",
+    "as_backend",
+    "crowded",
+    "make_stepper",
+    "run",
+    "runs_in_order",
+    "size_of_iterates",
+]

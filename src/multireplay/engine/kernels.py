@@ -1,8 +1,8 @@
-"""The compiled loop: one function for every problem, set and order.
+"""The compiled step, one function for every problem, set and order, and the loop over one chain.
 
-`descend` is resolved at compile time by the type of the packed samples, so that each problem gets its own fused,
+`step_once` is resolved at compile time by the type of the packed samples, so that each problem gets its own fused,
 inlined loop and Numba's disk cache keeps it. (A jitted function passed as an argument would be compiled again in
-every process.) The feasible set travels as an array of numbers, see `multireplay.sets`.
+every process.) The feasible set travels as an array of numbers, see `multireplay.sets`, or as None.
 
 Numba notices a change in this file only. After changing a function that is called from here, remove the caches:
 ``make clean``.

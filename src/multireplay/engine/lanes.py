@@ -7,6 +7,7 @@ and so the processor works on several of them at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numba
@@ -24,42 +25,47 @@ the number of threads does not change a bit of the answer."""
 MOST_GROUPS = 8
 MEMORY = 2**26
 """Bytes that the iterates of all chains of an epoch may take; beyond that they are run one after the other."""
+TAKEN, STOPPED, REACHED = 0, 1, 2  # marks of a group
 
 
 def _advance_lanes(  # type: ignore[no-untyped-def]
-    samples, spec, length, base, first, last, steps, weights, limit, offsets, bounds, xs, totals, taken, stopped, out
+    samples, spec, length, base, first, last, steps, weights, limit, offsets, bounds, xs, totals, marks, out
 ):
-    """Steps of the lanes bounds[0], …, bounds[-1] − 1 on the rows `first` to `last`, in order.
+    """Steps of the lanes bounds[0], …, bounds[-1] − 1 on the rows `first` to `last` that they have not read, in order.
 
-    Group g of them ends at bounds[g + 1]: its iterates xs[g] are added to totals[g, 0], ``taken[g]`` counts its steps,
-    and ``stopped[g]`` says that one of its chains diverged. What is asked for ahead lies in the same window of one gap
-    or, beyond a jump over the rows of other threads, in the next. Unsigned indices are not tested for being negative.
+    Group g of them ends at bounds[g + 1]: its iterates xs[g] are added to totals[g, 0], and marks[g, 0] holds the
+    number of its steps, whether one of its chains diverged, and the row that it has reached. Unsigned indices are not
+    tested for being negative.
     """
     count, dim, low, top = steps.shape[0], out.shape[0], bounds[0], bounds[-1] - 1
-    ahead = min(steps_ahead(samples), top - low + 1)
+    lanes, gap, chains = top - low + 1, length // count, offsets.shape[0]
+    ahead = min(steps_ahead(samples), lanes)
     for t in range(max(1, first * count // length), count + 1):
-        end = (t * length) // count
+        end, following = (t * length) // count, ((t + 1) * length) // count
         if end - offsets[top] > last:
             break
-        jump = ((t + 1) * length) // count - end - (top - low + 1)
         step, weight = steps[t - 1], weights[t - 1]
         for group in range(totals.shape[0] - 1, -1, -1):
-            if stopped[group]:
+            lowest, total, mark = bounds[group], totals[group, 0], marks[group, 0]
+            unread = max(first, mark[REACHED] + 1)
+            if mark[STOPPED] or end < unread:
                 continue
-            lowest, done, total = bounds[group], 0, totals[group, 0]
-            for j in range(bounds[group + 1] - 1, lowest - 1, -1):
+            latest = min(bounds[group + 1] - 1, ((end - unread + 1) * chains - 1) // gap)  # the lane of the first row
+            done = 0
+            for j in range(latest, lowest - 1, -1):
                 row = end - offsets[j]
-                if row < first:
-                    continue
                 if row > last:
                     break
-                later = min(last, row + ahead + (jump if j - low < ahead else 0)) - base
+                other = j - ahead
+                later = min(last, end - offsets[other] if other >= low else following - offsets[other + lanes]) - base
                 x = xs[np.uintp(group), np.uintp(j - lowest), :dim]
                 if not step_once(x, total, samples, np.uintp(row - base), step, weight, limit, spec, out, later):
-                    stopped[group] = 1
+                    mark[STOPPED] = 1
                     break
                 done += 1
-            taken[group] += done
+            mark[TAKEN] += done
+    for group in range(totals.shape[0]):
+        marks[group, 0, REACHED] = last
 
 
 advance_lanes = numba.njit(cache=True, _nrt=False, **kernels.OPTIONS)(_advance_lanes)
@@ -95,27 +101,21 @@ class Lanes:
         self._xs = apart(groups, most, len(start), start.dtype)
         self._xs[:, :, : len(start)] = start
         self._totals = apart(groups, 1, len(start), np.dtype(np.float64))
-        self._taken, self._stopped = apart(2 * groups, 1, 1, np.dtype(np.int64))[:, 0, 0].reshape(2, groups)
-
-    @property
-    def xs(self) -> Vector:
-        """The iterates."""
-        sizes = np.diff(self.bounds)
-        return np.concatenate([xs[:size, : self.dim] for xs, size in zip(self._xs, sizes, strict=True)])
+        self._marks = apart(groups, 1, 3, np.dtype(np.int64))
 
     @property
     def taken(self) -> int:
         """Steps taken so far, by all chains together."""
-        return int(self._taken.sum())
+        return int(self._marks[:, 0, TAKEN].sum())
 
     @property
     def diverged(self) -> bool:
         """Whether a chain has."""
-        return bool(self._stopped.any())
+        return bool(self._marks[:, 0, STOPPED].any())
 
     def advance(self, samples: Any, base: int, first: int, last: int, team: Team) -> None:
         """Go through positions first, …, last; `base` is that of the first of these samples, all counted from 1."""
-        groups = len(self._taken)
+        groups = len(self._marks)
         parts = min(groups, team.size)
         cuts = [groups * part // parts for part in range(parts + 1)]
         team.share(lambda low, high: self._advance(low, high, samples, base, first, last), cuts)
@@ -123,17 +123,21 @@ class Lanes:
     def _advance(self, low: int, high: int, samples: Any, base: int, first: int, last: int) -> None:
         """The same for the groups low, …, high − 1."""
         where = self.length, base, first, last, self.steps, self.weights, self.limit, self.offsets
-        sums = self._totals[low:high], self._taken[low:high], self._stopped[low:high]
-        lanes = self.bounds[low : high + 1], self._xs[low:high], *sums
+        lanes = self.bounds[low : high + 1], self._xs[low:high], self._totals[low:high], self._marks[low:high]
         advance_lanes(samples, self.spec, *where, *lanes, np.zeros(self.dim))
 
     def state(self) -> dict[str, Any]:
         """All that changes, as arrays that can be written into."""
-        return {"xs": self._xs, "totals": self._totals, "taken": self._taken, "stopped": self._stopped}
+        return {"xs": self._xs, "totals": self._totals, "marks": self._marks}
+
+    def _groups(self) -> Iterator[tuple[Any, int]]:
+        """The iterates of each group, with room to spare, and their number."""
+        return zip(self._xs, np.diff(self.bounds), strict=True)
 
     def answers(self) -> tuple[Vector, Vector]:
         """Mean over the chains of their last iterates and of their averages."""
-        last = self.xs.mean(axis=0, dtype=np.float64)
+        lasts = [xs[:size, : self.dim].sum(axis=0, dtype=np.float64) for xs, size in self._groups()]
+        last = np.sum(lasts, axis=0) / self.chains
         whole = float(self.weights.sum()) * self.chains
         total = self._totals[:, 0, : self.dim].sum(axis=0)
         return last, np.asarray(total / whole) if whole > 0 else last.copy()

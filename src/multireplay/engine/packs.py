@@ -45,13 +45,20 @@ def can_be_packed(*arrays: Any) -> bool:
     return all(array.layout == "C" and array.dtype in (types.float64, types.float32) for array in arrays)
 
 
-def apart(groups: int, count: int, dim: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Zeros for `count` rows of `dim` numbers in each of several groups, a little more room than that.
+def row_bytes(dim: int, itemsize: int) -> int:
+    """Bytes of a row that begins with a cache line, unless it is shorter than one."""
+    wanted = dim * itemsize
+    return wanted if wanted < _LINE else -(-wanted // _LINE) * _LINE
 
-    A row begins with a cache line, so that no pack of float64 lies on two of them. Groups are a page apart: the
-    processor fetches lines before they are asked for, and two threads would take them from each other.
+
+def apart(groups: int, count: int, dim: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Zeros for `count` rows of `dim` numbers in each of several groups, and some room after the rows and each group.
+
+    A row begins with a cache line, so that no pack of float64 lies on two of them, unless it is shorter than one.
+    Groups are a page apart: the processor fetches lines before they are asked for, and two threads would take them
+    from each other.
     """
-    width = -(-dim * dtype.itemsize // _LINE) * _LINE
+    width = row_bytes(dim, dtype.itemsize)
     count += -(-_PAGE // width)
     room = np.zeros(groups * count * width + _LINE, dtype=np.uint8)
     first = -room.ctypes.data % _LINE
@@ -144,6 +151,19 @@ def store_first(typing_context: Any, array: Any, at: Any, count: Any, values: An
         return context.get_dummy_value()
 
     return types.void(array, types.intp, types.intp, pack), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def as_stored(typing_context: Any, array: Any, values: Any) -> Any:
+    """The values as they come out of an array into which they are stored: rounded, if it holds float32."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if signature.args[0].dtype == types.float64:
+            return arguments[1]
+        shorter = builder.fptrunc(arguments[1], ir.VectorType(ir.FloatType(), WIDTH))
+        return builder.fpext(shorter, _PACK)
+
+    return pack(array, pack), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]

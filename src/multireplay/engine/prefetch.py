@@ -11,12 +11,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 AHEAD = 8
-"""Steps ahead for short rows. The positions are known, so any order can be fetched ahead."""
+"""Steps ahead, where the bytes of a row are not known. The positions are, so any order can be fetched ahead."""
 REACH = 2**13
 """Bytes ahead for dense rows: enough to cover the latency of memory, and little beside the second cache."""
 
 _LINE = 64
-_MOST = 16 * _LINE  # beyond this a row is long enough for the processor's own prefetching
+_MOST = 16 * _LINE  # more at once than this would wait for each other; `rows.move` asks piece by piece instead
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -14,6 +14,7 @@ from numba.extending import overload
 
 from multireplay.engine.packs import (
     WIDTH,
+    as_stored,
     can_be_packed,
     fill,
     load,
@@ -89,7 +90,7 @@ def _dot_of_difference(row, other, factor, x):  # type: ignore[no-untyped-def]
 
 
 def fetch_part(samples: Any, i: int, j: int) -> None:
-    """Ask for the features of sample i from coordinate j on, as many as a cache line holds."""
+    """Ask for the cache line with coordinate j of the features of sample i; it is called for every eighth."""
     raise NotImplementedError
 
 
@@ -115,14 +116,14 @@ def _move(x, total, row, amount, weight, samples, later):  # type: ignore[no-unt
         j, end = 0, x.shape[0]
         while j + WIDTH <= end:
             fetch_part(samples, later, j)
-            moved = multiply_add(minus, load(row, j), load(x, j))
+            moved = as_stored(x, multiply_add(minus, load(row, j), load(x, j)))
             store(x, j, moved)
             store(total, j, multiply_add(share, moved, load(total, j)))
             j += WIDTH
         if j < end:
             left = end - j
             fetch_part(samples, later, j)
-            moved = multiply_add(minus, load_first(row, j, left), load_first(x, j, left))
+            moved = as_stored(x, multiply_add(minus, load_first(row, j, left), load_first(x, j, left)))
             store_first(x, j, left, moved)
             store_first(total, j, left, multiply_add(share, moved, load_first(total, j, left)))
 

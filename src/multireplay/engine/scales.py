@@ -19,8 +19,8 @@ class Scales:
 
     Parameters
     ----------
-    spec : ndarray
-        The feasible set.
+    spec : ndarray, optional
+        The feasible set, None for the whole space.
     runs : sequence of EpochRun
         The epochs before their first step.
     length : int

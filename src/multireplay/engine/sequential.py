@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from multireplay.engine import lanes
 from multireplay.engine.lanes import Lanes
+from multireplay.engine.packs import row_bytes
 from multireplay.engine.run import finished
 from multireplay.engine.scales import Scales
 from multireplay.engine.steppers import CompiledStepper, is_built_in
@@ -82,7 +83,12 @@ def could_be_side_by_side(planned: PlannedEpoch, job: Job) -> bool:
 
 def is_side_by_side(planned: PlannedEpoch, job: Job) -> bool:
     """Whether the chains of an epoch are run in one pass: with all their iterates in memory."""
-    return could_be_side_by_side(planned, job) and planned.chains * len(job.x0) * 8 <= lanes.MEMORY
+    return could_be_side_by_side(planned, job) and size_of_iterates(planned, job) <= lanes.MEMORY
+
+
+def size_of_iterates(planned: PlannedEpoch, job: Job) -> int:
+    """Bytes that the iterates of all chains of an epoch take side by side."""
+    return planned.chains * row_bytes(len(job.x0), job.stepper.x.itemsize)
 
 
 class Pass:

@@ -32,7 +32,11 @@ class Team:
 
     def share(self, work: Callable[[int, int], object], cuts: Sequence[int]) -> None:
         """work(cuts[0], cuts[1]), work(cuts[1], cuts[2]), … side by side."""
-        others = [self._others.submit(work, *ends) for ends in pairwise(cuts[1:])] if self._others else []
+        if self._others is None:
+            for ends in pairwise(cuts):
+                work(*ends)
+            return
+        others = [self._others.submit(work, *ends) for ends in pairwise(cuts[1:])]
         work(cuts[0], cuts[1])
         for other in others:
             other.result()
