@@ -16,8 +16,7 @@ OPENING = """# The bench: mr.solve against every rival
 `multireplay compare` runs problems × methods on the same records and reports each method's mean squared error as a
 ratio to that of the exact fit (LSTD, maximum likelihood, or the best ridge where maximum likelihood overfits) on the
 same record. Step sizes are tuned on other seeds than those reported. This page is written from its output by `make
-comparison`. In the numbers below the rivals' rows are from a full run before the engine was rearranged for records on
-disk; the rows of mr.solve, of one pass and of mr.VarianceReduced were worked out again on the same records after it.
+comparison`; all numbers are from one run.
 
 ![Ratio to the exact fit's error](figures/compare.png)
 
