@@ -1,7 +1,8 @@
 """One pass over a record in memory: multireplay against reading it, scikit-learn, River, PyTorch and the exact fit.
 
-Prints ratios of times that were measured in one run, the jobs taking turns, best of several. Slow rivals are timed on a
-part of the rows and scaled up (they are linear in the rows); those ratios are marked with ~.
+Prints ratios of times that were measured in one run, the jobs taking turns of 0.15 s or one call, the best of all.
+Slow rivals are timed on a part of the rows and scaled up (they are linear in the rows); those ratios are marked with ~.
+scikit-learn has no policy evaluation: in that table it regresses the rewards on the features, and reads one row a step.
 Usage: python benchmarks/speed.py [--repeats 9] [--megabytes 256]
 """
 
@@ -25,6 +26,8 @@ from multireplay.text import TextTable
 DIMS = (16, 100, 1000)
 SLICE = 2000
 """Rows on which a rival that takes microseconds a row is timed."""
+TURN = 0.15
+"""Seconds that a job has in every turn."""
 Job = Callable[[], object]
 
 FIRST_CALL = """
@@ -41,13 +44,18 @@ for problem in (mr.PolicyEvaluation(0.9), mr.GLM("logistic")):
 
 
 def best_times(jobs: dict[str, Job], repeats: int) -> dict[str, float]:
-    """Shortest time of each job, the jobs taking turns so that a busy moment hits all of them."""
+    """Shortest time of each job, the jobs taking turns of at least TURN seconds, so that a busy moment hits all."""
     times = dict.fromkeys(jobs, float("inf"))
     for _ in range(repeats):
         for name, job in jobs.items():
-            began = time.perf_counter()
-            job()
-            times[name] = min(times[name], time.perf_counter() - began)
+            over = time.perf_counter() + TURN
+            while True:
+                began = time.perf_counter()
+                job()
+                ended = time.perf_counter()
+                times[name] = min(times[name], ended - began)
+                if ended > over:
+                    break
     return times
 
 
