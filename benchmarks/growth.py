@@ -18,7 +18,7 @@ import numpy as np
 import multireplay as mr
 
 ROWS = tuple(int(n) for n in np.logspace(3.5, 6.5, 7))
-DIMS = tuple(int(n) for n in np.logspace(0.7, 3.7, 7))
+DIMS = tuple(int(n) for n in np.logspace(1.7, 4.7, 7))
 FIXED_DIM, FIXED_ROWS = 50, 4000
 ORDERS = {"side by side": mr.Interleaved(64), "dyadic": mr.Dyadic(), "in order": mr.Serial()}
 

@@ -49,7 +49,7 @@ def compare(dims: tuple[int, ...]) -> list[dict[str, object]]:
         jobs[f"reduced {dim}"] = lambda b=buffer: mr.solve(problem, b, update=reduced, **options)
         jobs[f"unshuffled {dim}"] = lambda r=rival, A=A, y=y: r.set_params(shuffle=False).fit(A, y)
         jobs[f"shuffled {dim}"] = lambda r=rival, A=A, y=y: r.set_params(shuffle=True).fit(A, y)
-    times = best_times(jobs)
+    times = best_times(jobs, 3)
     first = dims[0]
     return [
         {
