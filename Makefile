@@ -35,7 +35,7 @@ bench: setup
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/sparse.py
-	$(BIN)/python benchmarks/wide.py --seeds 3
+	$(BIN)/python benchmarks/wide.py
 
 bench-disk: setup
 	$(BIN)/python benchmarks/out_of_core.py --gigabytes 8 --repeats 1
