@@ -17,7 +17,7 @@ demo: setup
 	$(BIN)/multireplay demo --out out
 
 test: setup
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .
