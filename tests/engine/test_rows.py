@@ -103,6 +103,6 @@ def reach_of(samples):
     return kernels.steps_ahead(samples)
 
 
-@pytest.mark.parametrize(("dim", "steps"), [(1, 769), (16, 49), (100, 8), (1000, 1), (5000, 1)])
-def test_rows_are_asked_for_about_6_kilobytes_ahead(dim, steps):
+@pytest.mark.parametrize(("dim", "steps"), [(1, 1025), (16, 65), (100, 11), (1000, 2), (5000, 1)])
+def test_rows_are_asked_for_about_8_kilobytes_ahead(dim, steps):
     assert reach_of(mr.GLM().samples({"features": np.zeros((2, dim)), "targets": np.zeros(2)})) == steps

@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 
 AHEAD = 8
 """Steps ahead, where the bytes of a row are not known. The positions are, so any order can be fetched ahead."""
-REACH = 3 * 2**11
+REACH = 2**13
 """Bytes ahead for dense rows: enough to cover the latency of memory, and little beside the second cache."""
 
 _LINE = 64
