@@ -53,6 +53,7 @@ class TableSource(Source):
                 for name in names if high > low else ():
                     values = values_of(batch, name, self.field(name))
                     found[name][low:high] = values[rows[low:high] - batch.start]
+        give_back_memory()
         return found
 
     def batch_rows(self, names: Sequence[str]) -> int:
@@ -86,7 +87,14 @@ class _TableReader(Reader):
         return self._batch
 
     def close(self) -> None:
+        self._values, self._batch = {}, None
         self._batches.close()
+        give_back_memory()
+
+
+def give_back_memory() -> None:
+    """Give the system what Arrow's allocator keeps: every reading thread leaves its own, and passes would add up."""
+    pa.default_memory_pool().release_unused()
 
 
 def field_of(kind: Any) -> Field | None:
