@@ -27,6 +27,7 @@ def main(seeds: int) -> None:
     jobs = {
         "LSTD": lambda record: problem.fit_exactly(record),
         "one pass side by side": lambda record: mr.solve(problem, record, replay=mr.Interleaved(GAP), step=STEP).x,
+        "shuffle + average": lambda record: mr.solve(problem, record, replay=mr.Shuffle(seed=0), step=STEP).x,
         "mr.solve, passes=1": lambda record: mr.solve(problem, record, passes=1).x,
         "mr.solve": lambda record: mr.solve(problem, record).x,
     }

@@ -89,14 +89,15 @@ def scale(k: int, length: int) -> PlannedEpoch:
 
 def offset_after_offset(steps: int, length: int, phases: int, first: int, count: int) -> Positions:
     """Positions of steps first, …, first + count − 1 when the chains of all phases follow one another."""
-    parts = []
-    while count > 0:
-        phase, start = divmod(first, steps)
-        size = min(count, steps - start)
-        offset = phase * (length // steps) // phases
-        parts.append(multiples_of_gap(steps, length, start, size) - offset)
-        first, count = first + size, count - size
-    return np.concatenate(parts)
+    chain, start = divmod(first, steps)
+    here = min(count, steps - start)
+    ends = np.concatenate(
+        [multiples_of_gap(steps, length, start, here), multiples_of_gap(steps, length, 0, min(count, steps) - here)]
+    )
+    step = np.arange(count)
+    chains = (start + step) // steps
+    offsets = multiples_of_gap(phases, length // steps, chain - 1, int(chains[-1]) + 1)
+    return ends[step % steps] - offsets[chains]
 
 
 def multiples_of_gap(steps: int, length: int, first: int, count: int) -> Positions:
