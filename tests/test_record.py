@@ -77,15 +77,34 @@ def test_orders_in_one_pass_agree_bit_for_bit(both, name, order):
         assert np.array_equal(memory.x, disk.x)
 
 
-def test_chains_that_do_not_fit_take_passes_of_their_own_with_the_same_bits(both, monkeypatch):
+@pytest.mark.parametrize(
+    ("order", "passes"),
+    [
+        (mr.Multiscale(phases="all"), "the record is read once more"),
+        (mr.Multiscale(phases=50), "the record is read . times more"),
+    ],
+    ids=repr,
+)
+def test_chains_that_do_not_fit_take_passes_in_parts_with_the_same_bits(both, monkeypatch, order, passes):
     monkeypatch.setattr(lanes, "MEMORY", 1000)
-    options = {"replay": mr.Multiscale(phases="all"), "step": 0.02}
-    memory = mr.solve(mr.GLM(), both[0], **options)
-    with pytest.warns(UserWarning, match="each of these epochs reads the record once more"):
-        disk = mr.solve(mr.GLM(), both[1], **options)
+    memory = mr.solve(mr.GLM(), both[0], replay=order, step=0.02)
+    with pytest.warns(UserWarning, match=passes):
+        disk = mr.solve(mr.GLM(), both[1], replay=order, step=0.02)
     for one, other in zip(memory.epochs, disk.epochs, strict=True):
         assert np.array_equal(one.average, other.average)
         assert np.array_equal(one.last, other.last)
+
+
+def test_chains_that_do_not_fit_are_read_once(both, monkeypatch):
+    """The pass in order, the one in parts, and the residuals: no row more often, but for those next to a block."""
+    monkeypatch.setattr(lanes, "MEMORY", 4000)
+    taken, original = [], type(both[1]).take
+    monkeypatch.setattr(
+        type(both[1]), "take", lambda self, rows, names=None: taken.append(len(rows)) or original(self, rows, names)
+    )
+    with pytest.warns(UserWarning, match="once more"):
+        mr.solve(mr.GLM(), both[1], replay=mr.Multiscale(phases="all"), step=0.02)
+    assert sum(taken) < 1.2 * len(both[1])
 
 
 @pytest.mark.parametrize("order", AT_RANDOM, ids=repr)

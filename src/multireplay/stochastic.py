@@ -23,7 +23,16 @@ from multireplay.arguments import (
 )
 from multireplay.averaging import Averaging
 from multireplay.checkpoint import Checkpoint
-from multireplay.engine import Backend, Job, crowded, make_stepper, run, runs_in_order, size_of_iterates
+from multireplay.engine import (
+    Backend,
+    Job,
+    crowded,
+    make_stepper,
+    passes_in_parts,
+    run,
+    runs_in_order,
+    size_of_iterates,
+)
 from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper, make_reduced
 from multireplay.errors import DivergenceWarning, InputError
 from multireplay.precondition import Preconditioner
@@ -36,6 +45,7 @@ from multireplay.rounds import run_rounds
 from multireplay.selection import by_residual
 from multireplay.sets import Set
 from multireplay.steps import Doubled, Schedule
+from multireplay.storage.sizes import in_words
 from multireplay.tracking import Track
 from multireplay.updates import Plain, RichardsonRomberg, Update, VarianceReduced
 
@@ -115,14 +125,13 @@ def solve_by_steps(
 
 def _tell_costs(record: Record, plan: tuple[PlannedEpoch, ...], how: HowToStep, job: Job) -> None:
     """Warn of random access on disk, and refuse a checkpoint where there is nothing to go on from."""
-    in_order = runs_in_order(plan, job) and isinstance(how.update, Plain)
-    if in_order:
+    if isinstance(how.update, Plain) and runs_in_order(plan, job):
         return
-    short = crowded(plan, job) if isinstance(how.update, Plain) else []
+    short = crowded(plan, job)
     size = max((size_of_iterates(planned, job) for planned in short), default=0)
     too_many = (
         f"the chains of {len(short)} of the {len(plan)} epochs of {how.replay!r} are too many for one pass in order, "
-        f"because their iterates take up to {size:.3g} bytes"
+        f"because their iterates take up to {in_words(size)}"
     )
     if job.checkpoint is not None:
         passes = "mr.Newton(), or mr.Multiscale() or mr.Interleaved() with mr.Plain()"
@@ -130,8 +139,9 @@ def _tell_costs(record: Record, plan: tuple[PlannedEpoch, ...], how: HowToStep, 
     if not isinstance(record, StoredRecord):
         return
     if short:
+        more = passes_in_parts(plan, job)
         warnings.warn(
-            f"{too_many}: each of these epochs reads the record once more, in up to "
+            f"{too_many}: the record is read {'once' if more == 1 else f'{more} times'} more for them, in up to "
             f"{max(planned.length for planned in short)} parts side by side, each in order",
             stacklevel=4,
         )

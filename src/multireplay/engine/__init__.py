@@ -5,6 +5,7 @@ from multireplay.engine.plans import Job, run
 from multireplay.engine.run import EpochRun
 from multireplay.engine.sequential import crowded, runs_in_order, size_of_iterates
 from multireplay.engine.steppers import Backend, Stepper, as_backend
+from multireplay.engine.together import passes_in_parts
 
 __all__ = [
     "Backend",
@@ -14,6 +15,7 @@ __all__ = [
     "as_backend",
     "crowded",
     "make_stepper",
+    "passes_in_parts",
     "run",
     "runs_in_order",
     "size_of_iterates",

@@ -77,7 +77,7 @@ advance_chains_users = numba.njit(**kernels.OPTIONS)(_advance_chains)
 class SparseChains:
     """The sums over the chains of one epoch; as `Chains`, on the whole space."""
 
-    def __init__(self, spec: Vector | None, start: Vector, steps: Vector, weights: Vector, limit: float) -> None:
+    def __init__(self, start: Vector, steps: Vector, weights: Vector, limit: float) -> None:
         self.start, self.steps, self.limit = start, steps, limit
         self.remaining = np.cumsum(weights[::-1])[::-1] / weights.sum()
         self.ended = 0

@@ -1,4 +1,4 @@
-"""Carrying out a plan: all that can be run in one pass in order, then what is left, epoch by epoch."""
+"""Carrying out a plan: all that one pass in order serves, what one more serves, then the rest, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from multireplay.averaging import Averaging
 from multireplay.checkpoint import Checkpoint
-from multireplay.engine import sequential
+from multireplay.engine import sequential, together
 from multireplay.engine.batched import BatchedStepper
 from multireplay.engine.batched_lanes import run_lanes
-from multireplay.engine.chains import Chains
 from multireplay.engine.lazy import SparseStepper
-from multireplay.engine.lazy_chains import SparseChains
 from multireplay.engine.run import EpochRun, finished
+from multireplay.engine.short import ShortChains
 from multireplay.engine.steppers import CompiledStepper, StepFailure, Stepper, explain_failure
 from multireplay.problems import Problem
 from multireplay.record import Record
@@ -56,7 +55,7 @@ def run(plan: tuple[PlannedEpoch, ...], jobs: Sequence[Job]) -> list[tuple[Epoch
 
     ``job.advanced`` is told the number of steps after every block.
     """
-    found = sequential.run(plan, jobs)
+    found = sequential.run(plan, jobs) | together.run(plan, jobs)
     for index, planned in enumerate(plan):
         if index not in found:
             found[index] = run_epoch(planned, jobs) if planned.chains == 1 else run_chains(planned, jobs)
@@ -86,33 +85,23 @@ def _run_chains(planned: PlannedEpoch, job: Job) -> Epoch:
     """The chains of an epoch, short ones many at a time where that is compiled, and the mean of what they end with."""
     if isinstance(job.stepper, BatchedStepper):
         return run_lanes(planned, job)
-    first = job.epoch(planned)
-    recorder = None if job.track is None else Recorder(job.track, planned.length, job.x0)
     room = min(BLOCK, job.record.at_once)
     if type(job.stepper) not in (CompiledStepper, SparseStepper) or planned.length > room:
-        return _one_by_one(planned, job, recorder)
-    weights = job.averaging.weights(planned.length, 0, planned.length)
-    assert isinstance(job.stepper, CompiledStepper | SparseStepper)
-    kind = Chains if isinstance(job.stepper, CompiledStepper) else SparseChains
-    chains = kind(job.stepper.projection, job.x0, first.steps(planned.length), weights, job.limit)
-    taken = 0
+        return _one_by_one(planned, job)
+    chains = ShortChains(planned, job)
     for samples, positions, shown in job.record.chunks(planned.blocks(room // planned.length * planned.length)):
         try:
-            done = chains.advance(samples, positions)
+            chains.advance(samples, positions)
         except StepFailure as failure:
-            first.taken = (taken + failure.taken) % planned.length
-            raise explain_failure(failure, first.where(0, shown[failure.taken :])) from failure.__cause__
-        taken += done
-        job.advanced(done)
-        if done < len(positions):
+            chains.first.taken = (chains.taken + failure.taken) % planned.length
+            raise explain_failure(failure, chains.first.where(0, shown[failure.taken :])) from failure.__cause__
+        if chains.stopped:
             break
-    ended = max(1, taken // planned.length)
-    last, average = chains.lasts / ended, chains.averages / ended
-    stopped = taken < planned.steps
-    return finished(planned, first.first_step, job.averaging, job.x0, last, average, taken, stopped, recorder)
+    return chains.epoch()
 
 
-def _one_by_one(planned: PlannedEpoch, job: Job, recorder: Recorder | None) -> Epoch:
+def _one_by_one(planned: PlannedEpoch, job: Job) -> Epoch:
+    recorder = None if job.track is None else Recorder(job.track, planned.length, job.x0)
     lasts, averages, taken, stopped = [], [], 0, False
     for chain in range(planned.chains):
         epoch = job.epoch(planned)

@@ -49,13 +49,9 @@ def runs_in_order(plan: tuple[PlannedEpoch, ...], job: Job) -> bool:
 
 
 def crowded(plan: tuple[PlannedEpoch, ...], job: Job) -> list[PlannedEpoch]:
-    """Epochs of so many chains that the pass has no room for their iterates, where the pass serves all the others.
-
-    Such an epoch of chains of T steps takes a pass of its own. It reads T parts of the record side by side, each of
-    them in order.
-    """
+    """Epochs of too many chains for the pass in order, where it serves all the others."""
     left = [planned for planned in plan if not (is_scale(planned, job) or is_side_by_side(planned, job))]
-    return left if all(could_be_side_by_side(planned, job) for planned in left) else []
+    return left if all(is_crowded(planned, job) for planned in left) else []
 
 
 def is_scale(planned: PlannedEpoch, job: Job) -> bool:
@@ -84,6 +80,11 @@ def could_be_side_by_side(planned: PlannedEpoch, job: Job) -> bool:
 def is_side_by_side(planned: PlannedEpoch, job: Job) -> bool:
     """Whether the chains of an epoch are run in one pass: with all their iterates in memory."""
     return could_be_side_by_side(planned, job) and size_of_iterates(planned, job) <= lanes.MEMORY
+
+
+def is_crowded(planned: PlannedEpoch, job: Job) -> bool:
+    """Whether an epoch has so many chains that the pass in order has no room for their iterates."""
+    return could_be_side_by_side(planned, job) and not is_side_by_side(planned, job)
 
 
 def size_of_iterates(planned: PlannedEpoch, job: Job) -> int:

@@ -1,0 +1,121 @@
+"""Epochs of short chains together: one more reading of the record, in parts side by side, serves all of them.
+
+Epoch k of static multiscale replay with all phases has a chain of T = 2^k steps for each offset o < ⌊B/T⌋, which reads
+position ⌊t·B/T⌋ − o in step t. Few steps mean many chains: there is no room for the iterates of all, so that the chains
+have to be run one after the other.
+
+Cut the record at the ends E(u) = ⌊u·τ⌋ for u = 1, …, n, where n is the largest T of these epochs and τ = B/n. With
+Q = n/T, step t of a chain is at E(t·Q) − o. Write o = ⌊q·τ⌋ + p with q < Q. As E(s) − E(s − q) is ⌊q·τ⌋ or one more,
+this is position E(u) − p or E(u) − p + 1 with u = t·Q − q: at place p of some part, or next to it. So the n parts are
+read side by side, some places at a time, and the chains of all epochs that are there are run, by place p and then by q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.engine.sequential import is_crowded
+from multireplay.engine.short import ShortChains
+from multireplay.replay import PlannedEpoch
+from multireplay.replay.base import BLOCK
+from multireplay.replay.multiscale import multiples_of_gap
+from multireplay.result import Epoch
+
+if TYPE_CHECKING:
+    from multireplay.engine.plans import Job
+
+Indices = NDArray[np.int64]
+
+
+def run(plan: tuple[PlannedEpoch, ...], jobs: Sequence[Job]) -> dict[int, list[Epoch]]:
+    """The epochs of a plan that one reading in parts can serve, by their index in the plan, for each job."""
+    chosen = served(plan, jobs[0])
+    if not chosen:
+        return {}
+    record, room = jobs[0].record, _room(jobs[0])
+    parts = Parts(record.length, max(plan[index].length for index in chosen))
+    runs = {index: [ShortChains(plan[index], job) for job in jobs] for index in chosen}
+    waiting = parts.places(room)
+    for samples, positions, _ in record.chunks(parts.positions(*places) for places in parts.places(room)):
+        first = 0
+        while first < len(positions):  # a chunk is one or more blocks
+            low, high = next(waiting)
+            here = positions[first : first + parts.size(low, high)]
+            first += len(here)
+            for index, sums in runs.items():
+                within = here[parts.chains(plan[index].length, low, high)].ravel()
+                for chains in sums:
+                    chains.advance(samples, within)
+    return {index: [chains.epoch() for chains in sums] for index, sums in runs.items()}
+
+
+def served(plan: tuple[PlannedEpoch, ...], job: Job) -> list[int]:
+    """Which epochs: of too many chains for a pass in order, of all phases, and whose steps divide the most of them."""
+    length, room = job.record.length, _room(job)
+    found = [
+        index
+        for index, planned in enumerate(plan)
+        if is_crowded(planned, job) and planned.chains == length // planned.length and 2 * planned.length <= room
+    ]
+    most = max((plan[index].length for index in found), default=1)
+    return [index for index in found if most % plan[index].length == 0]
+
+
+def passes_in_parts(plan: tuple[PlannedEpoch, ...], job: Job) -> int:
+    """How often the record is read for its crowded epochs: once for those together, and once for each of the others."""
+    together = served(plan, job)
+    return bool(together) + sum(is_crowded(planned, job) for planned in plan) - len(together)
+
+
+def _room(job: Job) -> int:
+    """Positions of a block."""
+    return min(BLOCK, job.record.at_once)
+
+
+class Parts:
+    """A record of `length` samples in `count` parts that are read side by side, from their ends on.
+
+    Examples
+    --------
+    >>> from multireplay.engine.together import Parts
+    >>> parts = Parts(11, 4)  # ends at 2, 5, 8, 11
+    >>> parts.positions(0, 2).reshape(4, 3).tolist()  # the last two of each part, and the one after it
+    [[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 11]]
+    >>> parts.positions(0, 2)[parts.chains(2, 0, 2)].tolist()  # chains of two steps: offsets 0, 2, 1, 3
+    [[5, 11], [3, 9], [4, 10], [2, 8]]
+    """
+
+    def __init__(self, length: int, count: int) -> None:
+        self.length, self.count = length, count
+        self.ends = multiples_of_gap(count, length, 0, count)
+        self.depth = -(-length // count)
+
+    def places(self, room: int) -> Iterator[tuple[int, int]]:
+        """Ranges of places, such that their positions are no more than `room`, which has to be twice the parts."""
+        step = room // self.count - 1
+        for low in range(0, self.depth, step):
+            yield low, min(low + step, self.depth)
+
+    def size(self, low: int, high: int) -> int:
+        """How many positions that range of places has."""
+        return self.count * (high - low + 1)
+
+    def positions(self, low: int, high: int) -> Indices:
+        """The positions of places low, …, high − 1 and the one after them, part after part, in order."""
+        around = np.arange(1 - high, 2 - low)
+        return np.asarray(np.clip(self.ends[:, None] + around, 1, self.length).ravel())
+
+    def chains(self, steps: int, low: int, high: int) -> Indices:
+        """Where among `positions` the chains of so many steps are that begin at these places, a row for each."""
+        share = self.count // steps
+        starts = np.concatenate([[0], self.ends[:share]])  # ⌊q·τ⌋
+        place, q = np.nonzero(np.arange(low, high)[:, None] < np.diff(starts))
+        place += low
+        last = np.arange(share, self.count + 1, share)  # t·Q
+        part = last - 1 - q[:, None]
+        position = self.ends[last - 1] - (starts[q] + place)[:, None]
+        return np.asarray(part * (high - low + 1) + position - self.ends[part] + high - 1)
