@@ -31,7 +31,14 @@ from multireplay.storage.source import Field
 from multireplay.text import TextTable
 
 CORRELATION = 0.95
-ORDERS = {"interleaved": mr.Interleaved(), "multiscale": mr.Multiscale(), "shuffle": mr.Shuffle(0)}
+ORDERS = {
+    "interleaved": mr.Interleaved(),
+    "multiscale": mr.Multiscale(),
+    "all phases": mr.Multiscale(phases="all"),
+    "shuffle": mr.Shuffle(0),
+}
+PASSES = {"multiscale": 2.0, "all phases": 3.0}
+"""All epochs in one pass in order, those of too many chains in one more in parts, and one to choose between them."""
 LEAST_SHARE = 0.6
 MOST_MEMORY = 500e6
 
@@ -100,7 +107,7 @@ def learn(path: Path, memory: str, how: str) -> float:
         if how == "newton":
             return float(mr.solve(problem, stored, progress=True).passes)
         mr.solve(problem, stored, replay=ORDERS[how], step=step, progress=True)
-    return 2.0 if how == "multiscale" else 1.0  # its epochs in one pass, and one more to choose between them
+    return PASSES.get(how, 1.0)
 
 
 def peak_memory() -> float:
@@ -159,7 +166,7 @@ def main() -> int:
     options.add_argument("--repeats", type=int, default=3)
     options.add_argument("--keep", action="store_true", help="leave the samples on disk; a later run uses them again")
     options.add_argument(
-        "--how", nargs="+", choices=[*ORDERS, "newton"], default=["interleaved", "multiscale", "newton"]
+        "--how", nargs="+", choices=[*ORDERS, "newton"], default=["interleaved", "multiscale", "all phases", "newton"]
     )
     options.add_argument("--only", choices=["read", *ORDERS, "newton"], help=argparse.SUPPRESS)
     given = options.parse_args()

@@ -205,8 +205,8 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path, options):
     import multireplay as mr
     from multireplay import record
     whole = record.StoredRecord._blocks
-    def told(self, first):
-        for number, block in enumerate(whole(self, first)):
+    def told(self, first, aside=0):
+        for number, block in enumerate(whole(self, first, aside)):
             print("block", first, number)
             if "interrupt" in sys.argv and number == 2:
                 signal.raise_signal(signal.SIGINT)

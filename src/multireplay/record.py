@@ -18,6 +18,7 @@ from multireplay.problems.base import Columns, row_count
 from multireplay.residuals import Batches, batch_bounds, batch_means
 from multireplay.storage import StoredBuffer
 from multireplay.storage.readahead import read_ahead
+from multireplay.storage.stored import LOTS
 
 Vector = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -64,15 +65,12 @@ class Record(ABC):
         Packed samples of some rows, from which the types can be seen.
     length, dim : int
         Rows, and coordinates of x.
-    at_once : int
-        Positions that `chunks` can give in one chunk; a block of no more than that is never cut.
     """
 
     problem: Problem
     example: Any
     length: int
     dim: int
-    at_once: int
     on_disk: bool
 
     @abstractmethod
@@ -89,12 +87,22 @@ class Record(ABC):
         """
 
     @abstractmethod
-    def chunks(self, blocks: Iterable[Positions]) -> Iterator[Chunk]:
-        """The samples at these positions, block after block, in any order."""
+    def at_once(self, aside: int = 0) -> int:
+        """Positions that `chunks` can give in one chunk; a block of no more than that is never cut."""
 
     @abstractmethod
-    def windows(self, first: int, cached: bool) -> Generator[Window, None, None]:
-        """All samples in order from row `first` on, counted from 0; small windows if `cached`."""
+    def chunks(self, blocks: Iterable[Positions], aside: int = 0) -> Iterator[Chunk]:
+        """The samples at these positions, block after block, in any order.
+
+        The caller needs `aside` bytes of the memory budget.
+        """
+
+    @abstractmethod
+    def windows(self, first: int, cached: bool, aside: int = 0) -> Generator[Window, None, None]:
+        """All samples in order from row `first` on, counted from 0; small windows if `cached`.
+
+        The caller needs `aside` bytes of the memory budget.
+        """
 
     @abstractmethod
     def extremes(self, x0: Vector) -> Any:
@@ -116,7 +124,6 @@ class MemoryRecord(Record):
         self.samples = self.example = problem.samples(columns)
         self.length = row_count(columns)
         self.dim = problem.dim(columns)
-        self.at_once = self.length
 
     def take(self, rows: Positions) -> Columns:
         return {name: column[rows] for name, column in self.columns.items()}
@@ -126,10 +133,13 @@ class MemoryRecord(Record):
     ) -> list[Batches]:
         return batch_means(self.problem, self.columns, np.array(points), advanced)
 
-    def chunks(self, blocks: Iterable[Positions]) -> Iterator[Chunk]:
+    def at_once(self, aside: int = 0) -> int:
+        return self.length
+
+    def chunks(self, blocks: Iterable[Positions], aside: int = 0) -> Iterator[Chunk]:
         return (Chunk(self.samples, positions, positions) for positions in blocks)
 
-    def windows(self, first: int, cached: bool) -> Generator[Window, None, None]:
+    def windows(self, first: int, cached: bool, aside: int = 0) -> Generator[Window, None, None]:
         a_row = sum(size_of(column) for column in self.columns.values()) // self.length + 1
         rows = WINDOW // a_row + 1 if cached else 2**20
         for start in range(first, self.length, rows):
@@ -155,8 +165,7 @@ class StoredRecord(Record):
         self.names = tuple(head)
         self.dim = problem.dim(head)
         self.example = problem.samples(head)
-        a_row = sum(column.nbytes for column in head.values()) // row_count(head) + 1
-        self.at_once = max(1, stored.memory // 4 // a_row)
+        self._row_bytes = sum(column.nbytes for column in head.values()) // row_count(head) + 1
 
     def take(self, rows: Positions) -> Columns:
         return self._checked(self.stored.take(rows, self.names))
@@ -179,15 +188,18 @@ class StoredRecord(Record):
         sizes = np.diff(bounds)
         return [Batches(total / sizes[:, None], sizes) for total in sums]
 
-    def chunks(self, blocks: Iterable[Positions]) -> Generator[Chunk, None, None]:
-        with closing(read_ahead(self._lots(blocks))) as lots:
+    def at_once(self, aside: int = 0) -> int:
+        memory = max(self.stored.memory - aside, self.stored.memory // 4)
+        return max(1, memory // LOTS // self._row_bytes)
+
+    def chunks(self, blocks: Iterable[Positions], aside: int = 0) -> Generator[Chunk, None, None]:
+        with closing(read_ahead(self._lots(blocks, self.at_once(aside)))) as lots:
             for columns, positions in lots:
                 here = np.arange(1, len(positions) + 1, dtype=np.int64)
                 yield Chunk(self.problem.samples(columns), here, positions)
 
-    def _lots(self, blocks: Iterable[Positions]) -> Generator[tuple[Columns, Positions], None, None]:
-        """As many positions at a time as a quarter of the budget has room for."""
-        most = self.at_once
+    def _lots(self, blocks: Iterable[Positions], most: int) -> Generator[tuple[Columns, Positions], None, None]:
+        """At most so many positions at a time."""
         waiting: list[Positions] = []
         for block in blocks:
             for start in range(0, len(block), most):
@@ -203,8 +215,8 @@ class StoredRecord(Record):
         positions = np.concatenate(parts)
         return self.take(positions - 1), positions
 
-    def windows(self, first: int, cached: bool) -> Generator[Window, None, None]:
-        for start, block in self._blocks(first):
+    def windows(self, first: int, cached: bool, aside: int = 0) -> Generator[Window, None, None]:
+        for start, block in self._blocks(first, aside):
             yield Window(self.problem.samples(block), start + 1, start + row_count(block))
 
     def extremes(self, x0: Vector) -> Any:
@@ -218,8 +230,8 @@ class StoredRecord(Record):
     def largest(self, function: Callable[[Any], float]) -> float:
         return max(function(window.samples) for window in self.windows(0, cached=True))
 
-    def _blocks(self, first: int) -> Generator[tuple[int, Columns], None, None]:
-        with closing(self.stored.blocks(self.names, first)) as blocks:
+    def _blocks(self, first: int, aside: int = 0) -> Generator[tuple[int, Columns], None, None]:
+        with closing(self.stored.blocks(self.names, first, aside=aside)) as blocks:
             for start, block in blocks:
                 yield start, self._checked(block, start)
 

@@ -26,6 +26,7 @@ from multireplay.checkpoint import Checkpoint
 from multireplay.engine import (
     Backend,
     Job,
+    can_be_resumed,
     crowded,
     make_stepper,
     passes_in_parts,
@@ -133,7 +134,7 @@ def _tell_costs(record: Record, plan: tuple[PlannedEpoch, ...], how: HowToStep, 
         f"the chains of {len(short)} of the {len(plan)} epochs of {how.replay!r} are too many for one pass in order, "
         f"because their iterates take up to {in_words(size)}"
     )
-    if job.checkpoint is not None:
+    if job.checkpoint is not None and not (isinstance(how.update, Plain) and can_be_resumed(plan, job)):
         passes = "mr.Newton(), or mr.Multiscale() or mr.Interleaved() with mr.Plain()"
         raise InputError(f"checkpoint=... is for passes in order: {too_many if short else passes}")
     if not isinstance(record, StoredRecord):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import multireplay as mr
 from multireplay import record as record_module
-from multireplay.engine import lanes
+from multireplay.engine import lanes, sequential
 from multireplay.engine.team import Team
 
 PROBLEMS = {
@@ -31,7 +31,7 @@ def record(rows, dim, dtype=np.float64, seed=0):
 
 def one_after_the_other(monkeypatch, *arguments, **options):
     with monkeypatch.context() as patch:
-        patch.setattr(lanes, "MEMORY", 0)
+        patch.setattr(sequential, "is_side_by_side", lambda planned, job: False)
         return mr.solve(*arguments, **options)
 
 
@@ -60,7 +60,16 @@ def test_neither_threads_nor_blocks_change_a_bit(rows, gap, dim, cuts):
     epoch = order.plan(rows)[0]
     columns = problem.columns(buffer)
     weights = (np.arange(epoch.length) >= epoch.length - max(1, np.ceil(7 / 8 * epoch.length - 1e-9))).astype(float)
-    chains = lanes.Lanes(None, np.zeros(dim), np.full(epoch.length, 0.05), weights, 1e100, rows, epoch.chains)
+    chains = lanes.Lanes(
+        None,
+        np.zeros(dim),
+        epoch.length,
+        lambda first, count: (np.full(count, 0.05), weights[first : first + count]),
+        weights.sum(),
+        1e100,
+        rows,
+        epoch.chains,
+    )
     first = 0
     for last in sorted({*(cut for cut in cuts if cut < rows), rows}):
         part = {name: column[first:last] for name, column in columns.items()}  # as a record on disk is read
@@ -78,7 +87,7 @@ def test_interrupted_within_a_window_it_goes_on_to_the_same_bits(monkeypatch, tm
     monkeypatch.setattr(
         record_module.MemoryRecord,
         "windows",
-        lambda self, first, cached: (
+        lambda self, first, cached, aside=0: (
             record_module.Window(self.samples, 1, min(self.length, start + 500))
             for start in range(first, self.length, 500)
         ),
@@ -107,7 +116,7 @@ def test_interrupted_within_a_window_it_goes_on_to_the_same_bits(monkeypatch, tm
 
 
 def test_memory_of_many_chains_of_few_coordinates():
-    chains = lanes.Lanes(None, np.zeros(1), np.ones(2), np.ones(2), 1e8, 2**19, 2**18)
+    chains = lanes.Lanes(None, np.zeros(1), 2, lambda first, count: None, 2.0, 1e8, 2**19, 2**18)
     assert sum(array.nbytes for array in chains.state().values()) < 2 * 2**18 * 8
 
 

@@ -9,7 +9,7 @@ from reference import glm_operator
 
 import multireplay as mr
 from multireplay import sets
-from multireplay.engine import lanes, plans, sequential
+from multireplay.engine import plans, sequential
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_engines_agree_on_phases_and_sweeps(data, problem, feasible):
 
 def test_chains_longer_than_a_block(monkeypatch, data):
     options = {"replay": mr.Multiscale(phases=2), "step": 0.05}
-    monkeypatch.setattr(lanes, "MEMORY", 0)  # one after the other
+    monkeypatch.setattr(sequential, "is_side_by_side", lambda planned, job: False)  # one after the other
     whole = mr.solve(mr.GLM(), data, **options)
     monkeypatch.setattr(plans, "BLOCK", 8)
     parts = mr.solve(mr.GLM(), data, **options)

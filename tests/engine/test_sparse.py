@@ -15,7 +15,7 @@ from sparse_records import DIM, kinds, random_rows, regression, transitions
 
 import multireplay as mr
 from multireplay import precondition, sets
-from multireplay.engine import lanes, lazy, plans, together
+from multireplay.engine import lazy, plans, sequential, together
 from multireplay.engine.lazy import SparseStepper
 
 KINDS = kinds()
@@ -269,7 +269,8 @@ def test_divergence_is_noticed_where_the_dense_run_notices_it(replay, feasible, 
     with pytest.warns(mr.DivergenceWarning):
         dense = mr.solve(*pair["dense"], **options)
     assert [epoch.diverged for epoch in sparse.epochs] == [epoch.diverged for epoch in dense.epochs]
-    monkeypatch.setattr(lanes, "MEMORY", 0)  # chains of dense rows one after the other, as those of sparse rows are
+    # chains of dense rows one after the other, as those of sparse rows are
+    monkeypatch.setattr(sequential, "is_side_by_side", lambda planned, job: False)
     monkeypatch.setattr(together, "served", lambda plan, job: [])
     with pytest.warns(mr.DivergenceWarning):
         dense = mr.solve(*pair["dense"], **options)

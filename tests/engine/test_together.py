@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import multireplay as mr
-from multireplay.engine import lanes, together
+from multireplay.engine import chains, lanes, sequential, together
 from multireplay.engine.together import Parts
 
 
@@ -64,7 +64,7 @@ def test_as_epoch_after_epoch(monkeypatch, rows, problem):
 
 
 def test_an_epoch_that_diverges_leaves_the_others_alone(monkeypatch):
-    monkeypatch.setattr(lanes, "MEMORY", 0)
+    monkeypatch.setattr(sequential, "is_side_by_side", lambda planned, job: False)
     A = np.zeros((8, 1))
     A[[5, 7]] = 1e60  # last steps of chains of two steps, neighbours in a chain of four
     buffer = mr.Buffer(features=A, targets=np.ones(8))
@@ -72,3 +72,61 @@ def test_an_epoch_that_diverges_leaves_the_others_alone(monkeypatch):
         result = mr.solve(mr.GLM(), buffer, replay=mr.Multiscale(epochs=2, phases="all"), step=0.1, average="none")
     assert [epoch.diverged for epoch in result.epochs] == [False, True]
     assert [epoch.taken for epoch in result.epochs] == [8, 3]
+
+
+@pytest.mark.parametrize("rooms", [(100, 100), (100, 300)])
+@pytest.mark.parametrize("at", [1, 2, 7, 20])
+def test_interrupted_it_goes_on_to_the_same_bits(monkeypatch, tmp_path, at, rooms):
+    """Also with blocks of another size, as a record on disk has them when it is opened with another budget."""
+    monkeypatch.setattr(lanes, "MEMORY", 2000)
+    options = {"replay": mr.Multiscale(phases="all"), "step": (0.05, 0.01)}
+    straight = mr.solve(mr.GLM(), record(1000), **options)
+    options["checkpoint"] = tmp_path / "state"
+    with monkeypatch.context() as patch:
+        patch.setattr(together, "BLOCK", rooms[0])
+        patch.setattr(chains, "advance_chains", interrupting(chains.advance_chains, at))
+        with pytest.raises(KeyboardInterrupt):
+            mr.solve(mr.GLM(), record(1000), **options)
+    assert options["checkpoint"].exists()
+    monkeypatch.setattr(together, "BLOCK", rooms[1])
+    again = mr.solve(mr.GLM(), record(1000), **options)
+    for one, other in zip(straight.epochs, again.epochs, strict=True):
+        assert one.taken == other.taken
+        assert np.array_equal(one.average, other.average)
+        assert np.array_equal(one.last, other.last)
+
+
+def interrupting(loop, at):
+    """The loop, with Ctrl-C as it comes back for the at-th time."""
+    calls = []
+
+    def interrupted(*arguments):
+        loop(*arguments)
+        calls.append(None)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+
+    return interrupted
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 5, 8])
+def test_a_diverged_epoch_stays_so_over_an_interruption(monkeypatch, tmp_path, at):
+    monkeypatch.setattr(sequential, "is_side_by_side", lambda planned, job: False)
+    monkeypatch.setattr(together, "BLOCK", 16)
+    A = np.zeros((64, 1))
+    A[[40, 56]] = 1e60  # in one chain of four steps
+    buffer = mr.Buffer(features=A, targets=np.ones(64))
+    options = {"replay": mr.Multiscale(epochs=2, phases="all"), "step": 0.1, "average": "none"}
+    with pytest.warns(mr.DivergenceWarning):
+        straight = mr.solve(mr.GLM(), buffer, **options)
+    assert [epoch.diverged for epoch in straight.epochs] == [False, True]
+    assert 4 < straight.epochs[1].taken < 60
+    options["checkpoint"] = tmp_path / "state"
+    with monkeypatch.context() as patch:
+        patch.setattr(chains, "advance_chains", interrupting(chains.advance_chains, at))
+        with pytest.raises(KeyboardInterrupt):
+            mr.solve(mr.GLM(), buffer, **options)
+    with pytest.warns(mr.DivergenceWarning):
+        again = mr.solve(mr.GLM(), buffer, **options)
+    assert [epoch.taken for epoch in again.epochs] == [epoch.taken for epoch in straight.epochs]
+    assert np.array_equal(again.epochs[0].last, straight.epochs[0].last)

@@ -5,7 +5,7 @@ from multireplay.engine.plans import Job, run
 from multireplay.engine.run import EpochRun
 from multireplay.engine.sequential import crowded, runs_in_order, size_of_iterates
 from multireplay.engine.steppers import Backend, Stepper, as_backend
-from multireplay.engine.together import passes_in_parts
+from multireplay.engine.together import can_be_resumed, passes_in_parts
 
 __all__ = [
     "Backend",
@@ -13,6 +13,7 @@ __all__ = [
     "Job",
     "Stepper",
     "as_backend",
+    "can_be_resumed",
     "crowded",
     "make_stepper",
     "passes_in_parts",

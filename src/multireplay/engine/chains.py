@@ -76,10 +76,14 @@ class Chains:
         self.spec, self.start, self.steps, self.weights, self.limit = spec, start, steps, weights, limit
         self.lasts, self.averages = np.zeros(dim), np.zeros(dim)
         self._scratch = np.zeros(dim), np.zeros(dim)
-        self._out, self._taken = np.zeros(dim), np.zeros(1, dtype=np.int64)
+        self.counts = np.zeros(2, dtype=np.int64)
+        """Steps taken in all calls but the last, and in the last."""
+        self._out = np.zeros(dim)
 
     def advance(self, samples: Any, positions: NDArray[np.int64]) -> int:
         """Run the whole chains that these positions are; the number of steps taken."""
+        length = len(self.steps)
+        self.counts[:] = self.counts.sum() // length * length, 0  # in one go: an interruption cannot come between
         kernel = advance_chains if is_built_in(samples) else advance_chains_users
         where = samples, self.spec, positions, self.steps, self.weights, self.limit, self.start
-        return run_kernel(kernel, *where, *self._scratch, self.lasts, self.averages, self._out, self._taken)
+        return run_kernel(kernel, *where, *self._scratch, self.lasts, self.averages, self._out, self.counts[1:])

@@ -7,7 +7,7 @@ and so the processor works on several of them at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numba
@@ -23,28 +23,31 @@ GROUP = 2**12
 """Bytes of iterates of a group of lanes, which share a sum, at least. Fixed, and a thread gets whole groups, so that
 the number of threads does not change a bit of the answer."""
 MOST_GROUPS = 8
-MEMORY = 2**26
-"""Bytes that the iterates of all chains of an epoch may take; beyond that they are run one after the other."""
+MEMORY = 2**23
+"""Bytes that the iterates of more chains than steps may take; beyond that they are run one after the other. It does not
+depend on where the record is, so that the numbers do not."""
 TAKEN, STOPPED, REACHED = 0, 1, 2  # marks of a group
 
 
 def _advance_lanes(  # type: ignore[no-untyped-def]
-    samples, spec, length, base, first, last, steps, weights, limit, offsets, bounds, xs, totals, marks, out
-):
+    samples, spec, length, count, base, first, last, begin, steps, weights, limit, offsets, bounds, xs, totals, marks,
+    out,
+):  # fmt: skip
     """Steps of the lanes bounds[0], …, bounds[-1] − 1 on the rows `first` to `last` that they have not read, in order.
 
+    They begin with step `begin`, counted from 1, whose size and weight are steps[0] and weights[0].
     Group g of them ends at bounds[g + 1]: its iterates xs[g] are added to totals[g, 0], and marks[g, 0] holds the
     number of its steps, whether one of its chains diverged, and the row that it has reached. Unsigned indices are not
     tested for being negative.
     """
-    count, dim, low, top = steps.shape[0], out.shape[0], bounds[0], bounds[-1] - 1
+    dim, low, top = out.shape[0], bounds[0], bounds[-1] - 1
     lanes, gap, chains = top - low + 1, length // count, offsets.shape[0]
     ahead = min(steps_ahead(samples), lanes)
-    for t in range(max(1, first * count // length), count + 1):
+    for t in range(begin, begin + steps.shape[0]):
         end, following = (t * length) // count, ((t + 1) * length) // count
         if end - offsets[top] > last:
             break
-        step, weight = steps[t - 1], weights[t - 1]
+        step, weight = steps[t - begin], weights[t - begin]
         for group in range(totals.shape[0] - 1, -1, -1):
             lowest, total, mark = bounds[group], totals[group, 0], marks[group, 0]
             unread = max(first, mark[REACHED] + 1)
@@ -80,8 +83,12 @@ class Lanes:
         The feasible set, None for the whole space.
     start : ndarray
         Where every chain begins, in the precision that the iterates are kept in.
-    steps, weights : ndarray
-        Step size and weight in the average of each step of a chain.
+    count : int
+        Steps of a chain.
+    sizes : callable
+        ``sizes(first, count)``: sizes and weights in the average of steps first + 1, …, first + count of a chain.
+    whole : float
+        The sum of all these weights.
     limit : float
         Size of a residual beyond which a chain has diverged.
     length, chains : int
@@ -89,10 +96,18 @@ class Lanes:
     """
 
     def __init__(
-        self, spec: Vector | None, start: Any, steps: Vector, weights: Vector, limit: float, length: int, chains: int
+        self,
+        spec: Vector | None,
+        start: Any,
+        count: int,
+        sizes: Callable[[int, int], tuple[Vector, Vector]],
+        whole: float,
+        limit: float,
+        length: int,
+        chains: int,
     ) -> None:
-        self.spec, self.steps, self.weights, self.limit = spec, steps, weights, limit
-        self.length, self.chains, self.count, self.dim = length, chains, len(steps), len(start)
+        self.spec, self.sizes, self.whole, self.limit = spec, sizes, whole, limit
+        self.length, self.chains, self.count, self.dim = length, chains, count, len(start)
         self.offsets = np.arange(chains, dtype=np.int64) * (length // self.count) // chains
         groups = max(1, min(MOST_GROUPS, chains, chains * len(start) * 8 // GROUP))
         groups = 2 ** (groups.bit_length() - 1)
@@ -115,16 +130,23 @@ class Lanes:
 
     def advance(self, samples: Any, base: int, first: int, last: int, team: Team) -> None:
         """Go through positions first, …, last; `base` is that of the first of these samples, all counted from 1."""
+        begin = max(1, first * self.count // self.length)
+        end = min(self.count, (last + self.length // self.count) * self.count // self.length + 1)
+        where = self.length, self.count, base, first, last, begin, *self.sizes(begin - 1, end - begin + 1)
         groups = len(self._marks)
         parts = min(groups, team.size)
         cuts = [groups * part // parts for part in range(parts + 1)]
-        team.share(lambda low, high: self._advance(low, high, samples, base, first, last), cuts)
+        team.share(lambda low, high: self._advance(low, high, samples, *where), cuts)
 
-    def _advance(self, low: int, high: int, samples: Any, base: int, first: int, last: int) -> None:
+    def _advance(self, low: int, high: int, samples: Any, *where: Any) -> None:
         """The same for the groups low, …, high − 1."""
-        where = self.length, base, first, last, self.steps, self.weights, self.limit, self.offsets
         lanes = self.bounds[low : high + 1], self._xs[low:high], self._totals[low:high], self._marks[low:high]
-        advance_lanes(samples, self.spec, *where, *lanes, np.zeros(self.dim))
+        advance_lanes(samples, self.spec, *where, self.limit, self.offsets, *lanes, np.zeros(self.dim))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all that is kept."""
+        return sum(array.nbytes for array in self.state().values())
 
     def state(self) -> dict[str, Any]:
         """All that changes, as arrays that can be written into."""
@@ -138,6 +160,6 @@ class Lanes:
         """Mean over the chains of their last iterates and of their averages."""
         lasts = [xs[:size, : self.dim].sum(axis=0, dtype=np.float64) for xs, size in self._groups()]
         last = np.sum(lasts, axis=0) / self.chains
-        whole = float(self.weights.sum()) * self.chains
+        whole = self.whole * self.chains
         total = self._totals[:, 0, : self.dim].sum(axis=0)
         return last, np.asarray(total / whole) if whole > 0 else last.copy()

@@ -80,10 +80,15 @@ class SparseChains:
     def __init__(self, start: Vector, steps: Vector, weights: Vector, limit: float) -> None:
         self.start, self.steps, self.limit = start, steps, limit
         self.remaining = np.cumsum(weights[::-1])[::-1] / weights.sum()
-        self.ended = 0
         self._x, self._moves = start.copy(), np.zeros(len(steps))
         self._lasts, self._averages = np.zeros(len(start)), np.zeros(len(start))
-        self._taken = np.zeros(1, dtype=np.int64)
+        self.counts = np.zeros(2, dtype=np.int64)
+        """Steps taken in all calls but the last, and in the last."""
+
+    @property
+    def ended(self) -> int:
+        """Chains that have come to their end."""
+        return int(self.counts.sum()) // len(self.steps)
 
     @property
     def lasts(self) -> Vector:
@@ -97,8 +102,7 @@ class SparseChains:
 
     def advance(self, samples: Any, positions: NDArray[np.int64]) -> int:
         """Run the whole chains that these positions are; the number of steps taken."""
+        self.counts[:] = self.counts.sum(), 0
         kernel = advance_chains if is_built_in(samples) else advance_chains_users
         where = samples, positions, self.steps, self.remaining, self.limit, self.start, self._x, self._moves
-        taken = run_kernel(kernel, *where, self._lasts, self._averages, self._taken)
-        self.ended += taken // len(self.steps)
-        return taken
+        return run_kernel(kernel, *where, self._lasts, self._averages, self.counts[1:])

@@ -15,8 +15,10 @@ from multireplay.engine.batched import BatchedStepper
 from multireplay.engine.batched_lanes import run_lanes
 from multireplay.engine.lazy import SparseStepper
 from multireplay.engine.run import EpochRun, finished
+from multireplay.engine.sequential import Pass
 from multireplay.engine.short import ShortChains
 from multireplay.engine.steppers import CompiledStepper, StepFailure, Stepper, explain_failure
+from multireplay.engine.together import InParts
 from multireplay.problems import Problem
 from multireplay.record import Record
 from multireplay.replay import PlannedEpoch
@@ -55,11 +57,33 @@ def run(plan: tuple[PlannedEpoch, ...], jobs: Sequence[Job]) -> list[tuple[Epoch
 
     ``job.advanced`` is told the number of steps after every block.
     """
-    found = sequential.run(plan, jobs) | together.run(plan, jobs)
+    found = _run_passes(plan, jobs)
     for index, planned in enumerate(plan):
         if index not in found:
             found[index] = run_epoch(planned, jobs) if planned.chains == 1 else run_chains(planned, jobs)
     return [tuple(found[index][number] for index in range(len(plan))) for number in range(len(jobs))]
+
+
+def _run_passes(plan: tuple[PlannedEpoch, ...], jobs: Sequence[Job]) -> dict[int, list[Epoch]]:
+    """The epochs that a pass in order or one in parts serves; a checkpoint counts the rows of both on end."""
+    kinds: list[tuple[type[Pass] | type[InParts], list[int]]] = [
+        (Pass, sequential.served(plan, jobs[0])),
+        (InParts, together.served(plan, jobs[0])),
+    ]
+    passes = [kind(plan, chosen, jobs) for kind, chosen in kinds if chosen]
+    state = {name: array for going in passes for name, array in going.state().items()}
+    kept = jobs[0].checkpoint
+    row = kept.restore(state) if kept else 0
+    before = 0
+    for going in passes:
+
+        def note(at: int, before: int = before) -> None:
+            if kept:
+                kept.note(before + at, state)
+
+        going.run(min(max(row - before, 0), going.size), note)
+        before += going.size
+    return {index: epochs for going in passes for index, epochs in going.epochs().items()}
 
 
 def run_epoch(planned: PlannedEpoch, jobs: Sequence[Job]) -> list[Epoch]:
@@ -85,7 +109,7 @@ def _run_chains(planned: PlannedEpoch, job: Job) -> Epoch:
     """The chains of an epoch, short ones many at a time where that is compiled, and the mean of what they end with."""
     if isinstance(job.stepper, BatchedStepper):
         return run_lanes(planned, job)
-    room = min(BLOCK, job.record.at_once)
+    room = min(BLOCK, job.record.at_once())
     if type(job.stepper) not in (CompiledStepper, SparseStepper) or planned.length > room:
         return _one_by_one(planned, job)
     chains = ShortChains(planned, job)
@@ -93,7 +117,7 @@ def _run_chains(planned: PlannedEpoch, job: Job) -> Epoch:
         try:
             chains.advance(samples, positions)
         except StepFailure as failure:
-            chains.first.taken = (chains.taken + failure.taken) % planned.length
+            chains.first.taken = chains.taken % planned.length
             raise explain_failure(failure, chains.first.where(0, shown[failure.taken :])) from failure.__cause__
         if chains.stopped:
             break

@@ -67,7 +67,11 @@ class EpochRun:
 
     def steps(self, count: int) -> Vector:
         """The next step sizes, checked."""
-        steps = np.asarray(self.schedule.values(self.planned.k, self.taken, count), dtype=np.float64)
+        return self.steps_from(self.taken, count)
+
+    def steps_from(self, first: int, count: int) -> Vector:
+        """The sizes of steps first + 1, …, first + count, checked."""
+        steps = np.asarray(self.schedule.values(self.planned.k, first, count), dtype=np.float64)
         if steps.shape != (count,):
             raise InputError(f"the step schedule gave an array of shape {steps.shape} instead of ({count},)")
         if not (steps.min() > 0 and steps.max() < np.inf):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from multireplay.engine.run import finished
 from multireplay.engine.scales import Scales
 from multireplay.engine.steppers import CompiledStepper, is_built_in
 from multireplay.engine.team import Team
+from multireplay.problems.base import Vector
 from multireplay.problems.glm import RegressionSamples
 from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.replay import PlannedEpoch
@@ -26,26 +27,14 @@ Member = tuple[int, int, PlannedEpoch]
 """An epoch of the plan for one of the jobs: its index, the job's, and what is planned."""
 
 
-def run(plan: tuple[PlannedEpoch, ...], jobs: Sequence[Job]) -> dict[int, list[Epoch]]:
-    """The epochs of a plan that one pass in order can serve, by their index in the plan, for each job."""
-    single = [index for index, planned in enumerate(plan) if is_scale(planned, jobs[0])]
-    side = [index for index, planned in enumerate(plan) if is_side_by_side(planned, jobs[0])]
-    if not single and not side:
-        return {}
-    numbers = range(len(jobs))
-    going = Pass(
-        [(index, number, plan[index]) for number in numbers for index in single],
-        [(index, number, plan[index]) for number in numbers for index in side],
-        jobs,
-    )
-    going.run()
-    found = going.epochs()
-    return {index: [found[index, number] for number in numbers] for index in (*single, *side)}
+def served(plan: tuple[PlannedEpoch, ...], job: Job) -> list[int]:
+    """Which epochs the pass serves."""
+    return [index for index, planned in enumerate(plan) if is_scale(planned, job) or is_side_by_side(planned, job)]
 
 
 def runs_in_order(plan: tuple[PlannedEpoch, ...], job: Job) -> bool:
-    """Whether one pass in order serves all epochs of the plan."""
-    return all(is_scale(planned, job) or is_side_by_side(planned, job) for planned in plan)
+    """Whether it serves all epochs of the plan."""
+    return len(served(plan, job)) == len(plan)
 
 
 def crowded(plan: tuple[PlannedEpoch, ...], job: Job) -> list[PlannedEpoch]:
@@ -79,7 +68,8 @@ def could_be_side_by_side(planned: PlannedEpoch, job: Job) -> bool:
 
 def is_side_by_side(planned: PlannedEpoch, job: Job) -> bool:
     """Whether the chains of an epoch are run in one pass: with all their iterates in memory."""
-    return could_be_side_by_side(planned, job) and size_of_iterates(planned, job) <= lanes.MEMORY
+    few = planned.chains <= planned.length or size_of_iterates(planned, job) <= lanes.MEMORY
+    return could_be_side_by_side(planned, job) and few
 
 
 def is_crowded(planned: PlannedEpoch, job: Job) -> bool:
@@ -95,10 +85,14 @@ def size_of_iterates(planned: PlannedEpoch, job: Job) -> int:
 class Pass:
     """All these epochs under way."""
 
-    def __init__(self, single: list[Member], side: list[Member], jobs: Sequence[Job]) -> None:
-        self.jobs, self.single, self.side = jobs, single, side
+    def __init__(self, plan: tuple[PlannedEpoch, ...], chosen: Sequence[int], jobs: Sequence[Job]) -> None:
+        members = [(index, number, plan[index]) for number in range(len(jobs)) for index in chosen]
+        single = [member for member in members if is_scale(member[2], jobs[0])]
+        side = [member for member in members if not is_scale(member[2], jobs[0])]
+        self.single, self.side, self.jobs = single, side, len(jobs)
         self.first = jobs[0]
         self.record = self.first.record
+        self.size = self.record.length
         stepper = self.first.stepper
         assert isinstance(stepper, CompiledStepper)
         self.scales = None
@@ -106,34 +100,36 @@ class Pass:
             runs = [jobs[number].epoch(planned) for _, number, planned in single]
             self.scales = Scales(stepper.projection, runs, self.record.length, self.first.limit, stepper.x.dtype)
         self.lanes = [self._lanes(stepper, jobs[number], planned) for _, number, planned in side]
-        self.row = 0
+        self.row = 0  # how far it is
 
     def _lanes(self, stepper: CompiledStepper, job: Job, planned: PlannedEpoch) -> Lanes:
-        weights = job.averaging.weights(planned.length, 0, planned.length)
-        steps = job.epoch(planned).steps(planned.length)
-        start = job.x0.astype(stepper.x.dtype)
-        return Lanes(stepper.projection, start, steps, weights, job.limit, self.record.length, planned.chains)
+        run, length = job.epoch(planned), planned.length
+
+        def sizes(first: int, count: int) -> tuple[Vector, Vector]:
+            return run.steps_from(first, count), job.averaging.weights(length, first, count)
+
+        start, whole = job.x0.astype(stepper.x.dtype), job.averaging.weight(length, length)
+        where = job.limit, self.record.length, planned.chains
+        return Lanes(stepper.projection, start, length, sizes, whole, *where)
 
     @property
     def taken(self) -> int:
         """Steps taken so far, by all epochs together."""
         return sum(chains.taken for chains in self.lanes) + (self.scales.taken if self.scales else 0)
 
-    def run(self) -> None:
-        """Go through the record, from where a checkpoint left it."""
-        kept = self.first.checkpoint
-        if kept is not None:
-            self.row = kept.restore(self.state())
-            self.first.advanced(self.taken)
+    def run(self, first: int, note: Callable[[int], object]) -> None:
+        """Go through the record from row `first` on; `note` is told where this is."""
+        self.row = first
+        self.first.advanced(self.taken)
         several = len(self.lanes) + bool(self.scales) > 1
-        with Team(self.first.threads) as team, closing(self.record.windows(self.row, several)) as windows:
+        kept = sum(chains.nbytes for chains in self.lanes)
+        with Team(self.first.threads) as team, closing(self.record.windows(first, several, aside=kept)) as windows:
             for samples, base, last in windows:
                 before = self.taken
                 self._advance(samples, base, last, team)
                 self.row = last
                 self.first.advanced(self.taken - before)
-                if kept is not None:
-                    kept.note(self.row, self.state())
+                note(last)
 
     def _advance(self, samples: Any, base: int, last: int, team: Team) -> None:
         if self.scales is not None:
@@ -148,8 +144,8 @@ class Pass:
             found |= {f"epoch {index} job {number} {name}": array for name, array in chains.state().items()}
         return found
 
-    def epochs(self) -> dict[tuple[int, int], Epoch]:
-        """What the epochs found, by their index in the plan and the job's."""
+    def epochs(self) -> dict[int, list[Epoch]]:
+        """What the epochs found, by their index in the plan, for each job."""
         found = {}
         if self.scales is not None:
             for (index, number, _), epoch in zip(self.single, self.scales.epochs(), strict=True):
@@ -157,5 +153,5 @@ class Pass:
         for (index, number, planned), chains in zip(self.side, self.lanes, strict=True):
             last, average = chains.answers()
             how = self.first.averaging, self.first.x0, last, average, chains.taken, chains.diverged, None
-            found[index, number] = finished(planned, float(chains.steps[0]), *how)
-        return found
+            found[index, number] = finished(planned, float(chains.sizes(0, 1)[0][0]), *how)
+        return {index: [found[index, number] for number in range(self.jobs)] for index, _ in found}

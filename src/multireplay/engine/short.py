@@ -32,16 +32,38 @@ class ShortChains:
         else:
             assert isinstance(job.stepper, CompiledStepper)
             self._sums = Chains(job.stepper.projection, job.x0, steps, weights, job.limit)
-        self.taken, self.stopped = 0, False
+        self._seen = 0
+
+    @property
+    def taken(self) -> int:
+        """Steps taken so far."""
+        return int(self._sums.counts.sum())
+
+    @property
+    def stopped(self) -> bool:
+        """Whether one of the chains seen so far has diverged."""
+        return self.taken < self._seen
 
     def advance(self, samples: Any, positions: NDArray[np.int64]) -> None:
-        """Run the whole chains that these positions are, unless one has diverged."""
-        if self.stopped:
-            return
-        done = self._sums.advance(samples, positions)
-        self.taken += done
-        self.stopped = done < len(positions)
-        self.job.advanced(done)
+        """Run the whole chains that these positions are, unless one has diverged.
+
+        Those that had been run before an interruption are left out.
+        """
+        ended = self.taken // self.planned.length * self.planned.length
+        known = ended - self._seen
+        self._seen += len(positions)
+        if 0 <= known < len(positions):
+            self.job.advanced(self._sums.advance(samples, positions[known:]))
+
+    def skip(self, steps: int) -> None:
+        """Go on after so many steps, which were seen before an interruption."""
+        self._seen += steps
+        self.job.advanced(min(self.taken, self._seen))
+
+    def state(self) -> dict[str, Any]:
+        """All that changes, as arrays that can be written into; for chains on dense rows."""
+        assert isinstance(self._sums, Chains)
+        return {"lasts": self._sums.lasts, "averages": self._sums.averages, "counts": self._sums.counts}
 
     def epoch(self) -> Epoch:
         """What the epoch found."""

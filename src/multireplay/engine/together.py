@@ -12,12 +12,14 @@ read side by side, some places at a time, and the chains of all epochs that are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay.engine import sequential
+from multireplay.engine.lanes import MEMORY
 from multireplay.engine.sequential import is_crowded
 from multireplay.engine.short import ShortChains
 from multireplay.replay import PlannedEpoch
@@ -30,27 +32,52 @@ if TYPE_CHECKING:
 
 Indices = NDArray[np.int64]
 
+ASIDE = 2 * MEMORY
+"""Bytes that the epochs of the pass in order keep: each of them half of what the one before it does."""
 
-def run(plan: tuple[PlannedEpoch, ...], jobs: Sequence[Job]) -> dict[int, list[Epoch]]:
-    """The epochs of a plan that one reading in parts can serve, by their index in the plan, for each job."""
-    chosen = served(plan, jobs[0])
-    if not chosen:
-        return {}
-    record, room = jobs[0].record, _room(jobs[0])
-    parts = Parts(record.length, max(plan[index].length for index in chosen))
-    runs = {index: [ShortChains(plan[index], job) for job in jobs] for index in chosen}
-    waiting = parts.places(room)
-    for samples, positions, _ in record.chunks(parts.positions(*places) for places in parts.places(room)):
-        first = 0
-        while first < len(positions):  # a chunk is one or more blocks
-            low, high = next(waiting)
-            here = positions[first : first + parts.size(low, high)]
-            first += len(here)
-            for index, sums in runs.items():
-                within = here[parts.chains(plan[index].length, low, high)].ravel()
-                for chains in sums:
-                    chains.advance(samples, within)
-    return {index: [chains.epoch() for chains in sums] for index, sums in runs.items()}
+
+class InParts:
+    """These epochs under way, for each of the jobs: they are read `size` places deep."""
+
+    def __init__(self, plan: tuple[PlannedEpoch, ...], chosen: Sequence[int], jobs: Sequence[Job]) -> None:
+        self.record, self.room = jobs[0].record, _room(jobs[0])
+        self.parts = Parts(self.record.length, max(plan[index].length for index in chosen))
+        self.size = self.parts.depth
+        self.runs = {index: [ShortChains(plan[index], job) for job in jobs] for index in chosen}
+
+    def run(self, first: int, note: Callable[[int], object]) -> None:
+        """Go through the places from `first` on; `note` is told where this is."""
+        for chains in self._all():
+            chains.skip(self.parts.steps_before(chains.planned.length, first))
+        blocks = self.parts.places(self.room, first)
+        wanted = (self.parts.positions(*places) for places in self.parts.places(self.room, first))
+        for samples, positions, _ in self.record.chunks(wanted, aside=ASIDE):
+            done = 0
+            while done < len(positions):  # a chunk is one or more blocks
+                low, high = next(blocks)
+                here = positions[done : done + self.parts.size(low, high)]
+                done += len(here)
+                for sums in self.runs.values():
+                    within = here[self.parts.chains(sums[0].planned.length, low, high)].ravel()
+                    for chains in sums:
+                        chains.advance(samples, within)
+                note(high)
+
+    def _all(self) -> list[ShortChains]:
+        return [chains for sums in self.runs.values() for chains in sums]
+
+    def state(self) -> dict[str, Any]:
+        """All that changes, as arrays that can be written into."""
+        return {
+            f"epoch {index} job {number} {name}": array
+            for index, sums in self.runs.items()
+            for number, chains in enumerate(sums)
+            for name, array in chains.state().items()
+        }
+
+    def epochs(self) -> dict[int, list[Epoch]]:
+        """What was found, by the index in the plan, for each job."""
+        return {index: [chains.epoch() for chains in sums] for index, sums in self.runs.items()}
 
 
 def served(plan: tuple[PlannedEpoch, ...], job: Job) -> list[int]:
@@ -65,6 +92,11 @@ def served(plan: tuple[PlannedEpoch, ...], job: Job) -> list[int]:
     return [index for index in found if most % plan[index].length == 0]
 
 
+def can_be_resumed(plan: tuple[PlannedEpoch, ...], job: Job) -> bool:
+    """Whether one pass in order and one in parts serve all epochs of the plan."""
+    return len(sequential.served(plan, job)) + len(served(plan, job)) == len(plan)
+
+
 def passes_in_parts(plan: tuple[PlannedEpoch, ...], job: Job) -> int:
     """How often the record is read for its crowded epochs: once for those together, and once for each of the others."""
     together = served(plan, job)
@@ -73,7 +105,7 @@ def passes_in_parts(plan: tuple[PlannedEpoch, ...], job: Job) -> int:
 
 def _room(job: Job) -> int:
     """Positions of a block."""
-    return min(BLOCK, job.record.at_once)
+    return min(BLOCK, job.record.at_once(ASIDE))
 
 
 class Parts:
@@ -94,10 +126,10 @@ class Parts:
         self.ends = multiples_of_gap(count, length, 0, count)
         self.depth = -(-length // count)
 
-    def places(self, room: int) -> Iterator[tuple[int, int]]:
+    def places(self, room: int, first: int = 0) -> Iterator[tuple[int, int]]:
         """Ranges of places, such that their positions are no more than `room`, which has to be twice the parts."""
         step = room // self.count - 1
-        for low in range(0, self.depth, step):
+        for low in range(first, self.depth, step):
             yield low, min(low + step, self.depth)
 
     def size(self, low: int, high: int) -> int:
@@ -111,11 +143,18 @@ class Parts:
 
     def chains(self, steps: int, low: int, high: int) -> Indices:
         """Where among `positions` the chains of so many steps are that begin at these places, a row for each."""
-        share = self.count // steps
-        starts = np.concatenate([[0], self.ends[:share]])  # ⌊q·τ⌋
+        share, starts = self.count // steps, self._starts(steps)
         place, q = np.nonzero(np.arange(low, high)[:, None] < np.diff(starts))
         place += low
         last = np.arange(share, self.count + 1, share)  # t·Q
         part = last - 1 - q[:, None]
         position = self.ends[last - 1] - (starts[q] + place)[:, None]
         return np.asarray(part * (high - low + 1) + position - self.ends[part] + high - 1)
+
+    def steps_before(self, steps: int, place: int) -> int:
+        """Steps of all chains of so many steps that begin at earlier places."""
+        return steps * int(np.minimum(np.diff(self._starts(steps)), place).sum())
+
+    def _starts(self, steps: int) -> Indices:
+        """⌊q·τ⌋ for q = 0, …, Q."""
+        return np.concatenate([[0], self.ends[: self.count // steps]])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multireplay.storage.mapping import Layout
+from multireplay.storage.pool import pages
 from multireplay.storage.source import Array, Reader, Rows, Source
 
 
@@ -66,7 +67,7 @@ class Assembly:
         for layout, field in self.fields.items():
             alone = layout.parts[0].name
             whole = len(layout.parts) == 1 and alone not in self._copied and field == self._source.field(alone)
-            filled[layout] = stored.pop(alone) if whole else np.empty(field.shape(len(rows)), field.dtype)
+            filled[layout] = stored.pop(alone) if whole else pages(field, len(rows))
         self._spread(stored, filled)
         return filled
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from multireplay.errors import InputError
 from multireplay.storage.files import Stamp
+from multireplay.storage.pool import pages
 from multireplay.storage.source import Array, Field, Rows, kept_type
 from multireplay.storage.sums import Running, Sums
 
@@ -154,7 +155,7 @@ class ArrayFile:
 
     def take(self, rows: Rows) -> Array:
         """These rows, ascending and distinct, with one read for rows that are close together."""
-        found = np.empty(self.field.shape(len(rows)), self.field.dtype)
+        found = pages(self.field, len(rows))
         self.stamp.check(int(rows[0]) if len(rows) else 0)
         with open_raw(self) as file:
             advise(file, "RANDOM")

@@ -29,6 +29,11 @@ def _pages(size: int) -> Array:
     return np.frombuffer(mmap.mmap(-1, size, access=mmap.ACCESS_COPY), np.uint8)
 
 
+def pages(field: Field, rows: int) -> Array:
+    """An array of zeros in memory of its own, which goes back to the system with its last view."""
+    return _pages(max(1, rows * field.row_bytes))[: rows * field.row_bytes].view(field.dtype).reshape(field.shape(rows))
+
+
 class Pool:
     """Hands out arrays whose memory comes back by itself when the last view of it is gone.
 

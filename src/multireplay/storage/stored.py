@@ -21,6 +21,8 @@ from multireplay.storage.stream import block_rows, check, stream, take
 
 STEP = 2**22
 """Bytes that are read at a time where all is loaded."""
+LOTS = 4
+"""Rows at random are taken in lots, so many of which fill the budget: one in use, one ready, one being read, a copy."""
 
 
 class StoredBuffer:
@@ -93,7 +95,7 @@ class StoredBuffer:
         )
 
     def blocks(
-        self, names: Iterable[str] | None = None, first: int = 0, last: int | None = None
+        self, names: Iterable[str] | None = None, first: int = 0, last: int | None = None, aside: int = 0
     ) -> Generator[tuple[int, dict[str, Array]], None, None]:
         """The rows from `first` to before `last` in order, a block at a time, the next one read ahead by a thread.
 
@@ -103,6 +105,8 @@ class StoredBuffer:
             The columns to read; all of them by default.
         first, last
             The range of rows, counted from 0; the whole record by default.
+        aside
+            Bytes of the memory budget that the caller needs; blocks are made up to four times smaller for it.
 
         Yields
         ------
@@ -114,7 +118,7 @@ class StoredBuffer:
         stop = self._length if last is None else last
         if not 0 <= first <= stop <= self._length:
             raise InputError(f"rows {first} to {stop} are not in this buffer, which has rows 0 to {self._length}")
-        rows = block_rows(self._source, self._layouts(chosen), self.memory, self._overlap(chosen))
+        rows = block_rows(self._source, self._layouts(chosen), self.memory, self._overlap(chosen), aside)
         return self._blocks(chosen, first, stop, rows)
 
     def _blocks(
@@ -176,11 +180,11 @@ class StoredBuffer:
         assembly = Assembly(self._source, layouts)
         touched, reason = self._source.touched(assembly.names)
         ratio = touched / sum(self._source.field(name).row_bytes for name in assembly.names)
-        lots = -(-2 * self.nbytes // self.memory)
+        lots = -(-LOTS * self.nbytes // self.memory)
         if lots < ratio:
             ratio, reason = (
                 lots,
-                f"it is taken in {lots} lots of half the memory budget, each spread over all of it",
+                f"it is taken in {lots} lots of a quarter of the memory budget, each spread over all of it",
             )
         if ratio < 1.05:
             return f"One pass over {self._source.label} in random order reads about as many bytes as one in order."

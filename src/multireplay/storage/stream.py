@@ -20,12 +20,16 @@ _IN_FLIGHT = 4  # one at the caller, one ready, one being read, and the copies t
 _CHECKED = 2**20
 
 
-def block_rows(source: Source, layouts: Sequence[Layout], memory: int, overlap: int) -> int:
-    """Rows of a block, such that all that is in flight stays within the budget."""
+def block_rows(source: Source, layouts: Sequence[Layout], memory: int, overlap: int, aside: int = 0) -> int:
+    """Rows of a block, such that all that is in flight stays within the budget.
+
+    To leave so many bytes aside, blocks are made up to four times smaller.
+    """
     assembly = Assembly(source, layouts)
     a_row = max(assembly.row_bytes, assembly.scratch_bytes, 1)
     overhead = source.overhead(assembly.names)
-    rows = min(BLOCK, (memory - overhead) // _IN_FLIGHT) // a_row - overlap
+    room = (memory - overhead) // _IN_FLIGHT
+    rows = min(BLOCK, max(room - aside // _IN_FLIGHT, room // 4)) // a_row - overlap
     if rows < 1:
         needed = overhead + _IN_FLIGHT * a_row * (overlap + 1)
         raise InputError(

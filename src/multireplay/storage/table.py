@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from multireplay.errors import InputError
+from multireplay.storage.pool import pages
 from multireplay.storage.source import Array, Field, Reader, Rows, Source, kept_type
 
 BATCH_BYTES = 2**21
@@ -46,7 +47,7 @@ class TableSource(Source):
         return _TableReader(self, names, first)
 
     def take(self, names: Sequence[str], rows: Rows) -> dict[str, Array]:
-        found = {name: np.empty(self.field(name).shape(len(rows)), self.field(name).dtype) for name in names}
+        found = {name: pages(self.field(name), len(rows)) for name in names}
         with closing(self.batches_of(names, rows, self.batch_rows(names))) as batches:
             for batch in batches:
                 low, high = np.searchsorted(rows, (batch.start, batch.start + batch.data.num_rows))

@@ -16,6 +16,7 @@ import numpy as np
 from multireplay.errors import InputError
 from multireplay.storage.files import Stamp
 from multireplay.storage.npy import PIECE, ArrayFile, Cursor, Header, open_raw
+from multireplay.storage.pool import pages
 from multireplay.storage.source import Array, Field, Rows
 
 _LOCAL_HEADER = 30
@@ -48,7 +49,7 @@ class Member(ArrayFile):
     def take(self, rows: Rows) -> Array:
         if not self.compressed and not self.by_feature:
             return super().take(rows)
-        found = np.empty(self.field.shape(len(rows)), self.field.dtype)
+        found = pages(self.field, len(rows))
         cursor = MemberCursor(self, 0)
         step = max(1, PIECE // self.header.row_bytes)
         block = np.empty(self.field.shape(min(step, self.rows)), self.field.dtype)
