@@ -66,7 +66,7 @@ def test_as_epoch_after_epoch(monkeypatch, rows, problem):
 def test_an_epoch_that_diverges_leaves_the_others_alone(monkeypatch):
     monkeypatch.setattr(sequential, "is_side_by_side", lambda planned, job: False)
     A = np.zeros((8, 1))
-    A[[5, 7]] = 1e60  # last steps of chains of two steps, neighbours in a chain of four
+    A[[5, 7]] = 1e40  # last steps of chains of two steps, neighbours in a chain of four
     buffer = mr.Buffer(features=A, targets=np.ones(8))
     with pytest.warns(mr.DivergenceWarning):
         result = mr.solve(mr.GLM(), buffer, replay=mr.Multiscale(epochs=2, phases="all"), step=0.1, average="none")
@@ -114,7 +114,7 @@ def test_a_diverged_epoch_stays_so_over_an_interruption(monkeypatch, tmp_path, a
     monkeypatch.setattr(sequential, "is_side_by_side", lambda planned, job: False)
     monkeypatch.setattr(together, "BLOCK", 16)
     A = np.zeros((64, 1))
-    A[[40, 56]] = 1e60  # in one chain of four steps
+    A[[40, 56]] = 1e40  # in one chain of four steps
     buffer = mr.Buffer(features=A, targets=np.ones(64))
     options = {"replay": mr.Multiscale(epochs=2, phases="all"), "step": 0.1, "average": "none"}
     with pytest.warns(mr.DivergenceWarning):
