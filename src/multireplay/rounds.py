@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,19 @@ class Outcome:
     notes: tuple[str, ...]
 
 
+class _Round(NamedTuple):
+    """What one round starts from, whatever its order and step."""
+
+    record: Record
+    stepper: ReducedStepper
+    anchor: Vector
+    mean: Vector
+    """The mean operator at the anchor."""
+    limit: float
+    number: int
+    track: Track | None
+
+
 def run_rounds(
     record: Record,
     plan: tuple[PlannedEpoch, ...],
@@ -106,12 +119,13 @@ def run_rounds(
         if rounds is None and rounding:
             notes.append(f"no round {number}, since the residual is rounding")
             break
-        epoch, drift = take_round(record, plan, stepper, x, residual.mean, step, limit, number, track)
+        how = _Round(record, stepper, x, residual.mean, limit, number, track)
+        epoch, drift = take_round(how, plan, step)
         passes += epoch.taken / record.length
         if epoch.diverged:
             step /= 2
             notes.append(f"round {number} diverged and was run again at half the step ({step:.3g})")
-            epoch, drift = take_round(record, plan, stepper, x, residual.mean, step, limit, number, track)
+            epoch, drift = take_round(how, plan, step)
             passes += epoch.taken / record.length
         if lanes and not epoch.diverged and _ran_off(record, feasible, x, epoch.answer):
             notes.append(f"round {number} got nowhere and was left out: try another gap, replay=mr.Interleaved(gap)")
@@ -119,7 +133,7 @@ def run_rounds(
         if instead and not lanes and not rounding and _got_nowhere(record, stepper, feasible, step, residual, epoch):
             plan, instead = instead, None
             notes.append(f"round {number} got nowhere, as where the order is in step with the record, and was shuffled")
-            epoch, drift = _round(record, plan, stepper, x, residual.mean, step, limit, number, track)
+            epoch, drift = _round(how, plan, step)
             passes += epoch.taken / record.length
         epochs.append(epoch)
         if epoch.diverged:
@@ -164,22 +178,13 @@ def _got_nowhere(
     return after.size > (NOT_FAR if shrinks is not None and shrinks >= ENOUGH else NOWHERE) * before.size
 
 
-def _round(
-    record: Record,
-    plan: tuple[PlannedEpoch, ...],
-    stepper: ReducedStepper,
-    anchor: Vector,
-    mean: Vector,
-    step: float,
-    limit: float,
-    number: int,
-    track: Track | None,
-) -> tuple[Epoch, float]:
+def _round(how: _Round, plan: tuple[PlannedEpoch, ...], step: float) -> tuple[Epoch, float]:
     """One pass around the anchor, and how far its last two quarters are apart, relative to all it moved."""
+    record, stepper, anchor = how.record, how.stepper, how.anchor
     stepper.anchor = anchor.copy()
-    stepper.mean = stepper.preconditioner.apply(mean)
-    planned = replace(plan[-1], k=plan[-1].k + number, length=sum(epoch.steps for epoch in plan), chains=1)
-    run = EpochRun(record.problem, stepper, planned, Constant(step), SECOND_HALF, anchor, limit, track)
+    stepper.mean = stepper.preconditioner.apply(how.mean)
+    planned = replace(plan[-1], k=plan[-1].k + how.number, length=sum(epoch.steps for epoch in plan), chains=1)
+    run = EpochRun(record.problem, stepper, planned, Constant(step), SECOND_HALF, anchor, how.limit, how.track)
     three_quarters = planned.length - (planned.length - run.skipped) // 2
     earlier, seen = np.zeros_like(anchor), 0
     for samples, positions, shown in record.chunks(block for epoch in plan for block in epoch.blocks()):
@@ -198,19 +203,10 @@ def _round(
     return epoch, float(np.linalg.norm(last_quarter - quarter)) / moved if moved else 0.0
 
 
-def _lane_round(
-    record: Record,
-    plan: tuple[PlannedEpoch, ...],
-    stepper: ReducedStepper,
-    anchor: Vector,
-    mean: Vector,
-    step: float,
-    limit: float,
-    number: int,
-    track: Track | None,
-) -> tuple[Epoch, float]:
+def _lane_round(how: _Round, plan: tuple[PlannedEpoch, ...], step: float) -> tuple[Epoch, float]:
     """One epoch of many chains around the anchor; whether it has arrived is left to the residual."""
-    stepper.anchor, stepper.mean = anchor.copy(), mean
-    planned = replace(plan[-1], k=plan[-1].k + number)
-    job = Job(record.problem, record, stepper, Constant(step), SECOND_HALF, anchor, limit, track)
+    how.stepper.anchor, how.stepper.mean = how.anchor.copy(), how.mean
+    planned = replace(plan[-1], k=plan[-1].k + how.number)
+    with_them = SECOND_HALF, how.anchor, how.limit, how.track
+    job = Job(how.record.problem, how.record, how.stepper, Constant(step), *with_them)
     return run_lanes(planned, job), np.inf

@@ -7,12 +7,12 @@ import itertools
 import numba
 import numpy as np
 import pytest
+from every_set import DIM, SETS
 from reference import glm_operator, static_mer, td_operator
 
 import multireplay as mr
 from multireplay import sets
 
-DIM = 6
 ROWS = 37
 
 
@@ -47,16 +47,6 @@ PROBLEMS = {
     "own link": mr.GLM(own_link),
     "policy evaluation": mr.PolicyEvaluation(0.7),
     "own operator": mr.VariationalInequality(rotation, dim=DIM),
-}
-SETS = {
-    "whole space": sets.WholeSpace(),
-    "ball": sets.Ball(0.3, center=np.full(DIM, 0.1)),
-    "box": sets.Box(-0.1, 0.2),
-    "nonnegative": sets.NonNegative(),
-    "simplex": sets.Simplex(),
-    "l1 ball": sets.L1Ball(0.4),
-    "halfspace": sets.Halfspace(np.arange(1.0, DIM + 1), 0.2),
-    "product": sets.Product((sets.Simplex(), 2), (sets.Ball(0.2), 3), (sets.WholeSpace(), 1)),
 }
 SCHEMES = [mr.Serial(), mr.Skip(3), mr.Multiscale(), mr.Dyadic(), mr.Uniform(1), mr.Shuffle(1), mr.Reverse(5, 1)]
 

@@ -28,7 +28,7 @@ def benchmark():
 
 def test_memory_stays_within_the_budget(benchmark, tmp_path):
     path = tmp_path / "samples"
-    benchmark.make_samples(path, rows=300_000, dim=100)  # 242 MB
+    benchmark.make_samples(path, rows=200_000, dim=100)  # 162 MB
     benchmark.make_samples(tmp_path / "few", rows=30_000, dim=100)
     others = 50e6  # 33 to 40 MB seen: compiled loops, threads, and for Newton the coarse epoch
     orders = ("interleaved", "multiscale", "all phases", "newton")

@@ -39,4 +39,4 @@ def make_stepper(
         raise InputError(f"precision={precision!r} is for the compiled loop on dense features")
     if backend == "python" or reasons:
         return PythonStepper(problem, constraint, dim)
-    return SparseStepper(dim) if sparse else CompiledStepper(problem, constraint, dim, np.dtype(precision))
+    return SparseStepper(dim) if sparse else CompiledStepper(constraint, dim, np.dtype(precision))

@@ -176,8 +176,6 @@ class SparseStepper:
         d.
     """
 
-    projection = None
-
     def __init__(self, dim: int) -> None:
         self._state = np.zeros((dim, FIXED))
         self._total = np.zeros(dim)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numba
 import numpy as np
@@ -173,8 +173,8 @@ class ReducedPythonStepper(PythonStepper):
 class ReducedCompiledStepper(CompiledStepper):
     """Variance reduction, compiled."""
 
-    def __init__(self, problem: Problem, constraint: Set, dim: int, preconditioner: Preconditioner) -> None:
-        super().__init__(problem, constraint, dim)
+    def __init__(self, constraint: Set, dim: int, preconditioner: Preconditioner) -> None:
+        super().__init__(constraint, dim)
         self.preconditioner = preconditioner
         self.anchor = np.zeros(0)
         self.mean = np.zeros(dim)
@@ -196,5 +196,6 @@ def make_reduced(
         return ReducedBatchedStepper(stepper.problem, constraint, dim, preconditioner)
     if isinstance(stepper, SparseStepper):
         return ReducedSparseStepper(dim, preconditioner)
-    kind = ReducedCompiledStepper if isinstance(stepper, CompiledStepper) else ReducedPythonStepper
-    return cast(Any, kind)(problem, constraint, dim, preconditioner)  # type: ignore[no-any-return]
+    if isinstance(stepper, CompiledStepper):
+        return ReducedCompiledStepper(constraint, dim, preconditioner)
+    return ReducedPythonStepper(problem, constraint, dim, preconditioner)

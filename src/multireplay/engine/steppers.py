@@ -84,7 +84,7 @@ def _reach(samples: Any, row: int) -> float:
 class CompiledStepper:
     """Runs the compiled loop."""
 
-    def __init__(self, problem: Problem, constraint: Set, dim: int, dtype: Any = np.float64) -> None:
+    def __init__(self, constraint: Set, dim: int, dtype: Any = np.float64) -> None:
         spec = cast(Vector, constraint.spec(dim))
         self.projection = None if spec[0] == WHOLE else spec
         """The feasible set as the loops take it: None for the whole space, where nothing is projected."""
