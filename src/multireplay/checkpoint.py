@@ -35,8 +35,7 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str], settings: str) -> None:
         self.path = Path(path)
         self.digest = hashlib.sha256(settings.encode()).hexdigest()
-        self._row = 0
-        self._state: State | None = None
+        self._noted: tuple[int, State] | None = None
         self._saved = time.monotonic()
 
     def restore(self, state: State) -> int:
@@ -58,17 +57,18 @@ class Checkpoint:
 
     def note(self, row: int, state: State) -> None:
         """Remember where the run is, and save it if it is time."""
-        self._row, self._state = row, state
+        self._noted = row, state
         if time.monotonic() - self._saved > EVERY:
             self.save()
 
     def save(self) -> None:
         """Write the file; it has its name only once it is complete."""
-        if self._state is None:
+        if self._noted is None:
             return
+        row, state = self._noted
         partial = self.path.with_name(self.path.name + ".partial")
         with partial.open("wb") as file:
-            arrays: dict[str, Any] = {**self._state, "row": np.array(self._row), "digest": np.array(self.digest)}
+            arrays: dict[str, Any] = {**state, "row": np.array(row), "digest": np.array(self.digest)}
             np.savez(file, **arrays)
         os.replace(partial, self.path)
         self._saved = time.monotonic()

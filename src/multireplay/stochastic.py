@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -101,11 +102,12 @@ def solve_by_steps(
     def job(schedule: Schedule, advanced: Any = lambda steps: None) -> Job:
         what = record.problem, how.feasible, record.dim, how.backend, record.example
         stepper: Any = make_stepper(*what, how.precision)
+        make = partial(make_stepper, *what, how.precision) if isinstance(how.update, Plain) else None
         if isinstance(how.update, VarianceReduced):
             stepper = make_reduced(record.problem, stepper, how.feasible, record.dim, preconditioner)
         nothing = np.zeros(0)
         stepper.advance(record.example, nothing.astype(np.int64), nothing, nothing, limit)  # compiles
-        with_them = how.averaging, start, limit, track, advanced, how.threads, checkpoint
+        with_them = how.averaging, start, limit, track, advanced, how.threads, checkpoint, make
         return Job(record.problem, record, stepper, schedule, *with_them)
 
     _tell_costs(record, plan, how, job(schedules[0]))
@@ -126,17 +128,18 @@ def solve_by_steps(
 
 def _tell_costs(record: Record, plan: tuple[PlannedEpoch, ...], how: HowToStep, job: Job) -> None:
     """Warn of random access on disk, and refuse a checkpoint where there is nothing to go on from."""
-    if isinstance(how.update, Plain) and runs_in_order(plan, job):
-        return
-    short = crowded(plan, job)
+    plain = isinstance(how.update, Plain)
+    short = crowded(plan, job) if plain else []
     size = max((size_of_iterates(planned, job) for planned in short), default=0)
     too_many = (
         f"the chains of {len(short)} of the {len(plan)} epochs of {how.replay!r} are too many for one pass in order, "
         f"because their iterates take up to {in_words(size)}"
     )
-    if job.checkpoint is not None and not (isinstance(how.update, Plain) and can_be_resumed(plan, job)):
-        passes = "mr.Newton(), or mr.Multiscale() or mr.Interleaved() with mr.Plain()"
+    if job.checkpoint is not None and not (plain and can_be_resumed(plan, job)):
+        passes = "mr.Newton(), or mr.Multiscale() or mr.Interleaved() with mr.Plain(), and without track="
         raise InputError(f"checkpoint=... is for passes in order: {too_many if short else passes}")
+    if plain and runs_in_order(plan, job):
+        return
     if not isinstance(record, StoredRecord):
         return
     if short:

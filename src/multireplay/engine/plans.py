@@ -1,4 +1,4 @@
-"""Carrying out a plan: all that one pass in order serves, what one more serves, then the rest, epoch by epoch."""
+"""Carrying out a plan: the epochs that share a reading of the record, then the rest, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from numpy.typing import NDArray
 
 from multireplay.averaging import Averaging
 from multireplay.checkpoint import Checkpoint
-from multireplay.engine import sequential, together
 from multireplay.engine.batched import BatchedStepper
 from multireplay.engine.batched_lanes import run_lanes
 from multireplay.engine.lazy import SparseStepper
+from multireplay.engine.passes import run_passes
 from multireplay.engine.run import EpochRun, finished
-from multireplay.engine.sequential import Pass
 from multireplay.engine.short import ShortChains
 from multireplay.engine.steppers import CompiledStepper, StepFailure, Stepper, explain_failure
-from multireplay.engine.together import InParts
 from multireplay.problems import Problem
 from multireplay.record import Record
 from multireplay.replay import PlannedEpoch
@@ -45,6 +43,13 @@ class Job(NamedTuple):
     advanced: Callable[[int], object] = lambda steps: None
     threads: int = 1
     checkpoint: Checkpoint | None = None
+    make: Callable[[], Stepper] | None = None
+    """Another stepper of the same kind."""
+
+    def apart(self) -> Job:
+        """The same with a stepper of its own."""
+        assert self.make is not None
+        return self._replace(stepper=self.make())
 
     def epoch(self, planned: PlannedEpoch) -> EpochRun:
         """The run of one chain of an epoch."""
@@ -57,33 +62,11 @@ def run(plan: tuple[PlannedEpoch, ...], jobs: Sequence[Job]) -> list[tuple[Epoch
 
     ``job.advanced`` is told the number of steps after every block.
     """
-    found = _run_passes(plan, jobs)
+    found = run_passes(plan, jobs)
     for index, planned in enumerate(plan):
         if index not in found:
             found[index] = run_epoch(planned, jobs) if planned.chains == 1 else run_chains(planned, jobs)
     return [tuple(found[index][number] for index in range(len(plan))) for number in range(len(jobs))]
-
-
-def _run_passes(plan: tuple[PlannedEpoch, ...], jobs: Sequence[Job]) -> dict[int, list[Epoch]]:
-    """The epochs that a pass in order or one in parts serves; a checkpoint counts the rows of both on end."""
-    kinds: list[tuple[type[Pass] | type[InParts], list[int]]] = [
-        (Pass, sequential.served(plan, jobs[0])),
-        (InParts, together.served(plan, jobs[0])),
-    ]
-    passes = [kind(plan, chosen, jobs) for kind, chosen in kinds if chosen]
-    state = {name: array for going in passes for name, array in going.state().items()}
-    kept = jobs[0].checkpoint
-    row = kept.restore(state) if kept else 0
-    before = 0
-    for going in passes:
-
-        def note(at: int, before: int = before) -> None:
-            if kept:
-                kept.note(before + at, state)
-
-        going.run(min(max(row - before, 0), going.size), note)
-        before += going.size
-    return {index: epochs for going in passes for index, epochs in going.epochs().items()}
 
 
 def run_epoch(planned: PlannedEpoch, jobs: Sequence[Job]) -> list[Epoch]:

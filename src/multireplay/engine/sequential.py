@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from multireplay.engine import lanes
 from multireplay.engine.lanes import Lanes
 from multireplay.engine.packs import row_bytes
+from multireplay.engine.reading import Reading
 from multireplay.engine.run import finished
 from multireplay.engine.scales import Scales
 from multireplay.engine.steppers import CompiledStepper, is_built_in
@@ -30,17 +31,6 @@ Member = tuple[int, int, PlannedEpoch]
 def served(plan: tuple[PlannedEpoch, ...], job: Job) -> list[int]:
     """Which epochs the pass serves."""
     return [index for index, planned in enumerate(plan) if is_scale(planned, job) or is_side_by_side(planned, job)]
-
-
-def runs_in_order(plan: tuple[PlannedEpoch, ...], job: Job) -> bool:
-    """Whether it serves all epochs of the plan."""
-    return len(served(plan, job)) == len(plan)
-
-
-def crowded(plan: tuple[PlannedEpoch, ...], job: Job) -> list[PlannedEpoch]:
-    """Epochs of too many chains for the pass in order, where it serves all the others."""
-    left = [planned for planned in plan if not (is_scale(planned, job) or is_side_by_side(planned, job))]
-    return left if all(is_crowded(planned, job) for planned in left) else []
 
 
 def is_scale(planned: PlannedEpoch, job: Job) -> bool:
@@ -82,7 +72,7 @@ def size_of_iterates(planned: PlannedEpoch, job: Job) -> int:
     return planned.chains * row_bytes(len(job.x0), job.stepper.x.itemsize)
 
 
-class Pass:
+class Pass(Reading):
     """All these epochs under way."""
 
     def __init__(self, plan: tuple[PlannedEpoch, ...], chosen: Sequence[int], jobs: Sequence[Job]) -> None:
@@ -118,7 +108,6 @@ class Pass:
         return sum(chains.taken for chains in self.lanes) + (self.scales.taken if self.scales else 0)
 
     def run(self, first: int, note: Callable[[int], object]) -> None:
-        """Go through the record from row `first` on; `note` is told where this is."""
         self.row = first
         self.first.advanced(self.taken)
         several = len(self.lanes) + bool(self.scales) > 1
@@ -138,14 +127,12 @@ class Pass:
             chains.advance(samples, base, self.row + 1, last, team)
 
     def state(self) -> dict[str, Any]:
-        """All that changes in the course of the pass, as arrays that can be written into."""
         found = {f"scales {name}": array for name, array in (self.scales.state() if self.scales else {}).items()}
         for (index, number, _), chains in zip(self.side, self.lanes, strict=True):
             found |= {f"epoch {index} job {number} {name}": array for name, array in chains.state().items()}
         return found
 
     def epochs(self) -> dict[int, list[Epoch]]:
-        """What the epochs found, by their index in the plan, for each job."""
         found = {}
         if self.scales is not None:
             for (index, number, _), epoch in zip(self.single, self.scales.epochs(), strict=True):

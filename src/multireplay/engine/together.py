@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay.engine import sequential
 from multireplay.engine.lanes import MEMORY
+from multireplay.engine.reading import Reading
 from multireplay.engine.sequential import is_crowded
 from multireplay.engine.short import ShortChains
 from multireplay.replay import PlannedEpoch
@@ -36,7 +36,7 @@ ASIDE = 2 * MEMORY
 """Bytes that the epochs of the pass in order keep: each of them half of what the one before it does."""
 
 
-class InParts:
+class InParts(Reading):
     """These epochs under way, for each of the jobs: they are read `size` places deep."""
 
     def __init__(self, plan: tuple[PlannedEpoch, ...], chosen: Sequence[int], jobs: Sequence[Job]) -> None:
@@ -46,7 +46,6 @@ class InParts:
         self.runs = {index: [ShortChains(plan[index], job) for job in jobs] for index in chosen}
 
     def run(self, first: int, note: Callable[[int], object]) -> None:
-        """Go through the places from `first` on; `note` is told where this is."""
         for chains in self._all():
             chains.skip(self.parts.steps_before(chains.planned.length, first))
         blocks = self.parts.places(self.room, first)
@@ -67,7 +66,6 @@ class InParts:
         return [chains for sums in self.runs.values() for chains in sums]
 
     def state(self) -> dict[str, Any]:
-        """All that changes, as arrays that can be written into."""
         return {
             f"epoch {index} job {number} {name}": array
             for index, sums in self.runs.items()
@@ -76,7 +74,6 @@ class InParts:
         }
 
     def epochs(self) -> dict[int, list[Epoch]]:
-        """What was found, by the index in the plan, for each job."""
         return {index: [chains.epoch() for chains in sums] for index, sums in self.runs.items()}
 
 
@@ -90,17 +87,6 @@ def served(plan: tuple[PlannedEpoch, ...], job: Job) -> list[int]:
     ]
     most = max((plan[index].length for index in found), default=1)
     return [index for index in found if most % plan[index].length == 0]
-
-
-def can_be_resumed(plan: tuple[PlannedEpoch, ...], job: Job) -> bool:
-    """Whether one pass in order and one in parts serve all epochs of the plan."""
-    return len(sequential.served(plan, job)) + len(served(plan, job)) == len(plan)
-
-
-def passes_in_parts(plan: tuple[PlannedEpoch, ...], job: Job) -> int:
-    """How often the record is read for its crowded epochs: once for those together, and once for each of the others."""
-    together = served(plan, job)
-    return bool(together) + sum(is_crowded(planned, job) for planned in plan) - len(together)
 
 
 def _room(job: Job) -> int:

@@ -41,6 +41,9 @@ class PlannedEpoch:
     block: Callable[[int, int], Positions]
     """``block(first, count)``: the 1-based positions of steps first, …, first + count − 1 (from 0), asked in order."""
     chains: int = 1
+    forwards: bool = False
+    """Whether one chain reads positions that increase."""
+
     scale_of: int | None = None
     """B, for an epoch of static multiscale replay with one phase: all of those can be run in one pass."""
 

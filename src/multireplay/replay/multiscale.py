@@ -84,7 +84,7 @@ def scale(k: int, length: int) -> PlannedEpoch:
     """Epoch k of Algorithm 1 on a buffer of `length` samples."""
     block = partial(multiples_of_gap, 2**k, length)
     streams = length if length <= LONGEST else None
-    return PlannedEpoch(k=k, gap=length / 2**k, length=2**k, block=block, scale_of=streams)
+    return PlannedEpoch(k=k, gap=length / 2**k, length=2**k, block=block, forwards=True, scale_of=streams)
 
 
 def offset_after_offset(steps: int, length: int, phases: int, first: int, count: int) -> Positions:

@@ -21,7 +21,7 @@ class Serial(Replay):
     """
 
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
-        return (PlannedEpoch(k=1, gap=1.0, length=length, block=_consecutive),)
+        return (PlannedEpoch(k=1, gap=1.0, length=length, block=_consecutive, forwards=True),)
 
 
 def _consecutive(first: int, count: int) -> Positions:

@@ -36,7 +36,7 @@ class Skip(Replay):
         if self.gap > length:
             raise InputError(f"gap {self.gap} is larger than the buffer of {length} samples: no step could be taken")
         block = partial(_multiples, self.gap)
-        return (PlannedEpoch(k=1, gap=float(self.gap), length=length // self.gap, block=block),)
+        return (PlannedEpoch(k=1, gap=float(self.gap), length=length // self.gap, block=block, forwards=True),)
 
 
 def _multiples(gap: int, first: int, count: int) -> Positions:

@@ -1,0 +1,76 @@
+"""Which epochs of a plan share a reading of the record, and carrying these readings out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from multireplay.engine import sequential, together, turns
+from multireplay.engine.reading import Reading
+from multireplay.engine.sequential import Pass, is_crowded
+from multireplay.engine.together import InParts
+from multireplay.engine.turns import Turns
+from multireplay.replay import PlannedEpoch
+from multireplay.result import Epoch
+
+if TYPE_CHECKING:
+    from multireplay.engine.plans import Job
+
+Plan = tuple[PlannedEpoch, ...]
+
+
+def run_passes(plan: Plan, jobs: Sequence[Job]) -> dict[int, list[Epoch]]:
+    """The epochs that share a reading, by their index in the plan, for each job.
+
+    A checkpoint counts how far the readings are, one after the other.
+    """
+    job = jobs[0]
+    kinds: list[tuple[type[Pass] | type[Turns] | type[InParts], list[int]]] = [
+        (Pass, sequential.served(plan, job)),
+        (Turns, turns.served(plan, job)),
+        (InParts, together.served(plan, job)),
+    ]
+    readings: list[Reading] = [kind(plan, chosen, jobs) for kind, chosen in kinds if chosen]
+    kept = job.checkpoint
+    reached = 0
+    if kept is not None:
+        states = [reading.state() for reading in readings]
+        reached = kept.restore({name: array for state in states for name, array in state.items()})
+        for reading, state in zip(readings, states, strict=True):
+            reading.load(state)
+    before = 0
+    for reading in readings:
+
+        def note(at: int, before: int = before) -> None:
+            if kept is not None:
+                kept.note(before + at, {name: array for one in readings for name, array in one.state().items()})
+
+        reading.run(min(max(reached - before, 0), reading.size), note)
+        before += reading.size
+    return {index: epochs for reading in readings for index, epochs in reading.epochs().items()}
+
+
+def runs_in_order(plan: Plan, job: Job) -> bool:
+    """Whether all epochs are served by readings in order."""
+    return len(sequential.served(plan, job)) + len(turns.served(plan, job)) == len(plan)
+
+
+def can_be_resumed(plan: Plan, job: Job) -> bool:
+    """Whether all epochs are served by readings that a checkpoint can keep, which does not keep error curves."""
+    in_turn = turns.served(plan, job)
+    count = len(sequential.served(plan, job)) + len(in_turn) + len(together.served(plan, job))
+    return count == len(plan) and not (in_turn and job.track is not None)
+
+
+def crowded(plan: Plan, job: Job) -> list[PlannedEpoch]:
+    """Epochs of too many chains for a reading in order, where all the others are served by one."""
+    in_order = {*sequential.served(plan, job), *turns.served(plan, job)}
+    left = [planned for index, planned in enumerate(plan) if index not in in_order]
+    return left if all(is_crowded(planned, job) for planned in left) else []
+
+
+def passes_in_parts(plan: Plan, job: Job) -> int:
+    """How often the record is read for its crowded epochs: once for those together, and once for each of the others."""
+    together_with_others = together.served(plan, job)
+    crowds = sum(is_crowded(planned, job) for planned in plan)
+    return bool(together_with_others) + crowds - len(together_with_others)
