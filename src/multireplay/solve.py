@@ -106,7 +106,8 @@ def solve(
         float32 a step moves half the bytes and is right to about six digits. Sums and answers are float64.
     checkpoint : path, optional
         A file that keeps the state of the run every half minute and when it is interrupted (Ctrl-C); the same call
-        then goes on from it. For passes in order: `Newton`, `Multiscale`, `Interleaved`, and on disk `Serial` and `Skip`.
+        then goes on from it. For passes in order: `Newton`, `Multiscale`, `Interleaved`, and on disk `Serial` and
+        `Skip`.
     progress : bool
         Show a progress bar.
 
