@@ -210,8 +210,7 @@ def test_what_is_not_for_lanes_says_so(tmp_path):
     options = {"replay": mr.Multiscale(epochs=3), "step": 0.1}
     with pytest.raises(mr.InputError, match=r"backend='batched' needs a buffer in memory: buffer\.load\(\)"):
         mr.solve(batched, stored, **options, backend="batched")
-    with pytest.warns(UserWarning, match="does not read the record in order"):
-        found = mr.solve(batched, stored, **options).x  # row by row, as any operator of the user's
+    found = mr.solve(batched, stored, **options).x  # row by row, as any operator of the user's
     assert np.allclose(found, mr.solve(batched, stored.load(), **options).x, rtol=1e-12)
     sparse = mr.Buffer(features=csr_array(data["features"]), targets=data["targets"])
     with pytest.raises(mr.InputError, match="backend='batched' needs dense columns, and 'features' is sparse"):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import multireplay as mr
-from multireplay.engine import lanes
+from multireplay.engine import lanes, together
 from multireplay.record import MemoryRecord, StoredRecord
 
 PROBLEMS = {
@@ -230,3 +230,79 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path, options):
     uninterrupted = subprocess.run(command, capture_output=True, text=True, check=True)
     assert lines[-1] == uninterrupted.stdout.splitlines()[-1]
     assert os.listdir(tmp_path) == ["record"]
+
+
+@pytest.mark.parametrize("order", [mr.Interleaved(8), mr.Multiscale(phases=2)], ids=repr)
+def test_an_interrupted_run_goes_on_with_smaller_blocks(tmp_path, monkeypatch, order):
+    """Interrupted after the steps on a block and before this is noted."""
+    buffer = record(20_000, 8)
+    mr.Buffer(features=buffer["features"], targets=buffer["targets"]).save(tmp_path / "record")
+    small, large = (mr.Buffer.open(tmp_path / "record", memory=memory) for memory in (1_750_000, 2_400_000))
+    options = {"replay": order, "step": 0.01}
+    straight = mr.solve(mr.GLM(), large, **options)
+    advance, calls = lanes.Lanes.advance, []
+
+    def interrupted(self, *arguments):
+        advance(self, *arguments)
+        calls.append(None)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lanes.Lanes, "advance", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            mr.solve(mr.GLM(), large, checkpoint=tmp_path / "state", **options)
+    again = mr.solve(mr.GLM(), small, checkpoint=tmp_path / "state", **options)
+    for one, other in zip(straight.epochs, again.epochs, strict=True):
+        assert one.taken == other.taken
+        assert np.array_equal(one.average, other.average)
+
+
+def test_a_run_on_disk_that_diverges_is_noticed(both):
+    for order in (mr.Skip(150), mr.Interleaved(64), mr.Multiscale(epochs=4)):
+        with pytest.warns(mr.DivergenceWarning):
+            disk = mr.solve(mr.GLM(), both[1], replay=order, step=20.0)
+        with pytest.warns(mr.DivergenceWarning):
+            memory = mr.solve(mr.GLM(), both[0], replay=order, step=20.0)
+        assert [epoch.diverged for epoch in disk.epochs] == [epoch.diverged for epoch in memory.epochs]
+
+
+def test_a_reading_in_parts_names_the_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(lanes, "MEMORY", 0)
+    buffer = record()
+    targets = buffer["targets"].copy()
+    targets[2000] = 2.0
+    mr.Buffer(features=buffer["features"], targets=targets).save(tmp_path / "record")
+    stored = mr.Buffer.open(tmp_path / "record", memory=180_000)
+    with pytest.raises(mr.InputError, match=r"holds 2 at row 0 .*rows counted from row 2000 of the record"):
+        mr.solve(mr.GLM("logistic"), stored, replay=mr.Multiscale(epochs=1, phases="all"), step=0.01)
+
+
+def test_the_budget_changes_no_bit(tmp_path, monkeypatch):
+    """Neither do several step sizes; where it is too little for the parts, this is said."""
+    monkeypatch.setattr(lanes, "MEMORY", 3000)
+    monkeypatch.setattr(together, "ASIDE", 6000)
+    buffer = record()
+    options = {"replay": mr.Multiscale(phases="all"), "step": (0.02, 0.01)}
+    memory = mr.solve(mr.GLM(), buffer, **options)
+    buffer.save(tmp_path / "record")
+    for budget in (600_000, 500_000):
+        with pytest.warns(UserWarning, match="once more"):
+            disk = mr.solve(mr.GLM(), mr.Buffer.open(tmp_path / "record", memory=budget), **options)
+        for one, other in zip(memory.epochs, disk.epochs, strict=True):
+            assert np.array_equal(one.average, other.average)
+    monkeypatch.setattr(StoredRecord, "at_once", lambda self, aside=0: 20)
+    with (
+        pytest.warns(UserWarning, match="once more"),
+        pytest.raises(mr.InputError, match=r"memory= is too little for .* times as much"),
+    ):
+        mr.solve(mr.GLM(), mr.Buffer.open(tmp_path / "record", memory=budget), **options)
+
+
+@pytest.mark.parametrize("update", [mr.Plain(), mr.RichardsonRomberg()], ids=repr)
+def test_one_chain_and_two_step_sizes_read_in_order(both, update):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        for order in (mr.Interleaved(1), mr.Multiscale(epochs=3)):
+            memory, disk = (mr.solve(mr.GLM(), buffer, replay=order, step=0.01, update=update) for buffer in both)
+            assert np.array_equal(memory.x, disk.x)

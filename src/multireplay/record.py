@@ -168,7 +168,14 @@ class StoredRecord(Record):
         self._row_bytes = sum(column.nbytes for column in head.values()) // row_count(head) + 1
 
     def take(self, rows: Positions) -> Columns:
-        return self._checked(self.stored.take(rows, self.names))
+        columns = self.stored.take(rows, self.names)
+        try:
+            self.problem.check(columns)
+        except InputError:
+            for at, row in enumerate(rows):  # name the row of the record, not that of the lot
+                self._checked({name: column[at : at + 1] for name, column in columns.items()}, int(row))
+            raise
+        return columns
 
     def batches(
         self, points: Sequence[Vector], advanced: Advanced = lambda rows: None, partial: Partial | None = None
@@ -235,12 +242,11 @@ class StoredRecord(Record):
             for start, block in blocks:
                 yield start, self._checked(block, start)
 
-    def _checked(self, columns: Columns, first: int | None = None) -> Columns:
+    def _checked(self, columns: Columns, first: int) -> Columns:
         try:
             self.problem.check(columns)
         except InputError as error:
-            where = "" if first is None else f" (rows counted from row {first} of the record)"
-            raise InputError(f"{error}{where}") from None
+            raise InputError(f"{error} (rows counted from row {first} of the record)") from None
         return columns
 
 

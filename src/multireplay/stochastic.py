@@ -38,7 +38,7 @@ from multireplay.engine import (
 from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper, make_reduced
 from multireplay.errors import DivergenceWarning, InputError
 from multireplay.precondition import Preconditioner
-from multireplay.problems.base import UNBOUNDED
+from multireplay.problems.base import GROWTH, UNBOUNDED
 from multireplay.progress import step_bar
 from multireplay.record import Record, StoredRecord
 from multireplay.replay import PlannedEpoch, Replay
@@ -102,7 +102,9 @@ def solve_by_steps(
     def job(schedule: Schedule, advanced: Any = lambda steps: None) -> Job:
         what = record.problem, how.feasible, record.dim, how.backend, record.example
         stepper: Any = make_stepper(*what, how.precision)
-        make = partial(make_stepper, *what, how.precision) if isinstance(how.update, Plain) else None
+        make = (
+            partial(make_stepper, *what, how.precision) if isinstance(how.update, Plain | RichardsonRomberg) else None
+        )
         if isinstance(how.update, VarianceReduced):
             stepper = make_reduced(record.problem, stepper, how.feasible, record.dim, preconditioner)
         nothing = np.zeros(0)
@@ -116,6 +118,8 @@ def solve_by_steps(
         jobs = [job(schedule, advanced) for schedule in schedules]
         began = time.perf_counter()
         epochs = tuple(epoch for found in run(plan, jobs) for epoch in found)
+        if record.on_disk and not automatic:
+            epochs = _marked(epochs, record, start)
         passes = sum(epoch.taken for epoch in epochs) / record.length / len(schedules)
         found = Found(*by_residual(epochs, record, how.feasible), passes, sentences.costs(record.example, how.feasible))
         if isinstance(how.update, VarianceReduced):
@@ -126,10 +130,24 @@ def solve_by_steps(
     return _result(record, found, how, extremes, preconditioner, seconds)
 
 
+def _marked(epochs: tuple[Epoch, ...], record: Record, start: Vector) -> tuple[Epoch, ...]:
+    """The epochs, marked as diverged where the answer is beyond what a limit would have stopped.
+
+    The limit needs all rows, and a record on disk is not read once more for it: its first rows have to do.
+    """
+    most = GROWTH * record.problem.limit(record.example, start)
+    with np.errstate(over="ignore"):
+        sizes = [record.problem.limit(record.example, epoch.answer) for epoch in epochs]
+    return tuple(
+        replace(epoch, diverged=epoch.diverged or not size <= most) for epoch, size in zip(epochs, sizes, strict=True)
+    )
+
+
 def _tell_costs(record: Record, plan: tuple[PlannedEpoch, ...], how: HowToStep, job: Job) -> None:
     """Warn of random access on disk, and refuse a checkpoint where there is nothing to go on from."""
     plain = isinstance(how.update, Plain)
-    short = crowded(plan, job) if plain else []
+    in_order = isinstance(how.update, Plain | RichardsonRomberg)
+    short = crowded(plan, job) if in_order else []
     size = max((size_of_iterates(planned, job) for planned in short), default=0)
     too_many = (
         f"the chains of {len(short)} of the {len(plan)} epochs of {how.replay!r} are too many for one pass in order, "
@@ -138,7 +156,7 @@ def _tell_costs(record: Record, plan: tuple[PlannedEpoch, ...], how: HowToStep, 
     if job.checkpoint is not None and not (plain and can_be_resumed(plan, job)):
         passes = "mr.Newton(), or mr.Multiscale() or mr.Interleaved() with mr.Plain(), and without track="
         raise InputError(f"checkpoint=... is for passes in order: {too_many if short else passes}")
-    if plain and runs_in_order(plan, job):
+    if in_order and runs_in_order(plan, job):
         return
     if not isinstance(record, StoredRecord):
         return

@@ -7,6 +7,7 @@ import warnings
 import numba
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import multireplay as mr
 from multireplay.record import StoredRecord
@@ -38,6 +39,7 @@ PROBLEMS = {
     "batched": mr.VariationalInequality(pull_rows, dim=DIM, batched=True),
     "own link": mr.GLM(own_link),
     "table": mr.PolicyEvaluation(0.7, table=np.eye(DIM)),
+    "sparse table": mr.PolicyEvaluation(0.7, table=csr_array(np.eye(DIM)[:, : DIM - 1])),
     "logistic": mr.GLM("logistic", constraint=mr.sets.Simplex()),
 }
 ORDERS = (mr.Serial(), mr.Skip(5), mr.Multiscale(), mr.Multiscale(epochs=4))
@@ -117,7 +119,12 @@ def test_a_failure_names_the_sample(both):
 
 @pytest.mark.parametrize(
     ("name", "columns"),
-    [("jitted", ["samples"]), ("python", ["samples"]), ("table", ["states", "next_states", "rewards"])],
+    [
+        ("jitted", ["samples"]),
+        ("python", ["samples"]),
+        ("table", ["states", "next_states", "rewards"]),
+        ("sparse table", ["states", "next_states", "rewards"]),
+    ],
 )
 def test_interrupted_it_goes_on_to_the_same_bits(both, monkeypatch, tmp_path, name, columns):
     buffer = mr.Buffer(**{column: both[0][column] for column in columns})

@@ -71,11 +71,11 @@ stream_epochs = numba.njit(cache=True, _nrt=False, **kernels.OPTIONS)(_stream)
 class Chains:
     """The sums over the chains of one epoch."""
 
-    def __init__(self, spec: Vector | None, start: Vector, steps: Vector, weights: Vector, limit: float) -> None:
+    def __init__(self, spec: Vector | None, start: Vector, steps: Vector, weights: Vector, limit: float, dtype: Any):
         dim = len(start)
         self.spec, self.start, self.steps, self.weights, self.limit = spec, start, steps, weights, limit
         self.lasts, self.averages = np.zeros(dim), np.zeros(dim)
-        self._scratch = np.zeros(dim), np.zeros(dim)
+        self._scratch = np.zeros(dim, dtype), np.zeros(dim)
         self.counts = np.zeros(2, dtype=np.int64)
         """Steps taken in all calls but the last, and in the last."""
         self._out = np.zeros(dim)

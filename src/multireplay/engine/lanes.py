@@ -68,7 +68,7 @@ def _advance_lanes(  # type: ignore[no-untyped-def]
                 done += 1
             mark[TAKEN] += done
     for group in range(totals.shape[0]):
-        marks[group, 0, REACHED] = last
+        marks[group, 0, REACHED] = max(marks[group, 0, REACHED], last)  # after an interruption it may be ahead
 
 
 advance_lanes = numba.njit(cache=True, _nrt=False, **kernels.OPTIONS)(_advance_lanes)

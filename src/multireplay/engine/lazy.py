@@ -195,6 +195,11 @@ class SparseStepper:
         self.settle()
         return self._total
 
+    def arrays(self) -> dict[str, Vector]:
+        """All that changes, as arrays that can be written into, with x and the sum not worked out."""
+        self._settled = False  # the arrays may be others after this
+        return {"state": self._state, "total": self._total, "weight": self._weight}
+
     def settle(self) -> None:
         """Work out x and the sum of the iterates, which costs O(d)."""
         if self._settled:

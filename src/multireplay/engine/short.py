@@ -31,7 +31,7 @@ class ShortChains:
             self._sums: Chains | SparseChains = SparseChains(job.x0, steps, weights, job.limit)
         else:
             assert isinstance(job.stepper, CompiledStepper)
-            self._sums = Chains(job.stepper.projection, job.x0, steps, weights, job.limit)
+            self._sums = Chains(job.stepper.projection, job.x0, steps, weights, job.limit, job.stepper.x.dtype)
         self._seen = 0
 
     @property
@@ -58,7 +58,7 @@ class ShortChains:
     def skip(self, steps: int) -> None:
         """Go on after so many steps, which were seen before an interruption."""
         self._seen += steps
-        self.job.advanced(min(self.taken, self._seen))
+        self.job.advanced(self.taken)
 
     def state(self) -> dict[str, Any]:
         """All that changes, as arrays that can be written into; for chains on dense rows."""

@@ -22,6 +22,7 @@ from multireplay.engine.lanes import MEMORY
 from multireplay.engine.reading import Reading
 from multireplay.engine.sequential import is_crowded
 from multireplay.engine.short import ShortChains
+from multireplay.errors import InputError
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.base import BLOCK
 from multireplay.replay.multiscale import multiples_of_gap
@@ -33,15 +34,21 @@ if TYPE_CHECKING:
 Indices = NDArray[np.int64]
 
 ASIDE = 2 * MEMORY
-"""Bytes that the epochs of the pass in order keep: each of them half of what the one before it does."""
+"""Bytes that the epochs of the pass in order keep for a job: each of them half of what the one before it does."""
 
 
 class InParts(Reading):
     """These epochs under way, for each of the jobs: they are read `size` places deep."""
 
     def __init__(self, plan: tuple[PlannedEpoch, ...], chosen: Sequence[int], jobs: Sequence[Job]) -> None:
-        self.record, self.room = jobs[0].record, _room(jobs[0])
+        self.record, self.aside = jobs[0].record, ASIDE * len(jobs)
         self.parts = Parts(self.record.length, max(plan[index].length for index in chosen))
+        self.room = min(BLOCK, self.record.at_once(self.aside))
+        if self.room < 2 * self.parts.count:
+            raise InputError(
+                f"memory= is too little for {self.parts.count} parts of the record side by side, which epochs of so "
+                f"few steps with all phases need; give {2 * self.parts.count / self.room:.2g} times as much"
+            )
         self.size = self.parts.depth
         self.runs = {index: [ShortChains(plan[index], job) for job in jobs] for index in chosen}
 
@@ -50,7 +57,7 @@ class InParts(Reading):
             chains.skip(self.parts.steps_before(chains.planned.length, first))
         blocks = self.parts.places(self.room, first)
         wanted = (self.parts.positions(*places) for places in self.parts.places(self.room, first))
-        for samples, positions, _ in self.record.chunks(wanted, aside=ASIDE):
+        for samples, positions, _ in self.record.chunks(wanted, aside=self.aside):
             done = 0
             while done < len(positions):  # a chunk is one or more blocks
                 low, high = next(blocks)
@@ -79,19 +86,14 @@ class InParts(Reading):
 
 def served(plan: tuple[PlannedEpoch, ...], job: Job) -> list[int]:
     """Which epochs: of too many chains for a pass in order, of all phases, and whose steps divide the most of them."""
-    length, room = job.record.length, _room(job)
+    length = job.record.length
     found = [
         index
         for index, planned in enumerate(plan)
-        if is_crowded(planned, job) and planned.chains == length // planned.length and 2 * planned.length <= room
+        if is_crowded(planned, job) and planned.chains == length // planned.length and 2 * planned.length <= BLOCK
     ]
     most = max((plan[index].length for index in found), default=1)
     return [index for index in found if most % plan[index].length == 0]
-
-
-def _room(job: Job) -> int:
-    """Positions of a block."""
-    return min(BLOCK, job.record.at_once(ASIDE))
 
 
 class Parts:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multireplay.engine.lazy import SparseStepper
 from multireplay.engine.reading import Reading
 from multireplay.engine.run import EpochRun
 from multireplay.engine.sequential import is_scale
+from multireplay.engine.steppers import Stepper
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.base import BLOCK
 from multireplay.result import Epoch
@@ -58,14 +60,20 @@ class Turns(Reading):
         """Copies, since an interruption may find a block half done."""
         found: dict[str, Any] = {}
         for name, run in self._all().items():
-            found |= {f"{name} x": run.stepper.x.copy(), f"{name} total": run.stepper.total.copy()}
+            found |= {f"{name} {what}": array.copy() for what, array in _arrays(run.stepper).items()}
             found[f"{name} counts"] = np.array([run.taken, run.stopped])
         return found
 
     def load(self, state: Mapping[str, Any]) -> None:
         for name, run in self._all().items():
-            run.stepper.x[:], run.stepper.total[:] = state[f"{name} x"], state[f"{name} total"]
+            for what, array in _arrays(run.stepper).items():
+                array[...] = state[f"{name} {what}"]
             run.taken, run.stopped = int(state[f"{name} counts"][0]), bool(state[f"{name} counts"][1])
+
+
+def _arrays(stepper: Stepper) -> dict[str, Any]:
+    """All that the steps change, as arrays that can be written into."""
+    return stepper.arrays() if isinstance(stepper, SparseStepper) else {"x": stepper.x, "total": stepper.total}
 
 
 def _feed(run: EpochRun, samples: Any, base: int, last: int) -> int:

@@ -54,6 +54,7 @@ class Interleaved(Replay):
                 length=steps,
                 block=partial(offset_after_offset, steps, length, gap),
                 chains=gap,
+                forwards=gap == 1,
                 side_by_side=length if gap > 1 and length <= LONGEST else None,
             ),
         )
