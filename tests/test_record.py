@@ -306,3 +306,14 @@ def test_one_chain_and_two_step_sizes_read_in_order(both, update):
         for order in (mr.Interleaved(1), mr.Multiscale(epochs=3)):
             memory, disk = (mr.solve(mr.GLM(), buffer, replay=order, step=0.01, update=update) for buffer in both)
             assert np.array_equal(memory.x, disk.x)
+
+
+def test_step_sizes_without_room_side_by_side_are_run_one_after_the_other(both, tmp_path):
+    options = {"replay": mr.Interleaved(1500), "step": (0.02, 0.01, 0.005, 0.002)}
+    memory = mr.solve(mr.GLM(), both[0], **options)
+    with pytest.warns(UserWarning, match=r"no room for the iterates of 4 step sizes .* is read anew for each"):
+        disk = mr.solve(mr.GLM(), both[1], **options)
+    for one, other in zip(memory.epochs, disk.epochs, strict=True):
+        assert np.array_equal(one.average, other.average)
+    with pytest.raises(mr.InputError, match=r"no room for .* give more memory="):
+        mr.solve(mr.GLM(), both[1], checkpoint=tmp_path / "state", **options)

@@ -72,6 +72,8 @@ class Record(ABC):
     length: int
     dim: int
     on_disk: bool
+    budget: int | None = None
+    """Bytes of memory that a run may take, where there is a limit."""
 
     @abstractmethod
     def take(self, rows: Positions) -> Columns:
@@ -160,6 +162,7 @@ class StoredRecord(Record):
     def __init__(self, problem: Problem, stored: StoredBuffer) -> None:
         self.problem = problem
         self.stored = stored
+        self.budget = stored.memory
         self.length = len(stored)
         head = problem.columns(Buffer(**stored.take(np.arange(min(EXAMPLE, self.length)))))
         self.names = tuple(head)

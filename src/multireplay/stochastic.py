@@ -29,6 +29,7 @@ from multireplay.engine import (
     Job,
     can_be_resumed,
     crowded,
+    fit_together,
     make_stepper,
     passes_in_parts,
     run,
@@ -102,9 +103,8 @@ def solve_by_steps(
     def job(schedule: Schedule, advanced: Any = lambda steps: None) -> Job:
         what = record.problem, how.feasible, record.dim, how.backend, record.example
         stepper: Any = make_stepper(*what, how.precision)
-        make = (
-            partial(make_stepper, *what, how.precision) if isinstance(how.update, Plain | RichardsonRomberg) else None
-        )
+        plain = isinstance(how.update, Plain | RichardsonRomberg)
+        make = partial(make_stepper, *what, how.precision) if plain else None
         if isinstance(how.update, VarianceReduced):
             stepper = make_reduced(record.problem, stepper, how.feasible, record.dim, preconditioner)
         nothing = np.zeros(0)
@@ -116,6 +116,8 @@ def solve_by_steps(
     total = sum(epoch.steps for epoch in plan) * len(schedules)
     with step_bar(total) if progress else nullcontext(lambda steps: None) as advanced:
         jobs = [job(schedule, advanced) for schedule in schedules]
+        if not fit_together(plan, jobs):
+            _tell_of_turns(len(jobs), checkpoint)
         began = time.perf_counter()
         epochs = tuple(epoch for found in run(plan, jobs) for epoch in found)
         if record.on_disk and not automatic:
@@ -128,6 +130,14 @@ def solve_by_steps(
             found = _with_twice_the_step(found, plan, job(Doubled(schedules[0]), advanced))
         seconds = time.perf_counter() - began
     return _result(record, found, how, extremes, preconditioner, seconds)
+
+
+def _tell_of_turns(count: int, checkpoint: Checkpoint | None) -> None:
+    """Warn that step sizes are run one after the other, which a checkpoint does not keep."""
+    reason = f"the memory budget has no room for the iterates of {count} step sizes side by side"
+    if checkpoint is not None:
+        raise InputError(f"{reason}, and checkpoint=... is for one reading: give more memory=, or fewer step sizes")
+    warnings.warn(f"{reason}: the record is read anew for each of them", stacklevel=4)
 
 
 def _marked(epochs: tuple[Epoch, ...], record: Record, start: Vector) -> tuple[Epoch, ...]:

@@ -1,7 +1,7 @@
 """Engines: how a plan is executed, in plain Python for any callable or compiled for speed."""
 
 from multireplay.engine.choice import make_stepper
-from multireplay.engine.passes import can_be_resumed, crowded, passes_in_parts, runs_in_order
+from multireplay.engine.passes import can_be_resumed, crowded, fit_together, passes_in_parts, runs_in_order
 from multireplay.engine.plans import Job, run
 from multireplay.engine.run import EpochRun
 from multireplay.engine.sequential import size_of_iterates
@@ -15,6 +15,7 @@ __all__ = [
     "as_backend",
     "can_be_resumed",
     "crowded",
+    "fit_together",
     "make_stepper",
     "passes_in_parts",
     "run",

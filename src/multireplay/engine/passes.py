@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from multireplay.engine import sequential, together, turns
 from multireplay.engine.reading import Reading
-from multireplay.engine.sequential import Pass, is_crowded
+from multireplay.engine.sequential import Pass, is_crowded, size_of_iterates
 from multireplay.engine.together import InParts
 from multireplay.engine.turns import Turns
 from multireplay.replay import PlannedEpoch
@@ -48,6 +48,14 @@ def run_passes(plan: Plan, jobs: Sequence[Job]) -> dict[int, list[Epoch]]:
         reading.run(min(max(reached - before, 0), reading.size), note)
         before += reading.size
     return {index: epochs for reading in readings for index, epochs in reading.epochs().items()}
+
+
+def fit_together(plan: Plan, jobs: Sequence[Job]) -> bool:
+    """Whether half of the memory budget has room for the iterates of all jobs, as side by side as they are."""
+    budget = jobs[0].record.budget
+    side = [plan[index] for index in sequential.served(plan, jobs[0]) if plan[index].chains > 1]
+    kept = sum(size_of_iterates(planned, jobs[0]) for planned in side)
+    return len(jobs) == 1 or budget is None or 2 * kept * len(jobs) <= budget
 
 
 def runs_in_order(plan: Plan, job: Job) -> bool:

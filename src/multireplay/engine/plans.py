@@ -13,7 +13,7 @@ from multireplay.checkpoint import Checkpoint
 from multireplay.engine.batched import BatchedStepper
 from multireplay.engine.batched_lanes import run_lanes
 from multireplay.engine.lazy import SparseStepper
-from multireplay.engine.passes import run_passes
+from multireplay.engine.passes import fit_together, run_passes
 from multireplay.engine.run import EpochRun, finished
 from multireplay.engine.short import ShortChains
 from multireplay.engine.steppers import CompiledStepper, StepFailure, Stepper, explain_failure
@@ -60,8 +60,11 @@ class Job(NamedTuple):
 def run(plan: tuple[PlannedEpoch, ...], jobs: Sequence[Job]) -> list[tuple[Epoch, ...]]:
     """Run every epoch of the plan from x0, for jobs that differ in their step sizes alone and go through it together.
 
-    ``job.advanced`` is told the number of steps after every block.
+    ``job.advanced`` is told the number of steps after every block. Jobs that memory has no room for together are run
+    one after the other.
     """
+    if not fit_together(plan, jobs):
+        return [run(plan, [job])[0] for job in jobs]
     found = run_passes(plan, jobs)
     for index, planned in enumerate(plan):
         if index not in found:
