@@ -34,7 +34,7 @@ def check_assumptions(P, Psi, rewards, gamma, steps=60, points=5, seed=0) -> Non
     assert np.linalg.norm(A_xi[P > 0], 2, axis=(1, 2)).max() * (1 - 1e-12) <= c.L1
     rng = np.random.default_rng(seed)
     thetas = theta_bar + rng.normal(size=(points, d)) * rng.exponential(3.0, size=(points, 1))
-    rounding = max(1e-13, 8 * np.finfo(float).eps * (np.abs(A_xi @ theta_bar).max() + np.abs(b_xi).max()))
+    rounding = max(1e-13, 2 * np.finfo(float).eps * (np.abs(A_xi) @ np.abs(theta_bar)).max())
     power = np.eye(S)
     for n in range(steps):
         law = power[:, :, None] * P[None]  # law of ξ_{t+n} given s_t: row s_t of Pⁿ, then one transition
