@@ -14,8 +14,8 @@ from reference import glm_operator, static_mer, td_operator
 from sparse_records import DIM, kinds, random_rows, regression, transitions
 
 import multireplay as mr
-from multireplay import precondition, sets
-from multireplay.engine import lazy, plans, sequential, together
+from multireplay import engine, precondition, sets
+from multireplay.engine import lazy, plans, together
 from multireplay.engine.lazy import SparseStepper
 
 KINDS = kinds()
@@ -270,7 +270,7 @@ def test_divergence_is_noticed_where_the_dense_run_notices_it(replay, feasible, 
         dense = mr.solve(*pair["dense"], **options)
     assert [epoch.diverged for epoch in sparse.epochs] == [epoch.diverged for epoch in dense.epochs]
     # chains of dense rows one after the other, as those of sparse rows are
-    monkeypatch.setattr(sequential, "is_side_by_side", lambda planned, job: False)
+    monkeypatch.setattr(engine.kinds, "are_few", lambda planned, job: False)
     monkeypatch.setattr(together, "served", lambda plan, job: [])
     with pytest.warns(mr.DivergenceWarning):
         dense = mr.solve(*pair["dense"], **options)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import multireplay as mr
-from multireplay.engine import chains, lanes, sequential, together
+from multireplay.engine import chains, kinds, together
 from multireplay.engine.together import Parts
 
 
@@ -51,7 +51,7 @@ def record(rows, dim=4):
 @pytest.mark.parametrize("rows", [64, 777, 1000])
 @pytest.mark.parametrize("problem", [mr.GLM(), mr.PolicyEvaluation(0.5, constraint=mr.sets.Ball(0.3))], ids=repr)
 def test_as_epoch_after_epoch(monkeypatch, rows, problem):
-    monkeypatch.setattr(lanes, "MEMORY", 2000)
+    monkeypatch.setattr(kinds, "MEMORY", 2000)
     options = {"replay": mr.Multiscale(phases="all"), "step": (0.05, 0.01), "average": 0.5}
     found = mr.solve(problem, record(rows), **options)
     with monkeypatch.context() as patch:
@@ -64,7 +64,7 @@ def test_as_epoch_after_epoch(monkeypatch, rows, problem):
 
 
 def test_an_epoch_that_diverges_leaves_the_others_alone(monkeypatch):
-    monkeypatch.setattr(sequential, "is_side_by_side", lambda planned, job: False)
+    monkeypatch.setattr(kinds, "are_few", lambda planned, job: False)
     A = np.zeros((8, 1))
     A[[5, 7]] = 1e40  # last steps of chains of two steps, neighbours in a chain of four
     buffer = mr.Buffer(features=A, targets=np.ones(8))
@@ -78,7 +78,7 @@ def test_an_epoch_that_diverges_leaves_the_others_alone(monkeypatch):
 @pytest.mark.parametrize("at", [1, 2, 7, 20])
 def test_interrupted_it_goes_on_to_the_same_bits(monkeypatch, tmp_path, at, rooms):
     """Also with blocks of another size, as a record on disk has them when it is opened with another budget."""
-    monkeypatch.setattr(lanes, "MEMORY", 2000)
+    monkeypatch.setattr(kinds, "MEMORY", 2000)
     options = {"replay": mr.Multiscale(phases="all"), "step": (0.05, 0.01)}
     straight = mr.solve(mr.GLM(), record(1000), **options)
     options["checkpoint"] = tmp_path / "state"
@@ -111,7 +111,7 @@ def interrupting(loop, at):
 
 @pytest.mark.parametrize("at", [1, 2, 3, 5, 8])
 def test_a_diverged_epoch_stays_so_over_an_interruption(monkeypatch, tmp_path, at):
-    monkeypatch.setattr(sequential, "is_side_by_side", lambda planned, job: False)
+    monkeypatch.setattr(kinds, "are_few", lambda planned, job: False)
     monkeypatch.setattr(together, "BLOCK", 16)
     A = np.zeros((64, 1))
     A[[40, 56]] = 1e40  # in one chain of four steps

@@ -10,6 +10,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import multireplay as mr
+from multireplay.engine import kinds, together
 from multireplay.record import StoredRecord
 
 ROWS, DIM = 3001, 4
@@ -43,6 +44,7 @@ PROBLEMS = {
     "logistic": mr.GLM("logistic", constraint=mr.sets.Simplex()),
 }
 ORDERS = (mr.Serial(), mr.Skip(5), mr.Multiscale(), mr.Multiscale(epochs=4))
+SEVERAL = (mr.Multiscale(phases="all"), mr.Multiscale(phases=3), mr.Interleaved(70), mr.Interleaved(7))
 
 
 def make_record():
@@ -80,12 +82,26 @@ def assert_same(one, other, same=np.array_equal):
         assert same(here.average, there.average)
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=repr)
+@pytest.mark.parametrize(
+    ("order", "step"), [*((order, (0.05, 0.01)) for order in ORDERS), *((order, 0.05) for order in SEVERAL)], ids=repr
+)
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_as_in_memory_to_the_last_bit(both, name, order):
-    options = {"replay": order, "step": (0.05, 0.01), "average": 0.5}
+def test_as_in_memory_to_the_last_bit(both, name, order, step):
+    options = {"replay": order, "step": step, "average": 0.5}
     memory, disk = (in_order(PROBLEMS[name], buffer, **options) for buffer in both)
     assert_same(memory, disk, np.allclose if name == "batched" else np.array_equal)  # batched averages go by blocks
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_crowded_epochs_share_one_more_reading(both, monkeypatch, name):
+    monkeypatch.setattr(kinds, "MEMORY", 3000)
+    monkeypatch.setattr(together, "ASIDE", 6000)
+    options = {"replay": mr.Multiscale(phases="all"), "step": 0.05}
+    memory = mr.solve(PROBLEMS[name], both[0], **options)
+    with pytest.warns(UserWarning, match="the record is read once more for them") as warned:
+        disk = mr.solve(PROBLEMS[name], both[1], **options)
+    assert len(warned) == 1
+    assert_same(memory, disk, np.allclose if name == "batched" else np.array_equal)
 
 
 def test_step_sizes_that_change_and_error_curves(both):
@@ -118,6 +134,9 @@ def test_a_failure_names_the_sample(both):
 
 
 @pytest.mark.parametrize(
+    ("order", "step"), [(mr.Multiscale(), (0.05, 0.01)), (mr.Multiscale(phases="all"), 0.05)], ids=repr
+)
+@pytest.mark.parametrize(
     ("name", "columns"),
     [
         ("jitted", ["samples"]),
@@ -126,12 +145,12 @@ def test_a_failure_names_the_sample(both):
         ("sparse table", ["states", "next_states", "rewards"]),
     ],
 )
-def test_interrupted_it_goes_on_to_the_same_bits(both, monkeypatch, tmp_path, name, columns):
+def test_interrupted_it_goes_on_to_the_same_bits(both, monkeypatch, tmp_path, name, columns, order, step):
     buffer = mr.Buffer(**{column: both[0][column] for column in columns})
     buffer.save(tmp_path / "record")
     size = sum(buffer[column].nbytes for column in columns)
     stored = mr.Buffer.open(tmp_path / "record", memory=int(1.2 * size) + 2000)
-    options = {"replay": mr.Multiscale(), "step": (0.05, 0.01), "checkpoint": tmp_path / "state"}
+    options = {"replay": order, "step": step, "checkpoint": tmp_path / "state"}
     straight = in_order(PROBLEMS[name], both[0], **{**options, "checkpoint": None})
     blocks, firsts = StoredRecord._blocks, []
 

@@ -1,10 +1,10 @@
 """Engines: how a plan is executed, in plain Python for any callable or compiled for speed."""
 
 from multireplay.engine.choice import make_stepper
+from multireplay.engine.kinds import size_of_iterates
 from multireplay.engine.passes import can_be_resumed, crowded, fit_together, passes_in_parts, runs_in_order
 from multireplay.engine.plans import Job, run
 from multireplay.engine.run import EpochRun
-from multireplay.engine.sequential import size_of_iterates
 from multireplay.engine.steppers import Backend, Stepper, as_backend
 
 __all__ = [

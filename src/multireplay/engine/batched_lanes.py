@@ -64,8 +64,7 @@ def run_lanes(planned: PlannedEpoch, job: Job) -> Epoch:
     """All chains of an epoch from x0, as many side by side as fit, and the mean of what they end with."""
     stepper, run = cast(BatchedStepper, job.stepper), job.epoch(planned)
     recorder = None if job.track is None else Recorder(job.track, planned.length, job.x0)
-    steps = run.steps(planned.length)
-    weights = job.averaging.weights(planned.length, 0, planned.length)
+    steps, weights = run.sizes_from(0, planned.length)
     samples = cast(MemoryRecord, job.record).samples
     column = samples[0]
     size = rows_at_once(len(job.x0) * numpy_type(column).itemsize, column)

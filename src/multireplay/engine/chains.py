@@ -6,20 +6,19 @@ from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from multireplay.engine import kernels
 from multireplay.engine.kernels import step_once, steps_ahead
-from multireplay.engine.steppers import is_built_in, run_kernel
+from multireplay.engine.run import EpochRun
+from multireplay.engine.steppers import CompiledStepper, Positions, is_built_in, run_kernel
 from multireplay.problems.base import Vector
 
 
 def _advance_chains(  # type: ignore[no-untyped-def]
-    samples, spec, positions, steps, weights, limit, start, x, total, lasts, averages, out, taken
+    samples, spec, positions, steps, weights, limit, start, x, total, lasts, totals, out, taken
 ):
-    """Whole chains of len(steps) steps, each from `start`; their last iterates and averages are added up."""
+    """Whole chains of len(steps) steps, each from `start`; their last iterates and weighted sums are added up."""
     length = steps.shape[0]
-    whole = weights.sum()
     ahead = steps_ahead(samples)
     for t in range(positions.shape[0]):
         taken[0] = t
@@ -34,7 +33,7 @@ def _advance_chains(  # type: ignore[no-untyped-def]
         if within == length - 1:
             for j in range(x.shape[0]):
                 lasts[j] += x[j]
-                averages[j] += total[j] / whole
+                totals[j] += total[j]
     taken[0] = positions.shape[0]
 
 
@@ -69,21 +68,33 @@ stream_epochs = numba.njit(cache=True, _nrt=False, **kernels.OPTIONS)(_stream)
 
 
 class Chains:
-    """The sums over the chains of one epoch."""
+    """The chains of one epoch, which the compiled loop runs as wholes, one after the other.
 
-    def __init__(self, spec: Vector | None, start: Vector, steps: Vector, weights: Vector, limit: float, dtype: Any):
-        dim = len(start)
-        self.spec, self.start, self.steps, self.weights, self.limit = spec, start, steps, weights, limit
-        self.lasts, self.averages = np.zeros(dim), np.zeros(dim)
-        self._scratch = np.zeros(dim, dtype), np.zeros(dim)
-        self.counts = np.zeros(2, dtype=np.int64)
-        """Steps taken in all calls but the last, and in the last."""
-        self._out = np.zeros(dim)
+    Attributes
+    ----------
+    lasts, totals : ndarray
+        What changes: sums over the chains that have come to their end, of last iterates and of weighted sums.
+    x : ndarray
+        Where the chain is that was run last.
+    """
 
-    def advance(self, samples: Any, positions: NDArray[np.int64]) -> int:
+    def __init__(self, run: EpochRun) -> None:
+        planned, stepper, dim = run.planned, run.stepper, len(run.x0)
+        assert isinstance(stepper, CompiledStepper)
+        length = planned.length
+        self.spec, self.start, self.limit = stepper.projection, run.x0, run.limit
+        self.steps, self.weights = run.sizes_from(0, length)
+        self.whole = run.averaging.weight(length, length)
+        self.lasts, self.totals = np.zeros(dim), np.zeros(dim)
+        self.x, self._total = np.zeros(dim, stepper.x.dtype), np.zeros(dim)
+        self._scratch = np.zeros(dim), np.zeros(1, dtype=np.int64)
+
+    def advance(self, samples: Any, positions: Positions) -> int:
         """Run the whole chains that these positions are; the number of steps taken."""
-        length = len(self.steps)
-        self.counts[:] = self.counts.sum() // length * length, 0  # in one go: an interruption cannot come between
         kernel = advance_chains if is_built_in(samples) else advance_chains_users
         where = samples, self.spec, positions, self.steps, self.weights, self.limit, self.start
-        return run_kernel(kernel, *where, *self._scratch, self.lasts, self.averages, self._out, self.counts[1:])
+        return run_kernel(kernel, *where, self.x, self._total, self.lasts, self.totals, *self._scratch)
+
+    def sums(self, ended: int) -> tuple[Vector, Vector]:
+        """The sums of the last iterates and of the averages of the `ended` chains that have come to their end."""
+        return self.lasts, self.totals / self.whole

@@ -23,9 +23,6 @@ GROUP = 2**12
 """Bytes of iterates of a group of lanes, which share a sum, at least. Fixed, and a thread gets whole groups, so that
 the number of threads does not change a bit of the answer."""
 MOST_GROUPS = 8
-MEMORY = 2**23
-"""Bytes that the iterates of more chains than steps may take; beyond that they are run one after the other. It does not
-depend on where the record is, so that the numbers do not."""
 TAKEN, STOPPED, REACHED = 0, 1, 2  # marks of a group
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import numba
 import numpy as np
 from numba.extending import overload
-from numpy.typing import NDArray
 
 from multireplay.engine import kernels
 from multireplay.engine.kernels import fetch, move_along, residual, score
 from multireplay.engine.prefetch import AHEAD
+from multireplay.engine.run import EpochRun
 from multireplay.engine.sparse import fetch_ahead
-from multireplay.engine.steppers import is_built_in, run_kernel
+from multireplay.engine.steppers import Positions, is_built_in, run_kernel
 from multireplay.problems.base import Vector
 from multireplay.problems.packed import SparseRegressionSamples, SparseTransitionSamples
 
@@ -39,12 +39,12 @@ def _restore(x, start, samples, i):  # type: ignore[no-untyped-def]
 
 
 def _advance_chains(  # type: ignore[no-untyped-def]
-    samples, positions, steps, remaining, limit, start, x, moves, lasts, averages, taken
+    samples, positions, steps, remaining, limit, start, x, moves, lasts, totals, taken
 ):
     """Whole chains of len(steps) steps, each from `start`, which x is on entry and again after every chain.
 
-    A step x ← x − m a moves the chain's last iterate by −m a, and its average by that times the share of all weights
-    that is still to come, ``remaining``. So both sums over the chains are kept as differences to the start.
+    A step x ← x − m a moves the chain's last iterate by −m a, and its weighted sum by that times the weights that are
+    still to come, ``remaining``. So both sums over the chains are kept as differences to the start.
     """
     length = steps.shape[0]
     last = positions.shape[0]
@@ -65,7 +65,7 @@ def _advance_chains(  # type: ignore[no-untyped-def]
             for s in range(length):
                 i = positions[t - within + s] - 1
                 move_along(lasts, samples, i, moves[s])
-                move_along(averages, samples, i, moves[s] * remaining[s])
+                move_along(totals, samples, i, moves[s] * remaining[s])
                 restore(x, start, samples, i)
     taken[0] = last
 
@@ -75,34 +75,22 @@ advance_chains_users = numba.njit(**kernels.OPTIONS)(_advance_chains)
 
 
 class SparseChains:
-    """The sums over the chains of one epoch; as `Chains`, on the whole space."""
+    """The chains of one epoch; as `Chains`, on the whole space, but that the sums are differences to the start."""
 
-    def __init__(self, start: Vector, steps: Vector, weights: Vector, limit: float) -> None:
-        self.start, self.steps, self.limit = start, steps, limit
-        self.remaining = np.cumsum(weights[::-1])[::-1] / weights.sum()
-        self._x, self._moves = start.copy(), np.zeros(len(steps))
-        self._lasts, self._averages = np.zeros(len(start)), np.zeros(len(start))
-        self.counts = np.zeros(2, dtype=np.int64)
-        """Steps taken in all calls but the last, and in the last."""
+    def __init__(self, run: EpochRun) -> None:
+        length, self.start, self.limit = run.planned.length, run.x0, run.limit
+        self.steps, weights = run.sizes_from(0, length)
+        self.remaining, self.whole = np.cumsum(weights[::-1])[::-1].copy(), weights.sum()
+        self.x, self._moves = run.x0.copy(), np.zeros(length)
+        self.lasts, self.totals = np.zeros(len(run.x0)), np.zeros(len(run.x0))
+        self._taken = np.zeros(1, dtype=np.int64)
 
-    @property
-    def ended(self) -> int:
-        """Chains that have come to their end."""
-        return int(self.counts.sum()) // len(self.steps)
-
-    @property
-    def lasts(self) -> Vector:
-        """The sum of the last iterates."""
-        return self.ended * self.start + self._lasts
-
-    @property
-    def averages(self) -> Vector:
-        """The sum of the averages."""
-        return self.ended * self.start + self._averages
-
-    def advance(self, samples: Any, positions: NDArray[np.int64]) -> int:
+    def advance(self, samples: Any, positions: Positions) -> int:
         """Run the whole chains that these positions are; the number of steps taken."""
-        self.counts[:] = self.counts.sum(), 0
         kernel = advance_chains if is_built_in(samples) else advance_chains_users
-        where = samples, positions, self.steps, self.remaining, self.limit, self.start, self._x, self._moves
-        return run_kernel(kernel, *where, self._lasts, self._averages, self.counts[1:])
+        where = samples, positions, self.steps, self.remaining, self.limit, self.start, self.x, self._moves
+        return run_kernel(kernel, *where, self.lasts, self.totals, self._taken)
+
+    def sums(self, ended: int) -> tuple[Vector, Vector]:
+        """The sums of the last iterates and of the averages of the `ended` chains that have come to their end."""
+        return ended * self.start + self.lasts, ended * self.start + self.totals / self.whole

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from multireplay.engine import sequential, together, turns
+from multireplay.engine.kinds import is_crowded, size_of_iterates
 from multireplay.engine.reading import Reading
-from multireplay.engine.sequential import Pass, is_crowded, size_of_iterates
+from multireplay.engine.sequential import Pass
 from multireplay.engine.together import InParts
 from multireplay.engine.turns import Turns
 from multireplay.replay import PlannedEpoch
@@ -53,7 +54,8 @@ def run_passes(plan: Plan, jobs: Sequence[Job]) -> dict[int, list[Epoch]]:
 def fit_together(plan: Plan, jobs: Sequence[Job]) -> bool:
     """Whether half of the memory budget has room for the iterates of all jobs, as side by side as they are."""
     budget = jobs[0].record.budget
-    side = [plan[index] for index in sequential.served(plan, jobs[0]) if plan[index].chains > 1]
+    in_order = (*sequential.served(plan, jobs[0]), *turns.served(plan, jobs[0]))
+    side = [plan[index] for index in in_order if plan[index].chains > 1]
     kept = sum(size_of_iterates(planned, jobs[0]) for planned in side)
     return len(jobs) == 1 or budget is None or 2 * kept * len(jobs) <= budget
 

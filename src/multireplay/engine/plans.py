@@ -12,18 +12,17 @@ from multireplay.averaging import Averaging
 from multireplay.checkpoint import Checkpoint
 from multireplay.engine.batched import BatchedStepper
 from multireplay.engine.batched_lanes import run_lanes
-from multireplay.engine.lazy import SparseStepper
 from multireplay.engine.passes import fit_together, run_passes
-from multireplay.engine.run import EpochRun, finished
+from multireplay.engine.run import EpochRun
 from multireplay.engine.short import ShortChains
-from multireplay.engine.steppers import CompiledStepper, StepFailure, Stepper, explain_failure
+from multireplay.engine.steppers import Stepper
 from multireplay.problems import Problem
 from multireplay.record import Record
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.base import BLOCK
 from multireplay.result import Epoch
 from multireplay.steps import Schedule
-from multireplay.tracking import Recorder, Track
+from multireplay.tracking import Track
 
 Vector = NDArray[np.float64]
 SMALL_BLOCK = 2**9
@@ -92,42 +91,15 @@ def run_chains(planned: PlannedEpoch, jobs: Sequence[Job]) -> list[Epoch]:
 
 
 def _run_chains(planned: PlannedEpoch, job: Job) -> Epoch:
-    """The chains of an epoch, short ones many at a time where that is compiled, and the mean of what they end with."""
+    """The chains of an epoch one after the other, and the mean of what they end with."""
     if isinstance(job.stepper, BatchedStepper):
         return run_lanes(planned, job)
     room = min(BLOCK, job.record.at_once())
-    if type(job.stepper) not in (CompiledStepper, SparseStepper) or planned.length > room:
-        return _one_by_one(planned, job)
-    chains = ShortChains(planned, job)
-    for samples, positions, shown in job.record.chunks(planned.blocks(room // planned.length * planned.length)):
-        try:
-            chains.advance(samples, positions)
-        except StepFailure as failure:
-            chains.first.taken = chains.taken % planned.length
-            raise explain_failure(failure, chains.first.where(0, shown[failure.taken :])) from failure.__cause__
+    whole = planned.length <= room
+    chains = ShortChains(planned, job, whole)
+    blocks = planned.blocks(room // planned.length * planned.length if whole else room)
+    for samples, positions, shown in job.record.chunks(blocks):
+        chains.advance(samples, positions, shown)
         if chains.stopped:
             break
     return chains.epoch()
-
-
-def _one_by_one(planned: PlannedEpoch, job: Job) -> Epoch:
-    recorder = None if job.track is None else Recorder(job.track, planned.length, job.x0)
-    lasts, averages, taken, stopped = [], [], 0, False
-    for chain in range(planned.chains):
-        epoch = job.epoch(planned)
-        firsts = range(0, planned.length, BLOCK)
-        blocks = (planned.block(chain * planned.length + first, min(BLOCK, planned.length - first)) for first in firsts)
-        for samples, positions, shown in job.record.chunks(blocks):
-            if not epoch.feed(samples, positions, shown):
-                stopped = True
-                break
-            job.advanced(len(positions))
-        taken += epoch.taken
-        if stopped:
-            break
-        lasts.append(epoch.stepper.x.copy())
-        averages.append(epoch.average)
-    if not lasts:
-        lasts, averages = [job.x0], [job.x0]
-    last, average = np.mean(lasts, axis=0), np.mean(averages, axis=0)
-    return finished(planned, epoch.first_step, job.averaging, job.x0, last, average, taken, stopped, recorder)

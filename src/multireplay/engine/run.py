@@ -45,29 +45,33 @@ class EpochRun:
         self.x0 = x0
         self.skipped = averaging.skipped(planned.length)
         self.recorder = None if track is None else Recorder(track, planned.length, x0)
+        self.restart()
+        self.first_step = float(self.steps_from(0, 1)[0])
+
+    def restart(self) -> None:
+        """Go back to before the first step."""
         self.taken = 0
         self.stopped = False
-        self.first_step = float(self.steps(1)[0])
-        self.stepper.x[:] = x0
+        self.stepper.x[:] = self.x0
         self.stepper.total[:] = 0
 
     def feed(self, samples: Any, positions: NDArray[np.int64], shown: NDArray[np.int64] | None = None) -> bool:
         """Take one step for each position; False if the run diverged. `shown` are the positions that errors name."""
-        steps = self.steps(len(positions))
+        steps, weights = self.sizes_from(self.taken, len(positions))
         names = positions if shown is None else shown
         start = self.taken
         for stop in self._stops(start, start + len(positions)):
             part = slice(self.taken - start, stop - start)
-            if not self._advance(samples, positions[part], steps[part], names[part]):
+            if not self.advance(samples, positions[part], steps[part], weights[part], names[part]):
                 self.stopped = True
                 return False
             if self.recorder is not None and stop in self.recorder.wanted:
                 self.recorder.record(stop, self.stepper.x, self.average)
         return True
 
-    def steps(self, count: int) -> Vector:
-        """The next step sizes, checked."""
-        return self.steps_from(self.taken, count)
+    def sizes_from(self, first: int, count: int) -> tuple[Vector, Vector]:
+        """The sizes of steps first + 1, …, first + count, and the weights of their iterates in the average."""
+        return self.steps_from(first, count), self.averaging.weights(self.planned.length, first, count)
 
     def steps_from(self, first: int, count: int) -> Vector:
         """The sizes of steps first + 1, …, first + count, checked."""
@@ -86,9 +90,16 @@ class EpochRun:
         at = self.recorder.at
         return np.unique(np.append(at[(at > start) & (at < stop)], stop))
 
-    def _advance(self, samples: Any, positions: NDArray[np.int64], steps: Vector, names: NDArray[np.int64]) -> bool:
+    def advance(
+        self,
+        samples: Any,
+        positions: NDArray[np.int64],
+        steps: Vector,
+        weights: Vector,
+        names: NDArray[np.int64],
+    ) -> bool:
+        """The same with the sizes of the steps and the weights of their iterates given, and without error curves."""
         try:
-            weights = self.averaging.weights(self.planned.length, self.taken, len(positions))
             taken = self.stepper.advance(samples, positions, steps, weights, self.limit)
         except StepFailure as failure:
             where = self.where(failure.taken, names)

@@ -6,20 +6,15 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from multireplay.engine import lanes
+from multireplay.engine.kinds import is_scale, is_side_by_side
 from multireplay.engine.lanes import Lanes
-from multireplay.engine.packs import row_bytes
 from multireplay.engine.reading import Reading
 from multireplay.engine.run import finished
 from multireplay.engine.scales import Scales
-from multireplay.engine.steppers import CompiledStepper, is_built_in
+from multireplay.engine.steppers import CompiledStepper
 from multireplay.engine.team import Team
-from multireplay.problems.base import Vector
-from multireplay.problems.glm import RegressionSamples
-from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.replay import PlannedEpoch
 from multireplay.result import Epoch
-from multireplay.steps import Constant, Theorem1
 
 if TYPE_CHECKING:
     from multireplay.engine.plans import Job
@@ -31,45 +26,6 @@ Member = tuple[int, int, PlannedEpoch]
 def served(plan: tuple[PlannedEpoch, ...], job: Job) -> list[int]:
     """Which epochs the pass serves."""
     return [index for index, planned in enumerate(plan) if is_scale(planned, job) or is_side_by_side(planned, job)]
-
-
-def is_scale(planned: PlannedEpoch, job: Job) -> bool:
-    """Whether this is an epoch of static multiscale replay with one phase, compiled, with one step size."""
-    return (
-        planned.scale_of is not None
-        and type(job.stepper) is CompiledStepper
-        and is_built_in(job.record.example)
-        and isinstance(job.schedule, Constant | Theorem1)
-        and not job.averaging.rising
-        and (job.track is None or isinstance(job.track.at, str))
-    )
-
-
-def could_be_side_by_side(planned: PlannedEpoch, job: Job) -> bool:
-    """Whether the chains of an epoch can be run in one pass if there is room for their iterates: compiled."""
-    return (
-        planned.side_by_side is not None
-        and type(job.stepper) is CompiledStepper
-        and isinstance(job.record.example, RegressionSamples | TransitionSamples)
-        and is_built_in(job.record.example)
-        and job.track is None
-    )
-
-
-def is_side_by_side(planned: PlannedEpoch, job: Job) -> bool:
-    """Whether the chains of an epoch are run in one pass: with all their iterates in memory."""
-    few = planned.chains <= planned.length or size_of_iterates(planned, job) <= lanes.MEMORY
-    return could_be_side_by_side(planned, job) and few
-
-
-def is_crowded(planned: PlannedEpoch, job: Job) -> bool:
-    """Whether an epoch has so many chains that the pass in order has no room for their iterates."""
-    return could_be_side_by_side(planned, job) and not is_side_by_side(planned, job)
-
-
-def size_of_iterates(planned: PlannedEpoch, job: Job) -> int:
-    """Bytes that the iterates of all chains of an epoch take side by side."""
-    return planned.chains * row_bytes(len(job.x0), job.stepper.x.itemsize)
 
 
 class Pass(Reading):
@@ -93,14 +49,10 @@ class Pass(Reading):
         self.row = 0  # how far it is
 
     def _lanes(self, stepper: CompiledStepper, job: Job, planned: PlannedEpoch) -> Lanes:
-        run, length = job.epoch(planned), planned.length
-
-        def sizes(first: int, count: int) -> tuple[Vector, Vector]:
-            return run.steps_from(first, count), job.averaging.weights(length, first, count)
-
+        length = planned.length
         start, whole = job.x0.astype(stepper.x.dtype), job.averaging.weight(length, length)
         where = job.limit, self.record.length, planned.chains
-        return Lanes(stepper.projection, start, length, sizes, whole, *where)
+        return Lanes(stepper.projection, start, length, job.epoch(planned).sizes_from, whole, *where)
 
     @property
     def taken(self) -> int:

@@ -1,17 +1,19 @@
-"""The chains of one epoch, run as wholes one after the other, and the mean of what they end with."""
+"""The chains of one epoch, run one after the other, and the mean of what they end with."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from multireplay.engine.chains import Chains
+from multireplay.engine.kinds import are_few
 from multireplay.engine.lazy import SparseStepper
 from multireplay.engine.lazy_chains import SparseChains
+from multireplay.engine.one_by_one import OneByOne
 from multireplay.engine.run import finished
-from multireplay.engine.steppers import CompiledStepper
+from multireplay.engine.steppers import CompiledStepper, Positions, StepFailure, explain_failure
 from multireplay.replay import PlannedEpoch
 from multireplay.result import Epoch
 from multireplay.tracking import Recorder
@@ -21,55 +23,72 @@ if TYPE_CHECKING:
 
 
 class ShortChains:
-    """An epoch under way whose chains are short enough to be given whole, many at a time."""
+    """An epoch under way whose chains follow one another.
 
-    def __init__(self, planned: PlannedEpoch, job: Job) -> None:
+    Parameters
+    ----------
+    planned : PlannedEpoch
+        The epoch.
+    job : Job
+        What is run.
+    whole : bool
+        Whether chains are given as wholes, many at a time, which is faster where there is a compiled loop for it.
+    """
+
+    def __init__(self, planned: PlannedEpoch, job: Job, whole: bool = True) -> None:
         self.planned, self.job = planned, job
-        self.first = job.epoch(planned)
-        steps, weights = self.first.steps(planned.length), job.averaging.weights(planned.length, 0, planned.length)
-        if isinstance(job.stepper, SparseStepper):
-            self._sums: Chains | SparseChains = SparseChains(job.x0, steps, weights, job.limit)
+        self.run = job.epoch(planned)
+        self._sums: Chains | SparseChains | OneByOne
+        if whole and type(job.stepper) is CompiledStepper:
+            self._sums = Chains(self.run)
+        elif whole and type(job.stepper) is SparseStepper and not are_few(planned, job):
+            self._sums = SparseChains(self.run)
         else:
-            assert isinstance(job.stepper, CompiledStepper)
-            self._sums = Chains(job.stepper.projection, job.x0, steps, weights, job.limit, job.stepper.x.dtype)
-        self._seen = 0
+            self._sums = OneByOne(self.run)
+        self.taken, self.stopped = 0, False
 
-    @property
-    def taken(self) -> int:
-        """Steps taken so far."""
-        return int(self._sums.counts.sum())
+    def advance(self, samples: Any, positions: Positions, shown: Positions) -> None:
+        """Take the steps on these positions, unless a chain has diverged. `shown` are those that errors name."""
+        if self.stopped:
+            return
+        if isinstance(self._sums, OneByOne):
+            taken = self._sums.advance(samples, positions, shown)
+        else:
+            taken = self._advance(self._sums, samples, positions, shown)
+        self.taken += taken
+        self.stopped = taken < len(positions)
+        self.job.advanced(taken)
 
-    @property
-    def stopped(self) -> bool:
-        """Whether one of the chains seen so far has diverged."""
-        return self.taken < self._seen
+    def _advance(self, sums: Chains | SparseChains, samples: Any, positions: Positions, shown: Positions) -> int:
+        """Whole chains in the compiled loop; it has no words for what goes wrong."""
+        try:
+            taken = sums.advance(samples, positions)
+        except StepFailure as failure:
+            raise explain_failure(failure, self._where(failure.taken, shown)) from failure.__cause__
+        if taken < len(positions) and self.job.problem.users_code:
+            self.run.stepper.x[:] = sums.x
+            self.run.blame_operator(samples, int(positions[taken]), self._where(taken, shown))
+        return taken
 
-    def advance(self, samples: Any, positions: NDArray[np.int64]) -> None:
-        """Run the whole chains that these positions are, unless one has diverged.
-
-        Those that had been run before an interruption are left out.
-        """
-        ended = self.taken // self.planned.length * self.planned.length
-        known = ended - self._seen
-        self._seen += len(positions)
-        if 0 <= known < len(positions):
-            self.job.advanced(self._sums.advance(samples, positions[known:]))
-
-    def skip(self, steps: int) -> None:
-        """Go on after so many steps, which were seen before an interruption."""
-        self._seen += steps
-        self.job.advanced(self.taken)
+    def _where(self, taken: int, shown: Positions) -> str:
+        self.run.taken = taken % self.planned.length
+        return self.run.where(0, shown[taken:])
 
     def state(self) -> dict[str, Any]:
-        """All that changes, as arrays that can be written into; for chains on dense rows."""
-        assert isinstance(self._sums, Chains)
-        return {"lasts": self._sums.lasts, "averages": self._sums.averages, "counts": self._sums.counts}
+        """All that changes between two chains, copied, since an interruption may find a chain half done."""
+        counts = np.array([self.taken, self.stopped])
+        return {"lasts": self._sums.lasts.copy(), "totals": self._sums.totals.copy(), "counts": counts}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go back to this state."""
+        self._sums.lasts[:], self._sums.totals[:] = state["lasts"], state["totals"]
+        self.taken, self.stopped = int(state["counts"][0]), bool(state["counts"][1])
 
     def epoch(self) -> Epoch:
         """What the epoch found."""
-        ended = max(1, self.taken // self.planned.length)
-        last, average = self._sums.lasts / ended, self._sums.averages / ended
+        ended = self.taken // self.planned.length
+        last, average = (one / ended for one in self._sums.sums(ended)) if ended else (self.job.x0, self.job.x0)
         how = self.job.averaging, self.job.x0, last, average, self.taken, self.stopped
         track = self.job.track
         recorder = None if track is None else Recorder(track, self.planned.length, self.job.x0)
-        return finished(self.planned, self.first.first_step, *how, recorder)
+        return finished(self.planned, self.run.first_step, *how, recorder)

@@ -99,6 +99,12 @@ class CompiledStepper:
         return run_kernel(kernel, samples, *where, self.taken)
 
 
+def arrays_of(stepper: Stepper) -> dict[str, Any]:
+    """All that the steps change, as arrays that can be written into."""
+    arrays = getattr(stepper, "arrays", None)
+    return {"x": stepper.x, "total": stepper.total} if arrays is None else arrays()
+
+
 def run_kernel(kernel: Any, *arguments: Any) -> int:
     """Call a compiled loop, whose last argument counts the steps; its failures become ours."""
     taken = arguments[-1]

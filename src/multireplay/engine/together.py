@@ -12,15 +12,15 @@ read side by side, some places at a time, and the chains of all epochs that are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay.engine.lanes import MEMORY
+from multireplay.engine.batched import BatchedStepper
+from multireplay.engine.kinds import MEMORY, is_crowded
 from multireplay.engine.reading import Reading
-from multireplay.engine.sequential import is_crowded
 from multireplay.engine.short import ShortChains
 from multireplay.errors import InputError
 from multireplay.replay import PlannedEpoch
@@ -53,39 +53,47 @@ class InParts(Reading):
         self.runs = {index: [ShortChains(plan[index], job) for job in jobs] for index in chosen}
 
     def run(self, first: int, note: Callable[[int], object]) -> None:
-        for chains in self._all():
-            chains.skip(self.parts.steps_before(chains.planned.length, first))
+        for chains in self._all().values():
+            chains.job.advanced(chains.taken)
         blocks = self.parts.places(self.room, first)
         wanted = (self.parts.positions(*places) for places in self.parts.places(self.room, first))
-        for samples, positions, _ in self.record.chunks(wanted, aside=self.aside):
+        for samples, positions, shown in self.record.chunks(wanted, aside=self.aside):
             done = 0
             while done < len(positions):  # a chunk is one or more blocks
                 low, high = next(blocks)
-                here = positions[done : done + self.parts.size(low, high)]
-                done += len(here)
+                here = slice(done, done + self.parts.size(low, high))
+                done = here.stop
                 for sums in self.runs.values():
-                    within = here[self.parts.chains(sums[0].planned.length, low, high)].ravel()
+                    within = self.parts.chains(sums[0].planned.length, low, high).ravel()
                     for chains in sums:
-                        chains.advance(samples, within)
+                        chains.advance(samples, positions[here][within], shown[here][within])
                 note(high)
 
-    def _all(self) -> list[ShortChains]:
-        return [chains for sums in self.runs.values() for chains in sums]
-
-    def state(self) -> dict[str, Any]:
+    def _all(self) -> dict[str, ShortChains]:
         return {
-            f"epoch {index} job {number} {name}": array
+            f"epoch {index} job {number} in parts ": chains
             for index, sums in self.runs.items()
             for number, chains in enumerate(sums)
-            for name, array in chains.state().items()
         }
+
+    def state(self) -> dict[str, Any]:
+        return {name + what: array for name, chains in self._all().items() for what, array in chains.state().items()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        for name, chains in self._all().items():
+            chains.load({what.removeprefix(name): array for what, array in state.items() if what.startswith(name)})
 
     def epochs(self) -> dict[int, list[Epoch]]:
         return {index: [chains.epoch() for chains in sums] for index, sums in self.runs.items()}
 
 
 def served(plan: tuple[PlannedEpoch, ...], job: Job) -> list[int]:
-    """Which epochs: of too many chains for a pass in order, of all phases, and whose steps divide the most of them."""
+    """Which epochs: of too many chains for a pass in order, of all phases, and whose steps divide the most of them.
+
+    Over batches in memory, chains are run side by side in any case.
+    """
+    if isinstance(job.stepper, BatchedStepper):
+        return []
     length = job.record.length
     found = [
         index
@@ -138,10 +146,6 @@ class Parts:
         part = last - 1 - q[:, None]
         position = self.ends[last - 1] - (starts[q] + place)[:, None]
         return np.asarray(part * (high - low + 1) + position - self.ends[part] + high - 1)
-
-    def steps_before(self, steps: int, place: int) -> int:
-        """Steps of all chains of so many steps that begin at earlier places."""
-        return steps * int(np.minimum(np.diff(self._starts(steps)), place).sum())
 
     def _starts(self, steps: int) -> Indices:
         """⌊q·τ⌋ for q = 0, …, Q."""

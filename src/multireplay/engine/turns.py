@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from multireplay.engine.lazy import SparseStepper
+from multireplay.engine.compiled_phases import CompiledPhases
+from multireplay.engine.kinds import size_of_iterates, takes_turns
+from multireplay.engine.one_chain import OneChain
+from multireplay.engine.phases import Phases
 from multireplay.engine.reading import Reading
-from multireplay.engine.run import EpochRun
-from multireplay.engine.sequential import is_scale
-from multireplay.engine.steppers import Stepper
+from multireplay.engine.steppers import CompiledStepper
 from multireplay.replay import PlannedEpoch
-from multireplay.replay.base import BLOCK
 from multireplay.result import Epoch
 
 if TYPE_CHECKING:
@@ -22,10 +20,8 @@ if TYPE_CHECKING:
 
 
 def served(plan: tuple[PlannedEpoch, ...], job: Job) -> list[int]:
-    """Which epochs: of one chain that reads forwards, where the compiled pass does not serve them."""
-    if not job.record.on_disk or job.make is None:
-        return []
-    return [index for index, planned in enumerate(plan) if planned.forwards and not is_scale(planned, job)]
+    """Which epochs: those that a compiled pass does not serve, of one chain that reads forwards or of several."""
+    return [index for index, planned in enumerate(plan) if takes_turns(planned, job)]
 
 
 class Turns(Reading):
@@ -34,56 +30,42 @@ class Turns(Reading):
     def __init__(self, plan: tuple[PlannedEpoch, ...], chosen: Sequence[int], jobs: Sequence[Job]) -> None:
         self.record, self.jobs = jobs[0].record, jobs
         self.size = self.record.length
-        self.runs = {index: [job.apart().epoch(plan[index]) for job in jobs] for index in chosen}
+        several = [plan[index] for index in chosen if plan[index].chains > 1]
+        copies = 1 if jobs[0].checkpoint is None else 2
+        self.aside = copies * len(jobs) * sum(size_of_iterates(planned, jobs[0]) for planned in several)
+        self.runs = {index: [_begin(plan[index], job.apart()) for job in jobs] for index in chosen}
 
     def run(self, first: int, note: Callable[[int], object]) -> None:
         for job, *runs in zip(self.jobs, *self.runs.values(), strict=True):
             job.advanced(sum(run.taken for run in runs))
-        with closing(self.record.windows(first, cached=True)) as windows:
+        with closing(self.record.windows(first, cached=True, aside=self.aside)) as windows:
             for samples, base, last in windows:
                 for runs in self.runs.values():
                     for job, run in zip(self.jobs, runs, strict=True):
-                        job.advanced(_feed(run, samples, base, last))
+                        before = run.taken
+                        run.feed(samples, base, last)
+                        job.advanced(run.taken - before)
                 note(last)
 
     def epochs(self) -> dict[int, list[Epoch]]:
         return {index: [run.finish() for run in runs] for index, runs in self.runs.items()}
 
-    def _all(self) -> dict[str, EpochRun]:
+    def _all(self) -> dict[str, OneChain | Phases]:
         return {
-            f"epoch {index} job {number} in turn": run
+            f"epoch {index} job {number} in turn ": run
             for index, runs in self.runs.items()
             for number, run in enumerate(runs)
         }
 
     def state(self) -> dict[str, Any]:
-        """Copies, since an interruption may find a block half done."""
-        found: dict[str, Any] = {}
-        for name, run in self._all().items():
-            found |= {f"{name} {what}": array.copy() for what, array in _arrays(run.stepper).items()}
-            found[f"{name} counts"] = np.array([run.taken, run.stopped])
-        return found
+        return {name + what: array for name, run in self._all().items() for what, array in run.state().items()}
 
     def load(self, state: Mapping[str, Any]) -> None:
         for name, run in self._all().items():
-            for what, array in _arrays(run.stepper).items():
-                array[...] = state[f"{name} {what}"]
-            run.taken, run.stopped = int(state[f"{name} counts"][0]), bool(state[f"{name} counts"][1])
+            run.load({what.removeprefix(name): array for what, array in state.items() if what.startswith(name)})
 
 
-def _arrays(stepper: Stepper) -> dict[str, Any]:
-    """All that the steps change, as arrays that can be written into."""
-    return stepper.arrays() if isinstance(stepper, SparseStepper) else {"x": stepper.x, "total": stepper.total}
-
-
-def _feed(run: EpochRun, samples: Any, base: int, last: int) -> int:
-    """Take the steps on positions up to `last`; the number of them. `base` is the position of the first sample."""
-    before, length = run.taken, run.planned.length
-    while run.taken < length and not run.stopped:
-        positions = run.planned.block(run.taken, min(BLOCK, length - run.taken))
-        due = positions[: np.searchsorted(positions, last, side="right")]
-        if len(due):
-            run.feed(samples, due - base + 1, due)
-        if len(due) < len(positions):
-            break
-    return run.taken - before
+def _begin(planned: PlannedEpoch, job: Job) -> OneChain | Phases:
+    if planned.chains == 1:
+        return OneChain(planned, job)
+    return CompiledPhases(planned, job) if type(job.stepper) is CompiledStepper else Phases(planned, job)
