@@ -204,14 +204,17 @@ def test_features_of_uneven_size_are_warned_of():
 def test_what_is_not_for_lanes_says_so(tmp_path):
     data = dependent(1000)
     batched = PROBLEMS["own operator"][1]
-    mr.Buffer(samples=data["samples"]).save(tmp_path / "record")
-    stored = mr.Buffer.open(tmp_path / "record", memory=40_000)
+    mr.Buffer(**{name: data[name] for name in ("samples", "features", "targets")}).save(tmp_path / "record")
+    stored = mr.Buffer.open(tmp_path / "record", memory=80_000)
     assert isinstance(stored, mr.storage.StoredBuffer)
     options = {"replay": mr.Multiscale(epochs=3), "step": 0.1}
     with pytest.raises(mr.InputError, match=r"backend='batched' needs a buffer in memory: buffer\.load\(\)"):
-        mr.solve(batched, stored, **options, backend="batched")
-    found = mr.solve(batched, stored, **options).x  # row by row, as any operator of the user's
-    assert np.allclose(found, mr.solve(batched, stored.load(), **options).x, rtol=1e-12)
+        mr.solve(mr.GLM(), stored, **options, backend="batched")
+    for backend in ("auto", "batched"):  # an operator over batches is read from disk in lanes, too
+        found = mr.solve(batched, stored, **options, backend=backend)
+        expected = mr.solve(batched, stored.load(), **options, backend=backend)
+        assert found.chosen == expected.chosen
+        assert np.allclose(found.x, expected.x, rtol=1e-12)
     sparse = mr.Buffer(features=csr_array(data["features"]), targets=data["targets"])
     with pytest.raises(mr.InputError, match="backend='batched' needs dense columns, and 'features' is sparse"):
         mr.solve(mr.GLM(), sparse, **options, backend="batched")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from scipy.sparse import issparse
 
 from multireplay.arrays import describe, is_foreign, on_cpu
@@ -24,15 +25,15 @@ def in_lanes(problem: Problem, buffer: Buffer | StoredBuffer, backend: str) -> P
 
     That is where the backend says so, where the user's operator is written over a batch, or where the columns lie on
     a device. Columns that another library holds in the memory of the processor are read through NumPy, without a copy,
-    by the other engines; and so are records on disk.
+    by the other engines. On disk, only an operator that is written over a batch is run so.
     """
+    over_batches = getattr(problem, "batch_operator", None) is not None
     if isinstance(buffer, StoredBuffer):
-        if backend == "batched":
+        if backend == "batched" and not over_batches:
             raise InputError("backend='batched' needs a buffer in memory: buffer.load(), if it fits")
-        return problem
+        return as_batched(problem, np.zeros((1, 1))) if over_batches and backend in ("auto", "batched") else problem
     names = [name for name in (*problem.required, *problem.optional) if name in buffer]
     away = [name for name in names if is_foreign(buffer[name]) and not on_cpu(buffer[name])]
-    over_batches = getattr(problem, "batch_operator", None) is not None
     if not names or not (backend == "batched" or (backend == "auto" and (over_batches or away))):
         return problem
     why = f"a column on {describe(buffer[away[0]])}" if away else "backend='batched'"

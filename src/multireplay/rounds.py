@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from multireplay.averaging import Averaging
 from multireplay.engine import EpochRun, Job
 from multireplay.engine.batched import ReducedBatchedStepper
-from multireplay.engine.batched_lanes import run_lanes
+from multireplay.engine.plans import run_chains
 from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper
 from multireplay.precondition import Preconditioner
 from multireplay.record import Record
@@ -209,4 +209,4 @@ def _lane_round(how: _Round, plan: tuple[PlannedEpoch, ...], step: float) -> tup
     planned = replace(plan[-1], k=plan[-1].k + how.number)
     with_them = SECOND_HALF, how.anchor, how.limit, how.track
     job = Job(how.record.problem, how.record, how.stepper, Constant(step), *with_them)
-    return run_lanes(planned, job), np.inf
+    return run_chains(planned, [job])[0], np.inf

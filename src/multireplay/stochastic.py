@@ -30,6 +30,7 @@ from multireplay.engine import (
     can_be_resumed,
     crowded,
     fit_together,
+    in_order_alone,
     make_stepper,
     passes_in_parts,
     run,
@@ -166,7 +167,7 @@ def _tell_costs(record: Record, plan: tuple[PlannedEpoch, ...], how: HowToStep, 
     if job.checkpoint is not None and not (plain and can_be_resumed(plan, job)):
         passes = "mr.Newton(), or mr.Multiscale() or mr.Interleaved() with mr.Plain(), and without track="
         raise InputError(f"checkpoint=... is for passes in order: {too_many if short else passes}")
-    if in_order and runs_in_order(plan, job):
+    if (in_order and runs_in_order(plan, job)) or in_order_alone(plan, job):
         return
     if not isinstance(record, StoredRecord):
         return

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 import multireplay as mr
 from multireplay.averaging import as_averaging
 from multireplay.engine import Job, make_stepper
+from multireplay.engine.batched_phases import BatchedPhases
 from multireplay.engine.compiled_phases import CompiledPhases
 from multireplay.engine.phases import Phases
 from multireplay.problems.base import UNBOUNDED
+from multireplay.problems.batched import as_batched
 from multireplay.steps import Constant
 
 ROWS = 3001
@@ -32,21 +34,25 @@ def pull(x, sample):
     k=st.integers(0, 6),
     phases=st.integers(2, 40),
     cuts=st.lists(st.integers(1, 119), max_size=6),
-    compiled=st.booleans(),
+    kind=st.sampled_from(["python", "compiled", "batched"]),
 )
 @settings(max_examples=60, deadline=None)
-def test_every_chain_takes_its_own_steps_in_order(rows, k, phases, cuts, compiled):
+def test_every_chain_takes_its_own_steps_in_order(rows, k, phases, cuts, kind):
     """Whatever the blocks are. By hand: a chain at a time, from the definition of its positions."""
     k = min(k, rows.bit_length() - 2)
     if k < 1 or rows >> k < 2:
         return
     planned = mr.Multiscale(phases=phases).plan(rows)[k - 1]
     samples = np.random.default_rng(rows).standard_normal((rows, 2))
-    problem = mr.VariationalInequality(pull if compiled else pull.py_func, dim=2)
+    problem, chains = {
+        "python": (mr.VariationalInequality(pull.py_func, dim=2), Phases),
+        "compiled": (mr.VariationalInequality(pull, dim=2), CompiledPhases),
+        "batched": (as_batched(mr.VariationalInequality(pull.py_func, dim=2, batched=True), samples), BatchedPhases),
+    }[kind]
     packed = problem.samples({"samples": samples})
     stepper = make_stepper(problem, mr.sets.WholeSpace(), 2, "auto", packed)
     job = Job(problem, SimpleNamespace(length=rows), stepper, Constant(0.1), as_averaging("full"), np.ones(2), np.inf)
-    found = (CompiledPhases if compiled else Phases)(planned, job)
+    found = chains(planned, job)
     first = 0
     for last in [*sorted({cut for cut in cuts if cut < rows}), rows]:
         found.feed(problem.samples({"samples": samples[first:last]}), first + 1, last)
@@ -134,3 +140,55 @@ def test_error_curves_of_several_chains_are_of_their_mean(both):
         assert np.array_equal(one.curve.iterations, other.curve.iterations)
         assert np.array_equal(one.curve.last, other.curve.last)
         assert np.array_equal(one.curve.average, other.curve.average)
+
+
+def pull_rows(X, batch):
+    return X - batch
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [("raises", r"samples 1234 to 1236 \(counting from 1\): ValueError: by design"), ("nan", r"sample 1235 \(count")],
+)
+@pytest.mark.parametrize("where", [0, 1], ids=["memory", "disk"])
+def test_what_goes_wrong_over_batches_is_named(both, how, says, where):
+    value = both[0]["samples"][1234, 0]
+
+    def operator(X, batch):
+        if how == "raises" and (batch[:, 0] == value).any():
+            raise ValueError("by design")
+        return np.where(batch[:, :1] == value, np.nan, X - batch)
+
+    problem = mr.VariationalInequality(operator, dim=2, batched=True)
+    step = np.argwhere(mr.Interleaved(3).plan(ROWS)[0].positions.reshape(3, 1000) == 1235)[0][1] + 1
+    with pytest.raises(mr.OperatorError, match=rf"epoch 1, step {step}, {says}"):
+        mr.solve(problem, both[where], replay=mr.Interleaved(3), step=0.05)
+
+
+def test_over_batches_the_default_reads_the_disk_in_order(both, recwarn):
+    problem = mr.VariationalInequality(pull_rows, dim=2, batched=True, lipschitz=1.0)
+    memory, disk = (mr.solve(problem, buffer) for buffer in both)
+    assert not recwarn.list
+    assert np.allclose(disk.x, memory.x, rtol=1e-10)
+    assert np.allclose(disk.x, both[0]["samples"].mean(axis=0), rtol=1e-8)
+    assert (disk.passes, len(disk.epochs)) == (memory.passes, len(memory.epochs))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_over_batches_of_any_precision_and_with_a_set(tmp_path, dtype):
+    buffer = mr.Buffer(samples=np.random.default_rng(0).standard_normal((500, 3)).astype(dtype))
+    problem = mr.VariationalInequality(pull_rows, dim=3, batched=True, constraint=mr.sets.Ball(0.3))
+    options = {"replay": mr.Multiscale(phases="all"), "step": 0.1}
+    memory, disk = (mr.solve(problem, where, **options) for where in (buffer, stored(tmp_path, buffer)))
+    for one, other in zip(memory.epochs, disk.epochs, strict=True):
+        assert np.allclose(one.last, other.last, rtol=1e-5 if dtype is np.float32 else 1e-12)
+
+
+def test_over_batches_a_run_that_diverges_says_so(tmp_path):
+    buffer = mr.Buffer(samples=np.ones((600, 2)))
+    problem = mr.VariationalInequality(lambda X, batch: -1e40 * X * batch, dim=2, batched=True)
+    for where in (buffer, stored(tmp_path, buffer)):
+        with pytest.warns(mr.DivergenceWarning):
+            found = mr.solve(problem, where, replay=mr.Interleaved(3), step=0.1, x0=[1.0, 1.0])
+        assert found.epochs[0].diverged
+        assert 0 < found.epochs[0].taken < 30

@@ -2,7 +2,14 @@
 
 from multireplay.engine.choice import make_stepper
 from multireplay.engine.kinds import size_of_iterates
-from multireplay.engine.passes import can_be_resumed, crowded, fit_together, passes_in_parts, runs_in_order
+from multireplay.engine.passes import (
+    can_be_resumed,
+    crowded,
+    fit_together,
+    in_order_alone,
+    passes_in_parts,
+    runs_in_order,
+)
 from multireplay.engine.plans import Job, run
 from multireplay.engine.run import EpochRun
 from multireplay.engine.steppers import Backend, Stepper, as_backend
@@ -16,6 +23,7 @@ __all__ = [
     "can_be_resumed",
     "crowded",
     "fit_together",
+    "in_order_alone",
     "make_stepper",
     "passes_in_parts",
     "run",

@@ -43,6 +43,8 @@ class SideBySide:
         stop = self.leads[t] - self.behind
         return np.arange(stop - self.count + 1, stop + 1, dtype=np.int64)
 
+    shown = positions
+
 
 class Ended(NamedTuple):
     """Where the lanes are after so many steps."""
@@ -75,6 +77,8 @@ class BatchedStepper:
     def walk(self, samples: Any, lanes: Lanes, start: Vector, steps: Vector, weights: Vector, limit: float) -> Ended:
         """All steps of these lanes from `start`, or those before the first one that goes beyond the limit.
 
+        They start from one point, or each from its own row.
+
         The residuals are looked at many steps at a time. Should one be beyond the limit, the same steps are taken once
         more, with a look at each, to stop before it.
         """
@@ -89,9 +93,9 @@ class BatchedStepper:
     ) -> Ended:
         xp, project = self.problem.xp, self._prepare(samples[0])
         first = like(start, samples[0])
-        X = first + xp.zeros((lanes.count, len(start)), dtype=first.dtype, device=compat.device(first))
+        X = first + xp.zeros((lanes.count, start.shape[-1]), dtype=first.dtype, device=compat.device(first))
         each = xp.ones_like(X[:, 0])
-        total = xp.zeros(len(start), dtype=xp.float64, device=compat.device(first))
+        total = xp.zeros(start.shape[-1], dtype=xp.float64, device=compat.device(first))
         kept: list[Array] = []
         patience = 0
         for t, (step, weight) in enumerate(zip(steps.tolist(), weights.tolist(), strict=True)):

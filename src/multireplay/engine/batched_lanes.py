@@ -11,6 +11,7 @@ from multireplay.arrays import Array, as_numpy, namespace, near, numpy_type, row
 from multireplay.engine.batched import BatchedStepper, Ended, SideBySide
 from multireplay.engine.run import EpochRun, finished
 from multireplay.engine.steppers import Positions, StepFailure, explain_failure
+from multireplay.problems.base import Vector
 from multireplay.record import MemoryRecord
 from multireplay.replay import PlannedEpoch
 from multireplay.result import Epoch
@@ -24,10 +25,13 @@ SCATTERED = 2**23
 
 
 class Scattered:
-    """Lanes that read any rows: `table` has the 1-based positions, one row a step and one column a lane."""
+    """Lanes that read any rows: `table` has the 1-based positions, one row a step and one column a lane.
 
-    def __init__(self, table: Positions) -> None:
-        self.table = table
+    `shown` are the positions that errors name.
+    """
+
+    def __init__(self, table: Positions, shown: Positions | None = None) -> None:
+        self.table, self.named = table, table if shown is None else shown
         self.count = table.shape[1]
         self._rows: Array | None = None
 
@@ -40,6 +44,10 @@ class Scattered:
     def positions(self, t: int) -> Positions:
         """The 1-based positions of step t, by lane."""
         return np.asarray(self.table[t])
+
+    def shown(self, t: int) -> Positions:
+        """The same in the whole record."""
+        return np.asarray(self.named[t])
 
 
 def groups(planned: PlannedEpoch, size: int) -> Iterator[SideBySide | Scattered]:
@@ -62,7 +70,7 @@ def groups(planned: PlannedEpoch, size: int) -> Iterator[SideBySide | Scattered]
 
 def run_lanes(planned: PlannedEpoch, job: Job) -> Epoch:
     """All chains of an epoch from x0, as many side by side as fit, and the mean of what they end with."""
-    stepper, run = cast(BatchedStepper, job.stepper), job.epoch(planned)
+    run = job.epoch(planned)
     recorder = None if job.track is None else Recorder(job.track, planned.length, job.x0)
     steps, weights = run.sizes_from(0, planned.length)
     samples = cast(MemoryRecord, job.record).samples
@@ -70,45 +78,52 @@ def run_lanes(planned: PlannedEpoch, job: Job) -> Epoch:
     size = rows_at_once(len(job.x0) * numpy_type(column).itemsize, column)
     lasts, totals, lanes, taken, stopped = np.zeros(len(job.x0)), np.zeros(len(job.x0)), 0, 0, False
     for group in groups(planned, size):
-        try:
-            ended = stepper.walk(samples, group, job.x0, steps, weights, job.limit)
-        except StepFailure as failure:
-            raise explain_failure(failure, _where(run, failure.taken, group)) from failure.__cause__
+        ended = walk(run, samples, group, job.x0, steps, weights)
         taken += ended.taken * group.count
         job.advanced(ended.taken * group.count)
         if ended.residuals is not None:
-            _blame_operator(run, job, samples, ended, group)
             stopped = True
             break
         lanes += group.count
-        lasts += _sum(ended.X, stepper)
+        lasts += sum_of_lanes(ended.X)
         totals += ended.total
     weight = job.averaging.weight(planned.length, planned.length)
     last, average = (lasts / lanes, totals / lanes / weight) if lanes else (job.x0, job.x0)
     return finished(planned, run.first_step, job.averaging, job.x0, last, average, taken, stopped, recorder)
 
 
-def _sum(X: Array, stepper: BatchedStepper) -> Any:
+def walk(
+    run: EpochRun, samples: Any, group: SideBySide | Scattered, start: Vector, steps: Vector, weights: Vector
+) -> Ended:
+    """The steps of these lanes; what goes wrong in the user's function is named."""
+    try:
+        ended = cast(BatchedStepper, run.stepper).walk(samples, group, start, steps, weights, run.limit)
+    except StepFailure as failure:
+        raise explain_failure(failure, _where(run, failure.taken, group)) from failure.__cause__
+    if ended.residuals is not None and run.problem.users_code:
+        _blame_operator(run, samples, ended, group)
+    return ended
+
+
+def sum_of_lanes(X: Array) -> Any:
     """The sum over the lanes, in float64."""
-    xp = stepper.problem.xp
+    xp = namespace(X)
     return as_numpy(xp.sum(X, axis=0, dtype=xp.float64))
 
 
 def _where(run: EpochRun, t: int, group: SideBySide | Scattered) -> str:
     """The place of a step of many lanes, for a person."""
-    positions = group.positions(t)
+    positions = group.shown(t)
     first, last = int(positions.min()), int(positions.max())
     samples = run.name(first) if first == last else f"samples {first} to {last} (counting from 1)"
-    return f"epoch {run.planned.k}, step {t + 1}, {samples}"
+    return f"epoch {run.planned.k}, step {run.taken + t + 1}, {samples}"
 
 
-def _blame_operator(run: EpochRun, job: Job, samples: Any, ended: Ended, group: SideBySide | Scattered) -> None:
+def _blame_operator(run: EpochRun, samples: Any, ended: Ended, group: SideBySide | Scattered) -> None:
     """Raise if the user's function is not finite in a lane whose iterate is; otherwise the run itself diverged."""
-    if not job.problem.users_code:
-        return
     sizes = np.abs(as_numpy(ended.residuals).reshape(group.count, -1)).max(axis=1)
-    lane = int(np.argmax(~(sizes <= job.limit)))
-    position = int(group.positions(ended.taken)[lane])
-    job.stepper.x[:] = as_numpy(ended.X)[lane]
-    where = f"epoch {run.planned.k}, step {ended.taken + 1}, {run.name(position)}"
+    lane = int(np.argmax(~(sizes <= run.limit)))
+    position, shown = (int(found(ended.taken)[lane]) for found in (group.positions, group.shown))
+    run.stepper.x[:] = as_numpy(ended.X)[lane]
+    where = f"epoch {run.planned.k}, step {run.taken + ended.taken + 1}, {run.name(shown)}"
     run.blame_operator(samples, position, where)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from multireplay.engine.batched import BatchedStepper
 from multireplay.engine.lazy import SparseStepper
 from multireplay.engine.packs import row_bytes
 from multireplay.engine.steppers import CompiledStepper, arrays_of, is_built_in
@@ -54,6 +55,12 @@ def takes_turns(planned: PlannedEpoch, job: Job) -> bool:
         return False
     several = planned.side_by_side is not None and are_few(planned, job)
     return planned.forwards or (several and size_of_iterates(planned, job) <= max(MEMORY, job.record.budget // 4))
+
+
+def is_batched_from_disk(planned: PlannedEpoch, job: Job) -> bool:
+    """Whether the chains of an epoch over batches can be read from disk in order, each epoch by itself."""
+    several = planned.side_by_side is not None and are_few(planned, job)
+    return several and job.record.on_disk and isinstance(job.stepper, BatchedStepper)
 
 
 def is_crowded(planned: PlannedEpoch, job: Job) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from multireplay.engine import sequential, together, turns
-from multireplay.engine.kinds import is_crowded, size_of_iterates
+from multireplay.engine.kinds import is_batched_from_disk, is_crowded, size_of_iterates
 from multireplay.engine.reading import Reading
 from multireplay.engine.sequential import Pass
 from multireplay.engine.together import InParts
@@ -63,6 +63,11 @@ def fit_together(plan: Plan, jobs: Sequence[Job]) -> bool:
 def runs_in_order(plan: Plan, job: Job) -> bool:
     """Whether all epochs are served by readings in order."""
     return len(sequential.served(plan, job)) + len(turns.served(plan, job)) == len(plan)
+
+
+def in_order_alone(plan: Plan, job: Job) -> bool:
+    """Whether every epoch is read in order by itself, also with variance reduction."""
+    return all(is_batched_from_disk(planned, job) for planned in plan)
 
 
 def can_be_resumed(plan: Plan, job: Job) -> bool:

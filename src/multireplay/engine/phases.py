@@ -89,16 +89,20 @@ class Phases:
             array[...] = state[name]
         self._counts[...], self._going = state["counts"], int(state["going"])
 
-    def finish(self) -> Epoch:
-        """What the epoch found."""
-        x0, track = self.job.x0, self.job.track
-        last, total = np.zeros(len(x0)), np.zeros(len(x0))
+    def _means(self) -> tuple[Vector, Vector]:
+        """Of the last iterates and of the averages of the chains, none of which may have diverged before."""
+        last, total = np.zeros(len(self.job.x0)), np.zeros(len(self.job.x0))
         for chain in range(self._going):
             self._turn_to(chain)
             last += self.run.stepper.x
             total += self.run.stepper.total
         whole = self.job.averaging.weight(self.planned.length, self.planned.length)
-        last, average = (last / self._going, total / whole / self._going) if self._going else (x0, x0)
+        return last / self._going, total / whole / self._going
+
+    def finish(self) -> Epoch:
+        """What the epoch found."""
+        x0, track = self.job.x0, self.job.track
+        last, average = self._means() if self._going else (x0, x0)
         stopped = self._going < self.planned.chains
         recorder = None if track is None else Recorder(track, self.planned.length, x0)
         how = self.job.averaging, x0, last, average, self.taken, stopped, recorder

@@ -12,6 +12,8 @@ from multireplay.averaging import Averaging
 from multireplay.checkpoint import Checkpoint
 from multireplay.engine.batched import BatchedStepper
 from multireplay.engine.batched_lanes import run_lanes
+from multireplay.engine.batched_phases import run_from_disk
+from multireplay.engine.kinds import is_batched_from_disk
 from multireplay.engine.passes import fit_together, run_passes
 from multireplay.engine.run import EpochRun
 from multireplay.engine.short import ShortChains
@@ -92,8 +94,10 @@ def run_chains(planned: PlannedEpoch, jobs: Sequence[Job]) -> list[Epoch]:
 
 def _run_chains(planned: PlannedEpoch, job: Job) -> Epoch:
     """The chains of an epoch one after the other, and the mean of what they end with."""
-    if isinstance(job.stepper, BatchedStepper):
+    if isinstance(job.stepper, BatchedStepper) and not job.record.on_disk:
         return run_lanes(planned, job)
+    if is_batched_from_disk(planned, job):
+        return run_from_disk(planned, job)
     room = min(BLOCK, job.record.at_once())
     whole = planned.length <= room
     chains = ShortChains(planned, job, whole)

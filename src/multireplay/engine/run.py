@@ -45,8 +45,8 @@ class EpochRun:
         self.x0 = x0
         self.skipped = averaging.skipped(planned.length)
         self.recorder = None if track is None else Recorder(track, planned.length, x0)
+        self.first_step = float(self.steps_from(0, 1)[0])  # may be refused, before anything is changed
         self.restart()
-        self.first_step = float(self.steps_from(0, 1)[0])
 
     def restart(self) -> None:
         """Go back to before the first step."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multireplay.engine.batched import BatchedStepper
+from multireplay.engine.batched_phases import BatchedChains
 from multireplay.engine.chains import Chains
 from multireplay.engine.kinds import are_few
 from multireplay.engine.lazy import SparseStepper
@@ -38,9 +40,11 @@ class ShortChains:
     def __init__(self, planned: PlannedEpoch, job: Job, whole: bool = True) -> None:
         self.planned, self.job = planned, job
         self.run = job.epoch(planned)
-        self._sums: Chains | SparseChains | OneByOne
+        self._sums: Chains | SparseChains | BatchedChains | OneByOne
         if whole and type(job.stepper) is CompiledStepper:
             self._sums = Chains(self.run)
+        elif whole and isinstance(job.stepper, BatchedStepper):
+            self._sums = BatchedChains(self.run)
         elif whole and type(job.stepper) is SparseStepper and not are_few(planned, job):
             self._sums = SparseChains(self.run)
         else:
@@ -51,10 +55,10 @@ class ShortChains:
         """Take the steps on these positions, unless a chain has diverged. `shown` are those that errors name."""
         if self.stopped:
             return
-        if isinstance(self._sums, OneByOne):
-            taken = self._sums.advance(samples, positions, shown)
-        else:
+        if isinstance(self._sums, Chains | SparseChains):
             taken = self._advance(self._sums, samples, positions, shown)
+        else:
+            taken = self._sums.advance(samples, positions, shown)
         self.taken += taken
         self.stopped = taken < len(positions)
         self.job.advanced(taken)

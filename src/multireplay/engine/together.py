@@ -92,7 +92,7 @@ def served(plan: tuple[PlannedEpoch, ...], job: Job) -> list[int]:
 
     Over batches in memory, chains are run side by side in any case.
     """
-    if isinstance(job.stepper, BatchedStepper):
+    if isinstance(job.stepper, BatchedStepper) and not job.record.on_disk:
         return []
     length = job.record.length
     found = [

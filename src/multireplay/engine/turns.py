@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from multireplay.engine.batched import BatchedStepper
+from multireplay.engine.batched_phases import BatchedPhases
 from multireplay.engine.compiled_phases import CompiledPhases
 from multireplay.engine.kinds import size_of_iterates, takes_turns
 from multireplay.engine.one_chain import OneChain
@@ -68,4 +70,5 @@ class Turns(Reading):
 def _begin(planned: PlannedEpoch, job: Job) -> OneChain | Phases:
     if planned.chains == 1:
         return OneChain(planned, job)
-    return CompiledPhases(planned, job) if type(job.stepper) is CompiledStepper else Phases(planned, job)
+    kinds = {CompiledStepper: CompiledPhases, BatchedStepper: BatchedPhases}
+    return kinds.get(type(job.stepper), Phases)(planned, job)

@@ -66,7 +66,7 @@ class Batched(Problem):
         return Column(buffer[name])
 
     def check(self, columns: Columns) -> None:
-        given = {name: cast(Column, column).array for name, column in columns.items()}
+        given = {name: array_of(column) for name, column in columns.items()}
         first, array = next(iter(given.items()))
         for name, other in given.items():
             if describe(other) != describe(array):
@@ -206,7 +206,7 @@ class BatchedInequality(Batched, VariationalInequality):
     """`VariationalInequality` with an operator over batches."""
 
     def samples(self, columns: Columns) -> UserSamples:
-        return UserSamples(cast(Any, columns["samples"]).array, None)
+        return UserSamples(array_of(columns["samples"]), None)
 
     def residuals(self, X: Array, batch: UserSamples) -> Array:
         value = self.batch_operator(X, batch.rows)
@@ -262,6 +262,11 @@ class BatchedInequality(Batched, VariationalInequality):
         for name, before, after in (("X", X, given[0]), ("batch", rows, given[1])):
             if not bool(xp.all(before == after)):
                 raise OperatorError(f"the operator changed {name} in place; it must return a new array instead")
+
+
+def array_of(column: Any) -> Array:
+    """The array of a column; a block of a record on disk is one itself."""
+    return column.array if isinstance(column, Column) else column
 
 
 def _is_differentiated(value: Any) -> bool:
