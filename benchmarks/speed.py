@@ -3,6 +3,8 @@
 Prints ratios of times that were measured in one run, the jobs taking turns of 0.15 s or one call, the best of all.
 Slow rivals are timed on a part of the rows and scaled up (they are linear in the rows); those ratios are marked with ~.
 scikit-learn has no policy evaluation: in that table it regresses the rewards on the features, and reads one row a step.
+There the next features are the features one row on, as in a trajectory: a pass in order reads one row a step, and one in
+scattered order two. "Two columns" has a column of next features of its own, and reads two rows a step in both.
 Usage: python benchmarks/speed.py [--repeats 9] [--megabytes 256]
 """
 
@@ -28,6 +30,7 @@ SLICE = 2000
 """Rows on which a rival that takes microseconds a row is timed."""
 TURN = 0.15
 """Seconds that a job has in every turn."""
+SCATTERED = ("ours, dyadic", "ours, in order")
 Job = Callable[[], object]
 
 FIRST_CALL = """
@@ -145,7 +148,9 @@ def evaluation(dim: int, megabytes: int, repeats: int) -> dict[str, str]:
     rows = megabytes * 2**20 // (8 * dim)
     F = rng.standard_normal((rows + 1, dim))
     buffer = mr.Buffer(features=F[:-1], next_features=F[1:], rewards=F[:-1, 0].copy())
+    apart = mr.Buffer(features=F[:-1], next_features=F[1:].copy(), rewards=buffer["rewards"])
     problem, step = mr.PolicyEvaluation(0.9), 0.5 / dim
+    own = {f"{name}, two columns": job for name, job in orders(problem, apart, step).items() if name in SCATTERED}
     regressor = SGDRegressor(
         penalty=None, learning_rate="constant", eta0=step, max_iter=1, tol=None, average=True, fit_intercept=False,
         shuffle=False,
@@ -153,6 +158,7 @@ def evaluation(dim: int, megabytes: int, repeats: int) -> dict[str, str]:
     jobs = {
         "read": F.sum,
         **orders(problem, buffer, step),
+        **own,
         "scikit-learn, in order": lambda: regressor.fit(F[:-1], buffer["rewards"]),
         "LSTD": lambda: problem.fit_exactly(buffer),
     }
@@ -166,13 +172,19 @@ def line(kind: str, dim: int, rows: int, times: dict[str, float], scaled: dict[s
         name: ("~" if name in scaled else "") + f"{seconds / read:.{2 if seconds < 9.5 * read else 0}f}"
         for name, seconds in times.items()
     }
+    dyadic, in_order = SCATTERED
+    scattered = {
+        f"dyadic / in order{which}": f"{times[dyadic + which] / times[in_order + which]:.2f}"
+        for which in ("", ", two columns")
+        if dyadic + which in times
+    }
     best = times["ours, 2 threads"]
     beaten = {
         f"{name} / ours": f"{times[name] / best:.1f}"
         for name in ("scikit-learn, in order", "scikit-learn, shuffled", "LSTD", "L-BFGS")
         if name in times
     }
-    return {"problem": kind, "d": str(dim), "rows": str(rows), **ratios, **beaten}
+    return {"problem": kind, "d": str(dim), "rows": str(rows), **ratios, **scattered, **beaten}
 
 
 def transposed(lines: list[dict[str, str]]) -> TextTable:
