@@ -3,8 +3,8 @@
 Prints ratios of times that were measured in one run, the jobs taking turns of 0.15 s or one call, the best of all.
 Slow rivals are timed on a part of the rows and scaled up (they are linear in the rows); those ratios are marked with ~.
 scikit-learn has no policy evaluation: in that table it regresses the rewards on the features, and reads one row a step.
-There the next features are the features one row on, as in a trajectory: a pass in order reads one row a step, and one in
-scattered order two. "Two columns" has a column of next features of its own, and reads two rows a step in both.
+There the next features are the features one row on, as in a trajectory: a pass in order reads one row a step, and
+one in scattered order two. "Two columns" has a column of next features of its own, and reads two rows a step in both.
 Usage: python benchmarks/speed.py [--repeats 9] [--megabytes 256]
 """
 
