@@ -113,7 +113,8 @@ class VariationalInequality(Problem):
             value = operator(x, sample)
             if value.shape != out.shape:
                 raise ValueError("the operator returned an array of the wrong shape")
-            out[:] = value
+            for j in range(len(out)):  # out[:] = value takes three times as long to compile
+                out[j] = value[j]
 
         return numba.njit(in_place)
 
