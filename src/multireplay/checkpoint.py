@@ -50,8 +50,13 @@ class Checkpoint:
                         "remove it, or give another file"
                     )
                 for name, array in state.items():
-                    array[...] = kept[name]
+                    found = kept[name]
+                    if (found.shape, found.dtype) != (array.shape, array.dtype):
+                        raise ValueError(f"{name!r} is {found.dtype} of shape {found.shape}")
+                    array[...] = found
                 return int(kept["row"])
+        except InputError:
+            raise
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise InputError(f"checkpoint {self.path} cannot be read ({error}); remove it to begin again") from error
 

@@ -31,7 +31,8 @@ def in_lanes(problem: Problem, buffer: Buffer | StoredBuffer, backend: str) -> P
     if isinstance(buffer, StoredBuffer):
         if backend == "batched" and not over_batches:
             raise InputError("backend='batched' needs a buffer in memory: buffer.load(), if it fits")
-        return as_batched(problem, np.zeros((1, 1))) if over_batches and backend in ("auto", "batched") else problem
+        there = over_batches and backend in ("auto", "batched") and all(name in buffer for name in problem.required)
+        return as_batched(problem, np.zeros((1, 1))) if there else problem
     names = [name for name in (*problem.required, *problem.optional) if name in buffer]
     away = [name for name in names if is_foreign(buffer[name]) and not on_cpu(buffer[name])]
     if not names or not (backend == "batched" or (backend == "auto" and (over_batches or away))):
@@ -51,6 +52,8 @@ def in_lanes(problem: Problem, buffer: Buffer | StoredBuffer, backend: str) -> P
 def default_order(record: Record) -> Replay:
     """Dyadic order; in lanes all offsets of a gap side by side, with chains that are long and yet many."""
     depth = min(DEEPEST, record.length.bit_length() - 1 - WIDTH)
+    if record.on_disk:  # with no more chains than steps, their iterates are a small part of it
+        depth = max(depth, record.length.bit_length() // 2)
     if not isinstance(record.problem, Batched) or depth < 1:
         return Dyadic()
     return Interleaved(gap=record.length >> depth)

@@ -155,7 +155,8 @@ def solve(
         held_out = solve_held_out(solve, record, buffer, share, step, average, track, options)
         return replace(held_out, recipe=Recipe.of(given))
     asked = (
-        f"{problem!r} {buffer!r} {replay!r} {update!r} {passes} {step!r} {averaging} {x0!r} {feasible!r} {precision}"
+        f"{problem!r} {buffer!r} {replay!r} {update!r} {passes} {step!r} {averaging!r} {x0!r} {feasible!r} {precision} "
+        f"{backend}"
     )
     kept = None if checkpoint is None else Checkpoint(checkpoint, asked)
     found = None

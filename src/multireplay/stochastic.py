@@ -24,32 +24,27 @@ from multireplay.arguments import (
 )
 from multireplay.averaging import Averaging
 from multireplay.checkpoint import Checkpoint
+from multireplay.costs import tell_costs
 from multireplay.engine import (
     Backend,
     Job,
-    can_be_resumed,
-    crowded,
     fit_together,
-    in_order_alone,
+    in_one_pass,
     make_stepper,
-    passes_in_parts,
     run,
-    runs_in_order,
-    size_of_iterates,
 )
 from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper, make_reduced
 from multireplay.errors import DivergenceWarning, InputError
 from multireplay.precondition import Preconditioner
 from multireplay.problems.base import GROWTH, UNBOUNDED
 from multireplay.progress import step_bar
-from multireplay.record import Record, StoredRecord
+from multireplay.record import Record
 from multireplay.replay import PlannedEpoch, Replay
 from multireplay.result import Epoch, Result
 from multireplay.rounds import run_rounds
 from multireplay.selection import by_residual
 from multireplay.sets import Set
 from multireplay.steps import Doubled, Schedule
-from multireplay.storage.sizes import in_words
 from multireplay.tracking import Track
 from multireplay.updates import Plain, RichardsonRomberg, Update, VarianceReduced
 
@@ -108,12 +103,14 @@ def solve_by_steps(
         make = partial(make_stepper, *what, how.precision) if plain else None
         if isinstance(how.update, VarianceReduced):
             stepper = make_reduced(record.problem, stepper, how.feasible, record.dim, preconditioner)
-        nothing = np.zeros(0)
-        stepper.advance(record.example, nothing.astype(np.int64), nothing, nothing, limit)  # compiles
         with_them = how.averaging, start, limit, track, advanced, how.threads, checkpoint, make
-        return Job(record.problem, record, stepper, schedule, *with_them)
+        made = Job(record.problem, record, stepper, schedule, *with_them)
+        if not in_one_pass(plan, made):
+            nothing = np.zeros(0)
+            stepper.advance(record.example, nothing.astype(np.int64), nothing, nothing, limit)  # compiles
+        return made
 
-    _tell_costs(record, plan, how, job(schedules[0]))
+    tell_costs(plan, how.replay, how.update, job(schedules[0]))
     total = sum(epoch.steps for epoch in plan) * len(schedules)
     with step_bar(total) if progress else nullcontext(lambda steps: None) as advanced:
         jobs = [job(schedule, advanced) for schedule in schedules]
@@ -151,38 +148,6 @@ def _marked(epochs: tuple[Epoch, ...], record: Record, start: Vector) -> tuple[E
         sizes = [record.problem.limit(record.example, epoch.answer) for epoch in epochs]
     return tuple(
         replace(epoch, diverged=epoch.diverged or not size <= most) for epoch, size in zip(epochs, sizes, strict=True)
-    )
-
-
-def _tell_costs(record: Record, plan: tuple[PlannedEpoch, ...], how: HowToStep, job: Job) -> None:
-    """Warn of random access on disk, and refuse a checkpoint where there is nothing to go on from."""
-    plain = isinstance(how.update, Plain)
-    in_order = isinstance(how.update, Plain | RichardsonRomberg)
-    short = crowded(plan, job) if in_order else []
-    size = max((size_of_iterates(planned, job) for planned in short), default=0)
-    too_many = (
-        f"the chains of {len(short)} of the {len(plan)} epochs of {how.replay!r} are too many for one pass in order, "
-        f"because their iterates take up to {in_words(size)}"
-    )
-    if job.checkpoint is not None and not (plain and can_be_resumed(plan, job)):
-        passes = "mr.Newton(), or mr.Multiscale() or mr.Interleaved() with mr.Plain(), and without track="
-        raise InputError(f"checkpoint=... is for passes in order: {too_many if short else passes}")
-    if (in_order and runs_in_order(plan, job)) or in_order_alone(plan, job):
-        return
-    if not isinstance(record, StoredRecord):
-        return
-    if short:
-        more = passes_in_parts(plan, job)
-        warnings.warn(
-            f"{too_many}: the record is read {'once' if more == 1 else f'{more} times'} more for them, in up to "
-            f"{max(planned.length for planned in short)} parts side by side, each in order",
-            stacklevel=4,
-        )
-        return
-    warnings.warn(
-        f"{how.replay!r} with {how.update!r} does not read the record in order. "
-        f"{record.stored.cost_of_random_access()} mr.Newton(), mr.Multiscale() and mr.Interleaved() do",
-        stacklevel=4,
     )
 
 

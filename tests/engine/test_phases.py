@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numba
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import multireplay as mr
+from multireplay import stochastic
 from multireplay.averaging import as_averaging
 from multireplay.engine import Job, make_stepper
 from multireplay.engine.batched_phases import BatchedPhases
@@ -111,7 +113,7 @@ def test_what_goes_wrong_is_named(tmp_path, jit):
 
 
 @pytest.mark.parametrize("jit", [lambda f: f, numba.njit], ids=["python", "jitted"])
-def test_a_chain_that_diverges_stops_those_after_it(tmp_path, jit):
+def test_a_chain_that_diverges_stops_those_after_it(tmp_path, monkeypatch, jit):
     """As in memory, where chains are run one after the other."""
     samples = np.zeros((600, 1))
     samples[301::3] = -1e40  # the middle one of three chains, from its 101st step on
@@ -128,9 +130,12 @@ def test_a_chain_that_diverges_stops_those_after_it(tmp_path, jit):
             break
         x, steps = x - 0.5 * x * sample, steps + 1
     assert 100 < steps < 110
+    told = []
+    monkeypatch.setattr(stochastic, "step_bar", lambda total: nullcontext(told.append))
     with pytest.warns(mr.DivergenceWarning):
-        found = mr.solve(problem, buffer, replay=mr.Interleaved(3), step=0.5, x0=[1.0])
+        found = mr.solve(problem, buffer, replay=mr.Interleaved(3), step=0.5, x0=[1.0], progress=True)
     assert found.epochs[0].diverged
+    assert min(told) >= 0
     order = mr.Interleaved(3).plan(600)[0].positions.reshape(3, 200)
     chain = order[:, 0].tolist().index(2)
     assert chain == 1
@@ -145,55 +150,3 @@ def test_error_curves_of_several_chains_are_of_their_mean(both):
         assert np.array_equal(one.curve.iterations, other.curve.iterations)
         assert np.array_equal(one.curve.last, other.curve.last)
         assert np.array_equal(one.curve.average, other.curve.average)
-
-
-def pull_rows(X, batch):
-    return X - batch
-
-
-@pytest.mark.parametrize(
-    ("how", "says"),
-    [("raises", r"samples 1234 to 1236 \(counting from 1\): ValueError: by design"), ("nan", r"sample 1235 \(count")],
-)
-@pytest.mark.parametrize("where", [0, 1], ids=["memory", "disk"])
-def test_what_goes_wrong_over_batches_is_named(both, how, says, where):
-    value = both[0]["samples"][1234, 0]
-
-    def operator(X, batch):
-        if how == "raises" and (batch[:, 0] == value).any():
-            raise ValueError("by design")
-        return np.where(batch[:, :1] == value, np.nan, X - batch)
-
-    problem = mr.VariationalInequality(operator, dim=2, batched=True)
-    step = np.argwhere(mr.Interleaved(3).plan(ROWS)[0].positions.reshape(3, 1000) == 1235)[0][1] + 1
-    with pytest.raises(mr.OperatorError, match=rf"epoch 1, step {step}, {says}"):
-        mr.solve(problem, both[where], replay=mr.Interleaved(3), step=0.05)
-
-
-def test_over_batches_the_default_reads_the_disk_in_order(both, recwarn):
-    problem = mr.VariationalInequality(pull_rows, dim=2, batched=True, lipschitz=1.0)
-    memory, disk = (mr.solve(problem, buffer) for buffer in both)
-    assert not recwarn.list
-    assert np.allclose(disk.x, memory.x, rtol=1e-10)
-    assert np.allclose(disk.x, both[0]["samples"].mean(axis=0), rtol=1e-8)
-    assert (disk.passes, len(disk.epochs)) == (memory.passes, len(memory.epochs))
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_over_batches_of_any_precision_and_with_a_set(tmp_path, dtype):
-    buffer = mr.Buffer(samples=np.random.default_rng(0).standard_normal((500, 3)).astype(dtype))
-    problem = mr.VariationalInequality(pull_rows, dim=3, batched=True, constraint=mr.sets.Ball(0.3))
-    options = {"replay": mr.Multiscale(phases="all"), "step": 0.1}
-    memory, disk = (mr.solve(problem, where, **options) for where in (buffer, stored(tmp_path, buffer)))
-    for one, other in zip(memory.epochs, disk.epochs, strict=True):
-        assert np.allclose(one.last, other.last, rtol=1e-5 if dtype is np.float32 else 1e-12)
-
-
-def test_over_batches_a_run_that_diverges_says_so(tmp_path):
-    buffer = mr.Buffer(samples=np.ones((600, 2)))
-    problem = mr.VariationalInequality(lambda X, batch: -1e40 * X * batch, dim=2, batched=True)
-    for where in (buffer, stored(tmp_path, buffer)):
-        with pytest.warns(mr.DivergenceWarning):
-            found = mr.solve(problem, where, replay=mr.Interleaved(3), step=0.1, x0=[1.0, 1.0])
-        assert found.epochs[0].diverged
-        assert 0 < found.epochs[0].taken < 30

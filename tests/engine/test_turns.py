@@ -82,14 +82,26 @@ def assert_same(one, other, same=np.array_equal):
         assert same(here.average, there.average)
 
 
-@pytest.mark.parametrize(
-    ("order", "step"), [*((order, (0.05, 0.01)) for order in ORDERS), *((order, 0.05) for order in SEVERAL)], ids=repr
-)
-@pytest.mark.parametrize("name", PROBLEMS)
+RUNS = [
+    *((name, order, (0.05, 0.01)) for name in PROBLEMS for order in ORDERS),
+    *((name, order, 0.05) for name in PROBLEMS for order in SEVERAL),
+]
+RUNS.remove(("sparse table", mr.Multiscale(phases="all"), 0.05))  # has a test of its own
+
+
+@pytest.mark.parametrize(("name", "order", "step"), RUNS, ids=repr)
 def test_as_in_memory_to_the_last_bit(both, name, order, step):
     options = {"replay": order, "step": step, "average": 0.5}
     memory, disk = (in_order(PROBLEMS[name], buffer, **options) for buffer in both)
     assert_same(memory, disk, np.allclose if name == "batched" else np.array_equal)  # batched averages go by blocks
+
+
+def test_of_sparse_tables_with_all_phases_short_chains_are_read_in_parts(both):
+    options = {"replay": mr.Multiscale(phases="all"), "step": 0.05}
+    memory = mr.solve(PROBLEMS["sparse table"], both[0], **options)
+    with pytest.warns(UserWarning, match="2 of the 11 epochs .* once more for them, in up to 4 parts side by side"):
+        disk = mr.solve(PROBLEMS["sparse table"], both[1], **options)
+    assert_same(memory, disk)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multireplay.arrays import as_numpy
+from multireplay.arrays import as_numpy, numpy_type, rows_at_once
 from multireplay.engine.batched_lanes import Scattered, sum_of_lanes, walk
+from multireplay.engine.kinds import size_of_iterates
 from multireplay.engine.phases import Phases
 from multireplay.engine.run import EpochRun
 from multireplay.engine.steppers import Positions
@@ -41,9 +43,10 @@ class BatchedPhases(Phases):
                 break
             count = int(due.min()) - first if len(lanes) == len(due) else 1
             part = slice(first - begin, first - begin + count)
-            if not self._walk(samples, base, slice(lanes[0], lanes[-1] + 1), first, steps[part], weights[part]):
-                self._going = 0
-                break
+            for group in _groups(slice(lanes[0], lanes[-1] + 1), self.job.x0, samples[0]):
+                if not self._walk(samples, base, group, first, steps[part], weights[part]):
+                    self._going = 0
+                    return
 
     def _walk(self, samples: Any, base: int, lanes: slice, first: int, steps: Vector, weights: Vector) -> bool:
         ends = multiples_of_gap(self.planned.length, self.length, first, len(steps))
@@ -64,7 +67,7 @@ class BatchedPhases(Phases):
 def run_from_disk(planned: PlannedEpoch, job: Job) -> Epoch:
     """An epoch by itself in one reading."""
     phases = BatchedPhases(planned, job)
-    with closing(job.record.windows(0, cached=True)) as windows:
+    with closing(job.record.windows(0, cached=True, aside=size_of_iterates(planned, job))) as windows:
         for samples, base, last in windows:
             before = phases.taken
             phases.feed(samples, base, last)
@@ -72,24 +75,36 @@ def run_from_disk(planned: PlannedEpoch, job: Job) -> Epoch:
     return phases.finish()
 
 
+def _groups(lanes: slice, x: Vector, column: Any) -> Iterator[slice]:
+    """As many of these lanes as are worked on at once."""
+    size = rows_at_once(len(x) * numpy_type(column).itemsize, column)
+    return (slice(first, min(first + size, lanes.stop)) for first in range(lanes.start, lanes.stop, size))
+
+
 class BatchedChains:
-    """Whole chains of one epoch, all that are given at once; as `OneByOne`."""
+    """Whole chains of one epoch, many at once; as `OneByOne`."""
 
     def __init__(self, run: EpochRun) -> None:
         self.run = run
         self.steps, self.weights = run.sizes_from(0, run.planned.length)
         self.lasts, self.totals = np.zeros(len(run.x0)), np.zeros(len(run.x0))
+        self.ended = 0
 
     def advance(self, samples: Any, positions: Positions, shown: Positions) -> int:
         """Run the whole chains that these positions are; the number of steps taken."""
-        length = self.run.planned.length
-        group = Scattered(positions.reshape(-1, length).T, shown.reshape(-1, length).T)
-        ended = walk(self.run, samples, group, self.run.x0, self.steps, self.weights)
-        if ended.residuals is None:
+        length, taken = self.run.planned.length, 0
+        tables = positions.reshape(-1, length).T, shown.reshape(-1, length).T
+        for lanes in _groups(slice(0, tables[0].shape[1]), self.run.x0, samples[0]):
+            group = Scattered(*(table[:, lanes] for table in tables))
+            ended = walk(self.run, samples, group, self.run.x0, self.steps, self.weights)
+            taken += ended.taken * group.count
+            if ended.residuals is not None:
+                break
             self.lasts += sum_of_lanes(ended.X)
             self.totals += ended.total
-        return int(ended.taken * group.count)
+            self.ended += group.count
+        return taken
 
-    def sums(self, ended: int) -> tuple[Vector, Vector]:
-        """The sums of the last iterates and of the averages of the `ended` chains that have come to their end."""
+    def sums(self) -> tuple[Vector, Vector]:
+        """The sums of the last iterates and of the averages of the chains that have come to their end."""
         return self.lasts, self.totals / self.weights.sum()

@@ -74,6 +74,8 @@ class Chains:
     ----------
     lasts, totals : ndarray
         What changes: sums over the chains that have come to their end, of last iterates and of weighted sums.
+    ended : int
+        The number of those chains.
     x : ndarray
         Where the chain is that was run last.
     """
@@ -86,6 +88,7 @@ class Chains:
         self.steps, self.weights = run.sizes_from(0, length)
         self.whole = run.averaging.weight(length, length)
         self.lasts, self.totals = np.zeros(dim), np.zeros(dim)
+        self.ended = 0
         self.x, self._total = np.zeros(dim, stepper.x.dtype), np.zeros(dim)
         self._scratch = np.zeros(dim), np.zeros(1, dtype=np.int64)
 
@@ -93,8 +96,10 @@ class Chains:
         """Run the whole chains that these positions are; the number of steps taken."""
         kernel = advance_chains if is_built_in(samples) else advance_chains_users
         where = samples, self.spec, positions, self.steps, self.weights, self.limit, self.start
-        return run_kernel(kernel, *where, self.x, self._total, self.lasts, self.totals, *self._scratch)
+        taken = run_kernel(kernel, *where, self.x, self._total, self.lasts, self.totals, *self._scratch)
+        self.ended += taken // len(self.steps)
+        return taken
 
-    def sums(self, ended: int) -> tuple[Vector, Vector]:
-        """The sums of the last iterates and of the averages of the `ended` chains that have come to their end."""
+    def sums(self) -> tuple[Vector, Vector]:
+        """The sums of the last iterates and of the averages of the chains that have come to their end."""
         return self.lasts, self.totals / self.whole

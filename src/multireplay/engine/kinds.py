@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MEMORY = 2**23
 """Bytes that the iterates of more chains than steps may take; beyond that they are run one after the other. It does not
 depend on where the record is, so that the numbers do not."""
+FEW = 2**9
+"""Chains that cost little although each of them is a call from Python."""
 
 
 def is_scale(planned: PlannedEpoch, job: Job) -> bool:
@@ -51,30 +53,44 @@ def is_side_by_side(planned: PlannedEpoch, job: Job) -> bool:
 
 def takes_turns(planned: PlannedEpoch, job: Job) -> bool:
     """Whether the chains of an epoch, one or several, take turns with every block of a record on disk: any engine."""
-    if job.make is None or job.record.budget is None or is_scale(planned, job) or can_be_lanes(planned, job):
+    if job.make is None or not job.record.on_disk or is_scale(planned, job) or can_be_lanes(planned, job):
         return False
-    several = planned.side_by_side is not None and are_few(planned, job)
-    return planned.forwards or (several and size_of_iterates(planned, job) <= max(MEMORY, job.record.budget // 4))
+    return planned.forwards or (_several(planned, job) and not is_too_large(planned, job))
 
 
 def is_batched_from_disk(planned: PlannedEpoch, job: Job) -> bool:
     """Whether the chains of an epoch over batches can be read from disk in order, each epoch by itself."""
-    several = planned.side_by_side is not None and are_few(planned, job)
-    return several and job.record.on_disk and isinstance(job.stepper, BatchedStepper)
+    there = job.record.on_disk and isinstance(job.stepper, BatchedStepper)
+    return there and _several(planned, job) and not is_too_large(planned, job)
+
+
+def is_too_large(planned: PlannedEpoch, job: Job) -> bool:
+    """Whether memory has no room for the iterates of chains that could take turns otherwise."""
+    room = max(MEMORY, (job.record.budget or 0) // 2)
+    return _several(planned, job) and not can_be_lanes(planned, job) and size_of_iterates(planned, job) > room
 
 
 def is_crowded(planned: PlannedEpoch, job: Job) -> bool:
-    """Whether an epoch has so many chains that a pass in order has no room for their iterates."""
-    return planned.side_by_side is not None and job.make is not None and not are_few(planned, job)
+    """Whether an epoch has so many chains, of fewer steps, that a pass in order has no room for their iterates."""
+    many = planned.side_by_side is not None and planned.chains > planned.length
+    return many and job.make is not None and not are_few(planned, job)
 
 
 def are_few(planned: PlannedEpoch, job: Job) -> bool:
-    """Whether the iterates of all chains of an epoch are kept side by side: it is a small part of the record.
+    """Whether the iterates of all chains of an epoch are a small part of the record, or of memory.
 
-    On sparse rows they are much larger than a row, and are not.
+    On sparse rows an iterate is much larger than a row, and costs as much as a step for each of its coordinates.
     """
-    sparse = isinstance(job.stepper, SparseStepper)
-    return (not sparse and planned.chains <= planned.length) or size_of_iterates(planned, job) <= MEMORY
+    chains, length = planned.chains, planned.length
+    small = size_of_iterates(planned, job) <= MEMORY
+    if isinstance(job.stepper, SparseStepper):
+        return (chains <= length and len(job.x0) <= length) or (chains <= max(length, FEW) and small)
+    return chains <= length or small
+
+
+def _several(planned: PlannedEpoch, job: Job) -> bool:
+    """Whether an epoch has several chains that read the record side by side, and they are not too many for that."""
+    return planned.side_by_side is not None and are_few(planned, job)
 
 
 def size_of_iterates(planned: PlannedEpoch, job: Job) -> int:

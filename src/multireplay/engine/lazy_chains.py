@@ -83,14 +83,17 @@ class SparseChains:
         self.remaining, self.whole = np.cumsum(weights[::-1])[::-1].copy(), weights.sum()
         self.x, self._moves = run.x0.copy(), np.zeros(length)
         self.lasts, self.totals = np.zeros(len(run.x0)), np.zeros(len(run.x0))
+        self.ended = 0
         self._taken = np.zeros(1, dtype=np.int64)
 
     def advance(self, samples: Any, positions: Positions) -> int:
         """Run the whole chains that these positions are; the number of steps taken."""
         kernel = advance_chains if is_built_in(samples) else advance_chains_users
         where = samples, positions, self.steps, self.remaining, self.limit, self.start, self.x, self._moves
-        return run_kernel(kernel, *where, self.lasts, self.totals, self._taken)
+        taken = run_kernel(kernel, *where, self.lasts, self.totals, self._taken)
+        self.ended += taken // len(self.steps)
+        return taken
 
-    def sums(self, ended: int) -> tuple[Vector, Vector]:
-        """The sums of the last iterates and of the averages of the `ended` chains that have come to their end."""
-        return ended * self.start + self.lasts, ended * self.start + self.totals / self.whole
+    def sums(self) -> tuple[Vector, Vector]:
+        """The sums of the last iterates and of the averages of the chains that have come to their end."""
+        return self.ended * self.start + self.lasts, self.ended * self.start + self.totals / self.whole

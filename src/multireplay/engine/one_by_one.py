@@ -19,11 +19,14 @@ class OneByOne:
     lasts, totals : ndarray
         What changes between two chains: sums over those that have come to their end, of last iterates and of weighted
         sums.
+    ended : int
+        The number of those chains.
     """
 
     def __init__(self, run: EpochRun) -> None:
         self.run = run
         run.recorder = None  # curves are of the mean over the chains
+        self.ended = 0
         self.lasts, self.totals = np.zeros(len(run.x0)), np.zeros(len(run.x0))
 
     def advance(self, samples: Any, positions: Positions, shown: Positions) -> int:
@@ -39,10 +42,11 @@ class OneByOne:
             if not fine:
                 break
             if run.taken == run.planned.length:
+                self.ended += 1
                 self.lasts += run.stepper.x
                 self.totals += run.stepper.total
         return first
 
-    def sums(self, ended: int) -> tuple[Vector, Vector]:
-        """The sums of the last iterates and of the averages of the `ended` chains that have come to their end."""
+    def sums(self) -> tuple[Vector, Vector]:
+        """The sums of the last iterates and of the averages of the chains that have come to their end."""
         return self.lasts, self.totals / self.run.averaging.weight(self.run.planned.length, self.run.planned.length)

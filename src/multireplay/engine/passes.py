@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from multireplay.checkpoint import Checkpoint
 from multireplay.engine import sequential, together, turns
 from multireplay.engine.kinds import is_batched_from_disk, is_crowded, size_of_iterates
 from multireplay.engine.reading import Reading
@@ -21,30 +23,43 @@ Plan = tuple[PlannedEpoch, ...]
 
 
 def run_passes(plan: Plan, jobs: Sequence[Job]) -> dict[int, list[Epoch]]:
-    """The epochs that share a reading, by their index in the plan, for each job.
+    """The epochs that share a reading, by their index in the plan, for each job."""
+    if jobs[0].checkpoint is not None:
+        return _run_with_checkpoint([make() for make in _readings(plan, jobs)], jobs[0].checkpoint)
+    found: dict[int, list[Epoch]] = {}
+    for make in _readings(plan, jobs):
+        found |= _run_alone(make())  # which is gone before the next one is made
+    return found
 
-    A checkpoint counts how far the readings are, one after the other.
-    """
+
+def _run_alone(reading: Reading) -> dict[int, list[Epoch]]:
+    reading.run(0, lambda at: None)
+    return reading.epochs()
+
+
+def _readings(plan: Plan, jobs: Sequence[Job]) -> list[Callable[[], Reading]]:
+    """What makes the readings that there are to be."""
     job = jobs[0]
     kinds: list[tuple[type[Pass] | type[Turns] | type[InParts], list[int]]] = [
         (Pass, sequential.served(plan, job)),
-        (Turns, turns.served(plan, job)),
+        *((Turns, share) for share in turns.shares(plan, job)),
         (InParts, together.served(plan, job)),
     ]
-    readings: list[Reading] = [kind(plan, chosen, jobs) for kind, chosen in kinds if chosen]
-    kept = job.checkpoint
-    reached = 0
-    if kept is not None:
-        states = [reading.state() for reading in readings]
-        reached = kept.restore({name: array for state in states for name, array in state.items()})
-        for reading, state in zip(readings, states, strict=True):
-            reading.load(state)
+    return [partial(kind, plan, chosen, jobs) for kind, chosen in kinds if chosen]
+
+
+def _run_with_checkpoint(readings: Sequence[Reading], kept: Checkpoint) -> dict[int, list[Epoch]]:
+    """The same, where a checkpoint counts how far the readings are, one after the other."""
+    states = [reading.state() for reading in readings]
+    reached = kept.restore({name: array for state in states for name, array in state.items()})
+    for reading, state in zip(readings, states, strict=True):
+        reading.load(state)
+    del states
     before = 0
     for reading in readings:
 
         def note(at: int, before: int = before) -> None:
-            if kept is not None:
-                kept.note(before + at, {name: array for one in readings for name, array in one.state().items()})
+            kept.note(before + at, {name: array for one in readings for name, array in one.state().items()})
 
         reading.run(min(max(reached - before, 0), reading.size), note)
         before += reading.size
@@ -60,9 +75,19 @@ def fit_together(plan: Plan, jobs: Sequence[Job]) -> bool:
     return len(jobs) == 1 or budget is None or 2 * kept * len(jobs) <= budget
 
 
+def in_one_pass(plan: Plan, job: Job) -> bool:
+    """Whether the compiled pass serves all epochs, so that the stepper itself takes no step."""
+    return len(sequential.served(plan, job)) == len(plan)
+
+
 def runs_in_order(plan: Plan, job: Job) -> bool:
     """Whether all epochs are served by readings in order."""
     return len(sequential.served(plan, job)) + len(turns.served(plan, job)) == len(plan)
+
+
+def readings_in_order(plan: Plan, job: Job) -> int:
+    """How often the record is read in order, for the epochs that take turns: more than once where memory is short."""
+    return len(turns.shares(plan, job))
 
 
 def in_order_alone(plan: Plan, job: Job) -> bool:

@@ -49,18 +49,18 @@ class ShortChains:
             self._sums = SparseChains(self.run)
         else:
             self._sums = OneByOne(self.run)
-        self.taken, self.stopped = 0, False
+        self.taken, self.stopped = 0, 0
 
     def advance(self, samples: Any, positions: Positions, shown: Positions) -> None:
         """Take the steps on these positions, unless a chain has diverged. `shown` are those that errors name."""
-        if self.stopped:
+        if self.stopped or not len(positions):
             return
         if isinstance(self._sums, Chains | SparseChains):
             taken = self._advance(self._sums, samples, positions, shown)
         else:
             taken = self._sums.advance(samples, positions, shown)
         self.taken += taken
-        self.stopped = taken < len(positions)
+        self.stopped = int(taken < len(positions))
         self.job.advanced(taken)
 
     def _advance(self, sums: Chains | SparseChains, samples: Any, positions: Positions, shown: Positions) -> int:
@@ -80,19 +80,19 @@ class ShortChains:
 
     def state(self) -> dict[str, Any]:
         """All that changes between two chains, copied, since an interruption may find a chain half done."""
-        counts = np.array([self.taken, self.stopped])
+        counts = np.array([self.taken, self.stopped, self._sums.ended])
         return {"lasts": self._sums.lasts.copy(), "totals": self._sums.totals.copy(), "counts": counts}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go back to this state."""
         self._sums.lasts[:], self._sums.totals[:] = state["lasts"], state["totals"]
-        self.taken, self.stopped = int(state["counts"][0]), bool(state["counts"][1])
+        self.taken, self.stopped, self._sums.ended = (int(count) for count in state["counts"])
 
     def epoch(self) -> Epoch:
         """What the epoch found."""
-        ended = self.taken // self.planned.length
-        last, average = (one / ended for one in self._sums.sums(ended)) if ended else (self.job.x0, self.job.x0)
-        how = self.job.averaging, self.job.x0, last, average, self.taken, self.stopped
+        ended = self._sums.ended
+        last, average = (one / ended for one in self._sums.sums()) if ended else (self.job.x0, self.job.x0)
+        how = self.job.averaging, self.job.x0, last, average, self.taken, bool(self.stopped)
         track = self.job.track
         recorder = None if track is None else Recorder(track, self.planned.length, self.job.x0)
         return finished(self.planned, self.run.first_step, *how, recorder)

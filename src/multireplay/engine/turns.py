@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from multireplay.engine.batched import BatchedStepper
 from multireplay.engine.batched_phases import BatchedPhases
 from multireplay.engine.compiled_phases import CompiledPhases
-from multireplay.engine.kinds import size_of_iterates, takes_turns
+from multireplay.engine.kinds import MEMORY, size_of_iterates, takes_turns
 from multireplay.engine.one_chain import OneChain
 from multireplay.engine.phases import Phases
 from multireplay.engine.reading import Reading
@@ -23,7 +23,23 @@ if TYPE_CHECKING:
 
 def served(plan: tuple[PlannedEpoch, ...], job: Job) -> list[int]:
     """Which epochs: those that a compiled pass does not serve, of one chain that reads forwards or of several."""
-    return [index for index, planned in enumerate(plan) if takes_turns(planned, job)]
+    return [index for share in shares(plan, job) for index in share]
+
+
+def shares(plan: tuple[PlannedEpoch, ...], job: Job) -> list[list[int]]:
+    """The same by readings: those that memory has room for together, all but always all of them."""
+    room = max(2 * MEMORY, (job.record.budget or 0) // 2)
+    found: list[list[int]] = []
+    kept = 0
+    for index, planned in enumerate(plan):
+        if takes_turns(planned, job):
+            size = size_of_iterates(planned, job)
+            if not found or kept + size > room:
+                found.append([])
+                kept = 0
+            found[-1].append(index)
+            kept += size
+    return found
 
 
 class Turns(Reading):
@@ -32,9 +48,8 @@ class Turns(Reading):
     def __init__(self, plan: tuple[PlannedEpoch, ...], chosen: Sequence[int], jobs: Sequence[Job]) -> None:
         self.record, self.jobs = jobs[0].record, jobs
         self.size = self.record.length
-        several = [plan[index] for index in chosen if plan[index].chains > 1]
-        copies = 1 if jobs[0].checkpoint is None else 2
-        self.aside = copies * len(jobs) * sum(size_of_iterates(planned, jobs[0]) for planned in several)
+        copies = 1 if jobs[0].checkpoint is None else 3  # besides, those that were noted, and those to be noted next
+        self.aside = copies * len(jobs) * sum(size_of_iterates(plan[index], jobs[0]) for index in chosen)
         self.runs = {index: [_begin(plan[index], job.apart()) for job in jobs] for index in chosen}
 
     def run(self, first: int, note: Callable[[int], object]) -> None:
@@ -46,7 +61,7 @@ class Turns(Reading):
                     for job, run in zip(self.jobs, runs, strict=True):
                         before = run.taken
                         run.feed(samples, base, last)
-                        job.advanced(run.taken - before)
+                        job.advanced(max(0, run.taken - before))  # those of chains after one that diverged do not count
                 note(last)
 
     def epochs(self) -> dict[int, list[Epoch]]:
