@@ -112,7 +112,8 @@ class ParquetSource(TableSource):
         file.stamp.check(row)
         label = str(file.stamp.path)
         with _opened(file.stamp) as opened:
-            found = opened.iter_batches(size, row_groups=list(groups), columns=list(names), use_threads=len(names) > 1)
+            # one thread: reading ahead is another one already, and Arrow's allocator keeps memory for each
+            found = opened.iter_batches(size, row_groups=list(groups), columns=list(names), use_threads=False)
             while row < last:
                 with _named(f"{label} is corrupt at row {row} or after it (counting from 0)"):
                     data = next(found, None)
