@@ -148,11 +148,15 @@ def test_lists_that_change_their_length(tmp_path):
         mr.Buffer.open(tmp_path / "one.parquet")
 
 
+MISSING = r"1 \(counting" if int(pa.__version__.split(".")[0]) >= 26 else "0 or after it"
+"""Where a list of a fixed length is missing, as closely as Arrow lets one say it."""
+
+
 @pytest.mark.parametrize(
     ("column", "message"),
     [
         (pa.array([1.0, None]), r"a.parquet has nothing in column 'a' at row 1 \(counting from 0\)"),
-        (pa.array([[1.0, 2.0], None], pa.list_(pa.float64(), 2)), "has nothing in column 'a' at row 1"),
+        (pa.array([[1.0, 2.0], None], pa.list_(pa.float64(), 2)), rf"has nothing in column 'a' at row {MISSING}"),
         (pa.array([[1.0, 2.0], [3.0, None]], pa.list_(pa.float64(), 2)), "has nothing in column 'a' at row 1"),
         (pa.array([[1.0, 2.0], [None, 3.0]], pa.list_(pa.float64())), "has nothing in column 'a' at row 1"),
         (pa.array([None, [3.0]], pa.list_(pa.float64())), "has nothing in column 'a' at row 0"),

@@ -115,13 +115,27 @@ class ParquetSource(TableSource):
             # one thread: reading ahead is another one already, and Arrow's allocator keeps memory for each
             found = opened.iter_batches(size, row_groups=list(groups), columns=list(names), use_threads=False)
             while row < last:
-                with _named(f"{label} is corrupt at row {row} or after it (counting from 0)"):
+                place = f"at row {row} or after it (counting from 0)"
+                with _named(f"{label} is corrupt {place}"), self._missing_lists_named(label, names, place):
                     data = next(found, None)
                 file.stamp.check(row)
                 if data is None:
                     raise InputError(f"{label} ends after row {row} of {file.rows}, against its own index")
                 yield Batch(label, row, self._starts[index] + row, data)
                 row += data.num_rows
+
+    @contextmanager
+    def _missing_lists_named(self, label: str, names: Sequence[str], place: str) -> Iterator[None]:
+        """Arrow before version 26 cannot read lists of a fixed length where one is missing, and says it its own way."""
+        try:
+            yield
+        except pa.ArrowInvalid as error:
+            lists = [repr(name) for name in names if self.field(name).width is not None]
+            if not lists or "lists to be of size" not in str(error):
+                raise
+            raise InputError(
+                f"{label} has nothing in column {' or '.join(lists)} {place}; fill or drop such rows ({error})"
+            ) from None
 
     def place(self, name: str, row: int) -> tuple[str, int]:
         index = bisect.bisect_right(self._starts, row) - 1
