@@ -190,6 +190,11 @@ class Column:
         return np.array(as_numpy(self.array), dtype=dtype, copy=copy)
 
 
+def array_of(column: Any) -> Array:
+    """The array of a column; a block of a record on disk is one itself."""
+    return column.array if isinstance(column, Column) else column
+
+
 def picked(array: Array, rows: NDArray[np.int64]) -> Array:
     """The rows of these numbers, in their order, where the array lies."""
     return namespace(array).take(array, near(rows, array), axis=0)

@@ -106,4 +106,4 @@ def _run_chains(planned: PlannedEpoch, job: Job) -> Epoch:
         chains.advance(samples, positions, shown)
         if chains.stopped:
             break
-    return chains.epoch()
+    return chains.finish()

@@ -88,7 +88,7 @@ class ShortChains:
         self._sums.lasts[:], self._sums.totals[:] = state["lasts"], state["totals"]
         self.taken, self.stopped, self._sums.ended = (int(count) for count in state["counts"])
 
-    def epoch(self) -> Epoch:
+    def finish(self) -> Epoch:
         """What the epoch found."""
         ended = self._sums.ended
         last, average = (one / ended for one in self._sums.sums()) if ended else (self.job.x0, self.job.x0)

@@ -12,21 +12,20 @@ read side by side, some places at a time, and the chains of all epochs that are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.engine.batched import BatchedStepper
 from multireplay.engine.kinds import MEMORY, is_crowded
-from multireplay.engine.reading import Reading
+from multireplay.engine.reading import ReadingOfRuns
 from multireplay.engine.short import ShortChains
 from multireplay.errors import InputError
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.base import BLOCK
 from multireplay.replay.multiscale import multiples_of_gap
-from multireplay.result import Epoch
 
 if TYPE_CHECKING:
     from multireplay.engine.plans import Job
@@ -37,7 +36,7 @@ ASIDE = 2 * MEMORY
 """Bytes that the epochs of the pass in order keep for a job: each of them half of what the one before it does."""
 
 
-class InParts(Reading):
+class InParts(ReadingOfRuns[ShortChains]):
     """These epochs under way, for each of the jobs: they are read `size` places deep."""
 
     def __init__(self, plan: tuple[PlannedEpoch, ...], chosen: Sequence[int], jobs: Sequence[Job]) -> None:
@@ -53,7 +52,7 @@ class InParts(Reading):
         self.runs = {index: [ShortChains(plan[index], job) for job in jobs] for index in chosen}
 
     def run(self, first: int, note: Callable[[int], object]) -> None:
-        for chains in self._all().values():
+        for chains in self.by_name().values():
             chains.job.advanced(chains.taken)
         blocks = self.parts.places(self.room, first)
         wanted = (self.parts.positions(*places) for places in self.parts.places(self.room, first))
@@ -68,23 +67,6 @@ class InParts(Reading):
                     for chains in sums:
                         chains.advance(samples, positions[here][within], shown[here][within])
                 note(high)
-
-    def _all(self) -> dict[str, ShortChains]:
-        return {
-            f"epoch {index} job {number} in parts ": chains
-            for index, sums in self.runs.items()
-            for number, chains in enumerate(sums)
-        }
-
-    def state(self) -> dict[str, Any]:
-        return {name + what: array for name, chains in self._all().items() for what, array in chains.state().items()}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        for name, chains in self._all().items():
-            chains.load({what.removeprefix(name): array for what, array in state.items() if what.startswith(name)})
-
-    def epochs(self) -> dict[int, list[Epoch]]:
-        return {index: [chains.epoch() for chains in sums] for index, sums in self.runs.items()}
 
 
 def served(plan: tuple[PlannedEpoch, ...], job: Job) -> list[int]:

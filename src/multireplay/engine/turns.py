@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multireplay.engine.batched import BatchedStepper
 from multireplay.engine.batched_phases import BatchedPhases
@@ -12,10 +12,9 @@ from multireplay.engine.compiled_phases import CompiledPhases
 from multireplay.engine.kinds import MEMORY, size_of_iterates, takes_turns
 from multireplay.engine.one_chain import OneChain
 from multireplay.engine.phases import Phases
-from multireplay.engine.reading import Reading
+from multireplay.engine.reading import ReadingOfRuns
 from multireplay.engine.steppers import CompiledStepper
 from multireplay.replay import PlannedEpoch
-from multireplay.result import Epoch
 
 if TYPE_CHECKING:
     from multireplay.engine.plans import Job
@@ -42,7 +41,7 @@ def shares(plan: tuple[PlannedEpoch, ...], job: Job) -> list[list[int]]:
     return found
 
 
-class Turns(Reading):
+class Turns(ReadingOfRuns[OneChain | Phases]):
     """These epochs under way, each with a stepper of its own."""
 
     def __init__(self, plan: tuple[PlannedEpoch, ...], chosen: Sequence[int], jobs: Sequence[Job]) -> None:
@@ -63,23 +62,6 @@ class Turns(Reading):
                         run.feed(samples, base, last)
                         job.advanced(max(0, run.taken - before))  # those of chains after one that diverged do not count
                 note(last)
-
-    def epochs(self) -> dict[int, list[Epoch]]:
-        return {index: [run.finish() for run in runs] for index, runs in self.runs.items()}
-
-    def _all(self) -> dict[str, OneChain | Phases]:
-        return {
-            f"epoch {index} job {number} in turn ": run
-            for index, runs in self.runs.items()
-            for number, run in enumerate(runs)
-        }
-
-    def state(self) -> dict[str, Any]:
-        return {name + what: array for name, run in self._all().items() for what, array in run.state().items()}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        for name, run in self._all().items():
-            run.load({what.removeprefix(name): array for what, array in state.items() if what.startswith(name)})
 
 
 def _begin(planned: PlannedEpoch, job: Job) -> OneChain | Phases:

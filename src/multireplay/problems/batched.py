@@ -12,6 +12,7 @@ from multireplay.arrays import (
     Array,
     Column,
     Namespace,
+    array_of,
     as_numpy,
     blocks,
     describe,
@@ -144,11 +145,9 @@ class BatchedGLM(OfFeatures, GLM):
     def samples(self, columns: Columns) -> Any:
         if isinstance(columns["features"], np.ndarray):  # some rows of the record, brought to NumPy
             return super().samples(columns)
-        features, targets = (cast(Any, columns[name]).array for name in ("features", "targets"))
-        weights = cast(Any, columns["weights"]).array if "weights" in columns else None
-        if weights is not None:
-            weights = self.xp.astype(weights, features.dtype, copy=False)
-        return RegressionSamples(features, self.xp.astype(targets, features.dtype, copy=False), None, weights)
+        features, *others = (array_of(columns[name]) for name in ("features", "targets", "weights") if name in columns)
+        targets, *weights = (self.xp.astype(column, features.dtype, copy=False) for column in others)
+        return RegressionSamples(features, targets, None, weights[0] if weights else None)
 
     def residuals(self, X: Array, batch: RegressionSamples) -> Array:
         applied = on_arrays(self.link, self._link_argument)
@@ -262,11 +261,6 @@ class BatchedInequality(Batched, VariationalInequality):
         for name, before, after in (("X", X, given[0]), ("batch", rows, given[1])):
             if not bool(xp.all(before == after)):
                 raise OperatorError(f"the operator changed {name} in place; it must return a new array instead")
-
-
-def array_of(column: Any) -> Array:
-    """The array of a column; a block of a record on disk is one itself."""
-    return column.array if isinstance(column, Column) else column
 
 
 def _is_differentiated(value: Any) -> bool:
