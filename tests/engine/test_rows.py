@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import multireplay as mr
 from multireplay.engine import kernels
-from multireplay.engine.packs import apart, can_be_packed, row_bytes
+from multireplay.engine.packs import apart, can_be_packed, row_bytes, zeros
 from multireplay.engine.rows import dot, dot_of_difference, move
 
 TYPES = (np.float64, np.float32)
@@ -96,6 +96,16 @@ def test_groups_are_a_page_apart_and_rows_begin_with_a_line(groups, count, dim, 
     assert room.strides[1] == row_bytes(dim, room.itemsize)
     assert room.strides[1] % 64 == 0 or dim * room.itemsize == room.strides[1] < 64
     assert room.strides[0] - count * room.strides[1] >= 4096
+
+
+@given(st.integers(1, 40), st.sampled_from(TYPES))
+def test_zeros_begin_with_a_line(dim, dtype):
+    made = zeros(dim, dtype)
+    assert made.shape == (dim,)
+    assert made.dtype == dtype
+    assert not made.any()
+    assert made.flags.c_contiguous
+    assert made.ctypes.data % 64 == 0
 
 
 @numba.njit

@@ -9,6 +9,7 @@ import numpy as np
 
 from multireplay.engine import kernels
 from multireplay.engine.kernels import step_once, steps_ahead
+from multireplay.engine.packs import zeros
 from multireplay.engine.run import EpochRun
 from multireplay.engine.steppers import CompiledStepper, Positions, is_built_in, run_kernel
 from multireplay.problems.base import Vector
@@ -89,7 +90,7 @@ class Chains:
         self.whole = run.averaging.weight(length, length)
         self.lasts, self.totals = np.zeros(dim), np.zeros(dim)
         self.ended = 0
-        self.x, self._total = np.zeros(dim, stepper.x.dtype), np.zeros(dim)
+        self.x, self._total = zeros(dim, stepper.x.dtype), zeros(dim)
         self._scratch = np.zeros(dim), np.zeros(1, dtype=np.int64)
 
     def advance(self, samples: Any, positions: Positions) -> int:

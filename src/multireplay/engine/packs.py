@@ -17,6 +17,7 @@ from numba.extending import intrinsic, models, register_model
 from numpy.typing import NDArray
 
 _LINE, _PAGE = 64, 4096
+_BYTE_ALIGNED = 1
 WIDTH = 8
 """Numbers in a pack: a cache line of float64."""
 
@@ -65,42 +66,40 @@ def apart(groups: int, count: int, dim: int, dtype: np.dtype[Any]) -> NDArray[An
     return room[first : first + groups * count * width].view(dtype).reshape(groups, count, -1)
 
 
-class _Place:
-    """Eight numbers of a one-dimensional array from index `at` on, as LLVM sees them."""
+def zeros(dim: int, dtype: Any = np.float64) -> NDArray[Any]:
+    """That many zeros from the beginning of a cache line on, so that no pack of float64 lies on two of them."""
+    return apart(1, 1, dim, np.dtype(dtype))[0, 0, :dim]
 
-    def __init__(self, context: Any, builder: Any, kind: Any, array: Any, at: Any) -> None:
+
+class _Place:
+    """A few numbers of a one-dimensional array from index `at` on, as LLVM sees them."""
+
+    def __init__(self, context: Any, builder: Any, kind: Any, array: Any, at: Any, count: int = WIDTH) -> None:
         self.builder, self.bytes = builder, kind.dtype.bitwidth // 8
         data = builder.ptrtoint(context.make_array(kind)(context, builder, array).data, _WORD)
         address = builder.add(data, builder.mul(at, ir.Constant(_WORD, self.bytes)))
-        self.type = ir.VectorType(_NUMBER if self.bytes == 8 else ir.FloatType(), WIDTH)
+        self.type = ir.VectorType(_NUMBER if self.bytes == 8 else ir.FloatType(), count)
         self.pointer = builder.inttoptr(address, self.type.as_pointer())
 
-    def first(self, count: Any) -> Any:
-        """A mask of the first few."""
-        index = ir.Constant(ir.VectorType(_SHORT_INTEGER, WIDTH), list(range(WIDTH)))
-        return self.builder.icmp_signed("<", index, _fill(self.builder, self.builder.trunc(count, _SHORT_INTEGER)))
+    def load(self) -> Any:
+        """The numbers, as float64."""
+        values = self.builder.load(self.pointer, align=_BYTE_ALIGNED)
+        return values if self.bytes == 8 else self.builder.fpext(values, ir.VectorType(_NUMBER, self.type.count))
 
-    def widened(self, values: Any) -> Any:
-        return values if self.bytes == 8 else self.builder.fpext(values, _PACK)
+    def store(self, values: Any) -> None:
+        """Put these there."""
+        narrowed = values if self.bytes == 8 else self.builder.fptrunc(values, self.type)
+        self.builder.store(narrowed, self.pointer, align=_BYTE_ALIGNED)
 
-    def narrowed(self, values: Any) -> Any:
-        return values if self.bytes == 8 else self.builder.fptrunc(values, self.type)
 
-    def masked(self, what: str, result: Any, *arguments: Any) -> Any:
-        """Call LLVM's masked load or store."""
-        function = ir.FunctionType(result, [argument.type for argument in arguments])
-        name = f"llvm.masked.{what}.v{WIDTH}f{self.bytes * 8}.p0"
-        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, function, name), arguments)
+def _indices(*which: int) -> Any:
+    return ir.Constant(ir.VectorType(_SHORT_INTEGER, len(which)), list(which))
 
 
 def _fill(builder: Any, value: Any) -> Any:
     nothing = ir.Constant(ir.VectorType(value.type, WIDTH), ir.Undefined)
     first = builder.insert_element(nothing, value, ir.Constant(_SHORT_INTEGER, 0))
-    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_SHORT_INTEGER, WIDTH), [0] * WIDTH))
-
-
-_BYTE_ALIGNED = 1
-_ALIGNMENT = ir.Constant(_SHORT_INTEGER, _BYTE_ALIGNED)
+    return builder.shuffle_vector(first, nothing, _indices(*[0] * WIDTH))
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -108,24 +107,26 @@ def load(typing_context: Any, array: Any, at: Any) -> Any:
     """array[at], …, array[at + 7]."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _Place(context, builder, signature.args[0], *arguments)
-        return place.widened(builder.load(place.pointer, align=_BYTE_ALIGNED))
+        return _Place(context, builder, signature.args[0], *arguments).load()
 
     return pack(array, types.intp), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def load_first(typing_context: Any, array: Any, at: Any, count: Any) -> Any:
-    """array[at], …, array[at + count − 1] for a count below 8, and zeros."""
+@intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
+def load_part(typing_context: Any, array: Any, at: Any, count: Any) -> Any:
+    """array[at], …, array[at + count − 1] and zeros, for a count of 4, 2 or 1 that is known when this is compiled.
+
+    What is stored in parts must be loaded in the same parts: the processor hands a number that was just stored to
+    the next load only if that asks for no more than was stored, and makes it wait for memory otherwise.
+    """
+    size = count.literal_value
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _Place(context, builder, signature.args[0], *arguments[:2])
-        zeros = ir.Constant(place.type, [0.0] * WIDTH)
-        return place.widened(
-            place.masked("load", place.type, place.pointer, _ALIGNMENT, place.first(arguments[2]), zeros)
-        )
+        values = _Place(context, builder, signature.args[0], arguments[0], arguments[1], count=size).load()
+        zeros = ir.Constant(values.type, [0.0] * size)
+        return builder.shuffle_vector(values, zeros, _indices(*[min(index, size) for index in range(WIDTH)]))
 
-    return pack(array, types.intp, types.intp), generate
+    return pack(array, types.intp, count), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -133,24 +134,23 @@ def store(typing_context: Any, array: Any, at: Any, values: Any) -> Any:
     """array[at], …, array[at + 7] ← values."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _Place(context, builder, signature.args[0], *arguments[:2])
-        builder.store(place.narrowed(arguments[2]), place.pointer, align=_BYTE_ALIGNED)
+        _Place(context, builder, signature.args[0], *arguments[:2]).store(arguments[2])
         return context.get_dummy_value()
 
     return types.void(array, types.intp, pack), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def store_first(typing_context: Any, array: Any, at: Any, count: Any, values: Any) -> Any:
-    """array[at], …, array[at + count − 1] ← the first of the values, for a count below 8."""
+@intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
+def store_part(typing_context: Any, array: Any, at: Any, count: Any, values: Any) -> Any:
+    """array[at], …, array[at + count − 1] ← the first of the values, for a count as in `load_part`."""
+    size = count.literal_value
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _Place(context, builder, signature.args[0], *arguments[:2])
-        values = place.narrowed(arguments[3])
-        place.masked("store", ir.VoidType(), values, place.pointer, _ALIGNMENT, place.first(arguments[2]))
+        first = builder.shuffle_vector(arguments[3], arguments[3], _indices(*range(size)))
+        _Place(context, builder, signature.args[0], arguments[0], arguments[1], count=size).store(first)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, types.intp, pack), generate
+    return types.void(array, types.intp, count, pack), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]

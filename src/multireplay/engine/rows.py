@@ -18,10 +18,10 @@ from multireplay.engine.packs import (
     can_be_packed,
     fill,
     load,
-    load_first,
+    load_part,
     multiply_add,
     store,
-    store_first,
+    store_part,
     sum_of,
 )
 
@@ -52,8 +52,14 @@ def _dot(row, x):  # type: ignore[no-untyped-def]
         if j + WIDTH <= end:
             even = multiply_add(load(row, j), load(x, j), even)
             j += WIDTH
-        if j < end:
-            odd = multiply_add(load_first(row, j, end - j), load_first(x, j, end - j), odd)
+        if end & 4:
+            odd = multiply_add(load_part(row, j, 4), load_part(x, j, 4), odd)
+            j += 4
+        if end & 2:
+            even = multiply_add(load_part(row, j, 2), load_part(x, j, 2), even)
+            j += 2
+        if end & 1:
+            odd = multiply_add(load_part(row, j, 1), load_part(x, j, 1), odd)
         return sum_of(even, odd)
 
     return packed if can_be_packed(row, x) else one_by_one
@@ -80,10 +86,17 @@ def _dot_of_difference(row, other, factor, x):  # type: ignore[no-untyped-def]
         if j + WIDTH <= end:
             even = multiply_add(multiply_add(minus, load(other, j), load(row, j)), load(x, j), even)
             j += WIDTH
-        if j < end:
-            left = end - j
-            difference = multiply_add(minus, load_first(other, j, left), load_first(row, j, left))
-            odd = multiply_add(difference, load_first(x, j, left), odd)
+        if end & 4:
+            difference = multiply_add(minus, load_part(other, j, 4), load_part(row, j, 4))
+            odd = multiply_add(difference, load_part(x, j, 4), odd)
+            j += 4
+        if end & 2:
+            difference = multiply_add(minus, load_part(other, j, 2), load_part(row, j, 2))
+            even = multiply_add(difference, load_part(x, j, 2), even)
+            j += 2
+        if end & 1:
+            difference = multiply_add(minus, load_part(other, j, 1), load_part(row, j, 1))
+            odd = multiply_add(difference, load_part(x, j, 1), odd)
         return sum_of(even, odd)
 
     return packed if can_be_packed(row, other, x) else one_by_one
@@ -121,11 +134,21 @@ def _move(x, total, row, amount, weight, samples, later):  # type: ignore[no-unt
             store(total, j, multiply_add(share, moved, load(total, j)))
             j += WIDTH
         if j < end:
-            left = end - j
             fetch_part(samples, later, j)
-            moved = as_stored(x, multiply_add(minus, load_first(row, j, left), load_first(x, j, left)))
-            store_first(x, j, left, moved)
-            store_first(total, j, left, multiply_add(share, moved, load_first(total, j, left)))
+        if end & 4:
+            moved = as_stored(x, multiply_add(minus, load_part(row, j, 4), load_part(x, j, 4)))
+            store_part(x, j, 4, moved)
+            store_part(total, j, 4, multiply_add(share, moved, load_part(total, j, 4)))
+            j += 4
+        if end & 2:
+            moved = as_stored(x, multiply_add(minus, load_part(row, j, 2), load_part(x, j, 2)))
+            store_part(x, j, 2, moved)
+            store_part(total, j, 2, multiply_add(share, moved, load_part(total, j, 2)))
+            j += 2
+        if end & 1:
+            moved = as_stored(x, multiply_add(minus, load_part(row, j, 1), load_part(x, j, 1)))
+            store_part(x, j, 1, moved)
+            store_part(total, j, 1, multiply_add(share, moved, load_part(total, j, 1)))
 
     return packed if can_be_packed(x, total, row) else one_by_one
 

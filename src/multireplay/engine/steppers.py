@@ -10,6 +10,7 @@ from numba.core.errors import TypingError
 from numpy.typing import NDArray
 
 from multireplay.engine import kernels
+from multireplay.engine.packs import zeros
 from multireplay.errors import InputError, OperatorError
 from multireplay.problems import Problem
 from multireplay.problems.base import Vector
@@ -88,8 +89,8 @@ class CompiledStepper:
         spec = cast(Vector, constraint.spec(dim))
         self.projection = None if spec[0] == WHOLE else spec
         """The feasible set as the loops take it: None for the whole space, where nothing is projected."""
-        self.x = np.zeros(dim, dtype=dtype)
-        self.total = np.zeros(dim)
+        self.x = zeros(dim, dtype)
+        self.total = zeros(dim)
         self.out = np.zeros(dim)
         self.taken = np.zeros(1, dtype=np.int64)
 
