@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from every_set import DIM
+from own_operators import rotation
 from reference import LINKS
 
 import multireplay as mr
@@ -12,14 +12,6 @@ from multireplay import arrays
 
 ROWS = 21
 ALL = mr.Multiscale(phases="all")
-
-
-@numba.njit
-def rotation(x, sample, out):
-    """Strongly monotone and no gradient: x plus a quarter turn of neighbouring pairs, minus the sample."""
-    for j in range(0, x.shape[0], 2):
-        out[j] = x[j] - x[j + 1] - sample[j]
-        out[j + 1] = x[j + 1] + x[j] - sample[j + 1]
 
 
 def rotation_of_rows(X, batch):

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import pytest
 from disk_records import record, stored
+from own_operators import pull
 from scipy.sparse import csr_array
 
 import multireplay as mr
 from multireplay.engine import kinds, turns
 
 ROWS = 3001
-
-
-@numba.njit
-def pull(x, sample):
-    return x - sample
 
 
 def test_where_memory_is_short_the_record_is_read_several_times_to_the_same_bits(monkeypatch, tmp_path):

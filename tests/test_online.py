@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pickle
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from own_operators import pull
 from reference import glm_operator, online_mer, td_operator
 
 import multireplay as mr
@@ -141,11 +141,6 @@ def test_automatic_step_is_that_of_the_first_buffer():
     for t in range(0, 45, 5):
         run.observe(features=A[t : t + 5], targets=y[t : t + 5])
     assert run.epochs[0].step == pytest.approx(0.5 / (A[:16] ** 2).sum(axis=1).max())
-
-
-@numba.njit
-def pull(x, sample):
-    return x - sample
 
 
 def sceptical(x, sample):

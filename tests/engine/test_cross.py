@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import itertools
 
-import numba
 import numpy as np
 import pytest
 from every_set import DIM, SETS
+from own_operators import own_link, rotation
 from reference import glm_operator, static_mer, td_operator
 
 import multireplay as mr
 from multireplay import sets
 
 ROWS = 37
-
-
-@numba.njit
-def own_link(z):
-    return z + 0.5 * np.sin(z)
-
-
-@numba.njit
-def rotation(x, sample, out):
-    """Strongly monotone and no gradient: x plus a quarter turn of neighbouring pairs, minus the sample."""
-    for j in range(0, x.shape[0], 2):
-        out[j] = x[j] - x[j + 1] - sample[j]
-        out[j + 1] = x[j + 1] + x[j] - sample[j + 1]
 
 
 def make_data(dtype=np.float64):

@@ -11,6 +11,7 @@ import pytest
 from disk_records import record, stored
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from own_operators import pull
 
 import multireplay as mr
 from multireplay import stochastic
@@ -24,11 +25,6 @@ from multireplay.problems.batched import as_batched
 from multireplay.steps import Constant
 
 ROWS = 3001
-
-
-@numba.njit
-def pull(x, sample):
-    return x - sample
 
 
 ENGINES = {

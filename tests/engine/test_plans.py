@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import pytest
+from own_operators import pull
 from reference import glm_operator
 
 import multireplay as mr
@@ -23,11 +23,6 @@ def data():
         targets=rng.standard_normal(101),
         samples=rng.standard_normal((101, 3)),
     )
-
-
-@numba.njit
-def pull(x, sample):
-    return x - sample
 
 
 PROBLEMS = [mr.GLM(), mr.GLM("softplus"), mr.PolicyEvaluation(0.6), mr.VariationalInequality(pull, dim=3)]

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import pytest
+from own_operators import rotation
 
 import multireplay as mr
 from multireplay import precondition, residuals, rounds, sets
 
 DIM = 4
-
-
-@numba.njit
-def pull(x, sample, out):
-    for j in range(0, x.shape[0], 2):
-        out[j] = x[j] - x[j + 1] - sample[j]
-        out[j + 1] = x[j + 1] + x[j] - sample[j + 1]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +30,7 @@ PROBLEMS = {
     "linear": mr.GLM(),
     "logistic": mr.GLM("logistic"),
     "policy evaluation": mr.PolicyEvaluation(0.7),
-    "own operator": mr.VariationalInequality(pull, dim=DIM, lipschitz=2.0),
+    "own operator": mr.VariationalInequality(rotation, dim=DIM, lipschitz=2.0),
 }
 SETS = [
     sets.WholeSpace(),

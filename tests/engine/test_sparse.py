@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from own_operators import own_link
 from reference import glm_operator, static_mer, td_operator
 from sparse_records import DIM, kinds, random_rows, regression, transitions
 
@@ -186,11 +186,6 @@ def test_single_precision_and_long_indices(dtype, index):
     for update in (mr.Plain(), mr.VarianceReduced(rounds=1, precondition=None)):
         expected = mr.solve(mr.GLM(), mr.Buffer(features=A.astype(np.float64), targets=y), step=0.1, update=update)
         assert same(mr.solve(mr.GLM(), mr.Buffer(features=sparse, targets=y), step=0.1, update=update).x, expected.x)
-
-
-@numba.njit
-def own_link(z):
-    return z + 0.5 * np.sin(z)
 
 
 @pytest.mark.parametrize("link", ["probit", "exp", "softplus", "leaky_relu", own_link, lambda z: z + 0.1 * z**3])

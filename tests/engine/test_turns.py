@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 
-import numba
 import numpy as np
 import pytest
+from own_operators import own_link, pull
 from scipy.sparse import csr_array
 
 import multireplay as mr
@@ -16,27 +16,13 @@ from multireplay.record import StoredRecord
 ROWS, DIM = 3001, 4
 
 
-@numba.njit
-def pull(x, sample):
-    return x - sample
-
-
-def pull_in_python(x, sample):
-    return x - sample
-
-
 def pull_rows(X, batch):
     return X - batch
 
 
-@numba.njit
-def own_link(z):
-    return z / (1.0 + abs(z))
-
-
 PROBLEMS = {
     "jitted": mr.VariationalInequality(pull, dim=DIM),
-    "python": mr.VariationalInequality(pull_in_python, dim=DIM),
+    "python": mr.VariationalInequality(pull.py_func, dim=DIM),
     "batched": mr.VariationalInequality(pull_rows, dim=DIM, batched=True),
     "own link": mr.GLM(own_link),
     "table": mr.PolicyEvaluation(0.7, table=np.eye(DIM)),

@@ -8,6 +8,7 @@ import numba
 import numpy as np
 import pytest
 import scipy.optimize
+from own_operators import pull, rotation
 from reference import LINKS, glm_operator, td_operator
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
@@ -169,6 +170,15 @@ def test_own_operator_forms_agree():
         assert np.allclose(other, found[0], rtol=1e-12)
     with pytest.raises(mr.InputError, match="no exact solution in closed form"):
         mr.VariationalInequality(returning, dim=2).fit_exactly(buffer)
+
+
+def test_problems_of_one_operator_share_what_is_compiled():
+    columns = {"samples": np.zeros((3, 2))}
+    one, other = (mr.VariationalInequality(pull, dim=2).samples(columns).operator for _ in range(2))
+    assert one is other
+    sent = pickle.loads(pickle.dumps(mr.VariationalInequality(pull, dim=2)))  # to a process of joblib
+    assert sent.samples(columns).operator is one
+    assert mr.VariationalInequality(rotation, dim=2).samples(columns).operator is rotation
 
 
 @pytest.mark.parametrize(

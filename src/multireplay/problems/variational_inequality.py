@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -101,22 +101,9 @@ class VariationalInequality(Problem):
         return self._dim
 
     def samples(self, columns: Columns) -> UserSamples:
-        return UserSamples(columns["samples"], self._compiled_operator if self.compiled else None)
-
-    @cached_property
-    def _compiled_operator(self) -> Any:
-        if self.in_place:
-            return self._operator
-        operator = self._operator
-
-        def in_place(x: Any, sample: Any, out: Any) -> None:
-            value = operator(x, sample)
-            if value.shape != out.shape:
-                raise ValueError("the operator returned an array of the wrong shape")
-            for j in range(len(out)):  # out[:] = value takes three times as long to compile
-                out[j] = value[j]
-
-        return numba.njit(in_place)
+        if not self.compiled:
+            return UserSamples(columns["samples"], None)
+        return UserSamples(columns["samples"], self._operator if self.in_place else _writing(self._operator))
 
     def operator(self, x: Vector, samples: UserSamples, row: int) -> Vector:
         sample = samples.rows[row]
@@ -207,6 +194,24 @@ class OneLane:
                 f"the operator returned an array of shape {np.shape(value)} instead of (lanes, dim) = {(1, len(x))}"
             )
         return None if value is None else value[0]
+
+
+@lru_cache(maxsize=64)
+def _writing(operator: Dispatcher) -> Dispatcher:
+    """A jitted operator that returns its value, as one that writes it; the same again for each problem made of it.
+
+    A loop is compiled for every such function, so that a new one would mean to compile everything anew.
+    """
+
+    def in_place(x: Any, sample: Any, out: Any) -> None:
+        value = operator(x, sample)
+        if value.shape != out.shape:
+            raise ValueError("the operator returned an array of the wrong shape")
+        for j in range(len(out)):  # out[:] = value takes three times as long to compile
+            out[j] = value[j]
+
+    writing: Dispatcher = numba.njit(in_place)
+    return writing
 
 
 @numba.njit
