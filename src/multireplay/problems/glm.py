@@ -147,11 +147,11 @@ class GLM(Problem):
         return int(columns["features"].shape[1])
 
     def samples(self, columns: Columns) -> RegressionSamples | SparseRegressionSamples:
-        targets = columns["targets"].astype(np.float64, copy=False)
+        targets = np.ascontiguousarray(columns["targets"], dtype=np.float64)  # else loops are compiled for strides too
         features: Rows = columns["features"]
         if is_sparse(features):
             return SparseRegressionSamples(nonzeros(features), targets, self.link.compiled)
-        weights = columns["weights"].astype(np.float64, copy=False) if "weights" in columns else None
+        weights = np.ascontiguousarray(columns["weights"], dtype=np.float64) if "weights" in columns else None
         return RegressionSamples(features, targets, self.link.compiled, weights, *self.penalty.fields)
 
     def operator(self, x: Vector, samples: RegressionSamples, row: int) -> Vector:

@@ -147,7 +147,8 @@ class PolicyEvaluation(Problem):
         return int((columns["features"] if self.table is None else self.table).shape[1])
 
     def samples(self, columns: Columns) -> TransitionSamples | SparseTransitionSamples | IndexedTransitionSamples:
-        outcome = columns["rewards"].astype(np.float64, copy=False), self._discounts(columns)
+        rewards = np.ascontiguousarray(columns["rewards"], dtype=np.float64)  # else loops are compiled for strides too
+        outcome = rewards, self._discounts(columns)
         if self.table is not None:
             states, next_states = (columns[name].astype(np.int64, copy=False) for name in STATES)
             return IndexedTransitionSamples(pack_table(self.table), states, next_states, *outcome)
