@@ -1,4 +1,4 @@
-"""Operators and a link as users write them, jitted. Tests share them: each is compiled anew in every process."""
+"""Operators and a link as users write them. Tests share them: what is jitted is compiled anew in every process."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ import numpy as np
 def pull(x, sample):
     """Towards the sample."""
     return x - sample
+
+
+def pull_rows(X, batch):
+    """The same over a batch."""
+    return X - batch
 
 
 @numba.njit

@@ -10,6 +10,7 @@ import textwrap
 import numpy as np
 import pytest
 from disk_records import budget, record, stored
+from interruption import interrupting
 
 import multireplay as mr
 from multireplay.engine import lanes
@@ -81,16 +82,8 @@ def test_an_interrupted_run_goes_on_with_smaller_blocks(tmp_path, monkeypatch, o
     small, large = (mr.Buffer.open(tmp_path / "record", memory=memory) for memory in (1_750_000, 2_400_000))
     options = {"replay": order, "step": 0.01}
     straight = mr.solve(mr.GLM(), large, **options)
-    advance, calls = lanes.Lanes.advance, []
-
-    def interrupted(self, *arguments):
-        advance(self, *arguments)
-        calls.append(None)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(lanes.Lanes, "advance", interrupted)
+        patch.setattr(lanes.Lanes, "advance", interrupting(lanes.Lanes.advance, 3))
         with pytest.raises(KeyboardInterrupt):
             mr.solve(mr.GLM(), large, checkpoint=tmp_path / "state", **options)
     again = mr.solve(mr.GLM(), small, checkpoint=tmp_path / "state", **options)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from disk_records import record, stored
+from interruption import interrupting
+from own_operators import pull_rows
 
 import multireplay as mr
 from multireplay.engine import kinds, together
@@ -17,10 +19,6 @@ ROWS = 3001
 def both(tmp_path_factory):
     buffer = record(ROWS)
     return buffer, stored(tmp_path_factory.mktemp("record"), buffer)
-
-
-def pull_rows(X, batch):
-    return X - batch
 
 
 @pytest.mark.parametrize(
@@ -110,16 +108,8 @@ def test_a_checkpoint_is_not_for_another_engine(both, tmp_path, monkeypatch):
     problem = mr.VariationalInequality(pull_rows, dim=2, batched=True)
     where = stored(tmp_path, mr.Buffer(samples=both[0]["samples"]))
     options = {"replay": mr.Interleaved(7), "step": 0.05, "checkpoint": tmp_path / "state"}
-    feed, calls = BatchedPhases.feed, []
-
-    def interrupted(self, *arguments):
-        feed(self, *arguments)
-        calls.append(None)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(BatchedPhases, "feed", interrupted)
+        patch.setattr(BatchedPhases, "feed", interrupting(BatchedPhases.feed, 2))
         with pytest.raises(KeyboardInterrupt):
             mr.solve(problem, where, **options)
     with pytest.raises(mr.InputError, match=r"^checkpoint .* belongs to another run"):

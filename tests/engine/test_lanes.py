@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interruption import interrupting
 
 import multireplay as mr
 from multireplay import record as record_module
@@ -95,17 +96,9 @@ def test_interrupted_within_a_window_it_goes_on_to_the_same_bits(monkeypatch, tm
     problem, buffer = mr.GLM(), record(5000, 40)
     options = {"replay": order, "step": 0.005}
     straight = mr.solve(problem, buffer, **options)
-    loop, calls = lanes.advance_lanes, []
-
-    def interrupted(*arguments):
-        loop(*arguments)
-        calls.append(None)
-        if len(calls) == at:
-            raise KeyboardInterrupt
-
     options["checkpoint"] = tmp_path / "state"
     with monkeypatch.context() as patch:
-        patch.setattr(lanes, "advance_lanes", interrupted)
+        patch.setattr(lanes, "advance_lanes", interrupting(lanes.advance_lanes, at))
         with pytest.raises(KeyboardInterrupt):
             mr.solve(problem, buffer, threads=2, **options)
     again = mr.solve(problem, buffer, threads=1, **options)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interruption import interrupting
 
 import multireplay as mr
 from multireplay.engine import chains, kinds, together
@@ -94,19 +95,6 @@ def test_interrupted_it_goes_on_to_the_same_bits(monkeypatch, tmp_path, at, room
         assert one.taken == other.taken
         assert np.array_equal(one.average, other.average)
         assert np.array_equal(one.last, other.last)
-
-
-def interrupting(loop, at):
-    """The loop, with Ctrl-C as it comes back for the at-th time."""
-    calls = []
-
-    def interrupted(*arguments):
-        loop(*arguments)
-        calls.append(None)
-        if len(calls) == at:
-            raise KeyboardInterrupt
-
-    return interrupted
 
 
 @pytest.mark.parametrize("at", [1, 2, 3, 5, 8])

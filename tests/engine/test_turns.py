@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from own_operators import own_link, pull
+from own_operators import own_link, pull, pull_rows
 from scipy.sparse import csr_array
 
 import multireplay as mr
@@ -14,10 +14,6 @@ from multireplay.engine import kinds, together
 from multireplay.record import StoredRecord
 
 ROWS, DIM = 3001, 4
-
-
-def pull_rows(X, batch):
-    return X - batch
 
 
 PROBLEMS = {
