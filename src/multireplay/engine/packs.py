@@ -74,7 +74,7 @@ def zeros(dim: int, dtype: Any = np.float64) -> NDArray[Any]:
 class _Place:
     """A few numbers of a one-dimensional array from index `at` on, as LLVM sees them."""
 
-    def __init__(self, context: Any, builder: Any, kind: Any, array: Any, at: Any, count: int = WIDTH) -> None:
+    def __init__(self, context: Any, builder: Any, kind: Any, count: int, array: Any, at: Any) -> None:
         self.builder, self.bytes = builder, kind.dtype.bitwidth // 8
         data = builder.ptrtoint(context.make_array(kind)(context, builder, array).data, _WORD)
         address = builder.add(data, builder.mul(at, ir.Constant(_WORD, self.bytes)))
@@ -102,19 +102,9 @@ def _fill(builder: Any, value: Any) -> Any:
     return builder.shuffle_vector(first, nothing, _indices(*[0] * WIDTH))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def load(typing_context: Any, array: Any, at: Any) -> Any:
-    """array[at], …, array[at + 7]."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _Place(context, builder, signature.args[0], *arguments).load()
-
-    return pack(array, types.intp), generate
-
-
 @intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
-def load_part(typing_context: Any, array: Any, at: Any, count: Any) -> Any:
-    """array[at], …, array[at + count − 1] and zeros, for a count of 4, 2 or 1 that is known when this is compiled.
+def load(typing_context: Any, array: Any, at: Any, count: Any) -> Any:
+    """array[at], …, array[at + count − 1] and zeros, for a count of 8, 4, 2 or 1 that is known when this is compiled.
 
     What is stored in parts must be loaded in the same parts: the processor hands a number that was just stored to
     the next load only if that asks for no more than was stored, and makes it wait for memory otherwise.
@@ -122,32 +112,21 @@ def load_part(typing_context: Any, array: Any, at: Any, count: Any) -> Any:
     size = count.literal_value
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        values = _Place(context, builder, signature.args[0], arguments[0], arguments[1], count=size).load()
+        values = _Place(context, builder, signature.args[0], size, *arguments[:2]).load()
         zeros = ir.Constant(values.type, [0.0] * size)
         return builder.shuffle_vector(values, zeros, _indices(*[min(index, size) for index in range(WIDTH)]))
 
     return pack(array, types.intp, count), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def store(typing_context: Any, array: Any, at: Any, values: Any) -> Any:
-    """array[at], …, array[at + 7] ← values."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _Place(context, builder, signature.args[0], *arguments[:2]).store(arguments[2])
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, pack), generate
-
-
 @intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
-def store_part(typing_context: Any, array: Any, at: Any, count: Any, values: Any) -> Any:
-    """array[at], …, array[at + count − 1] ← the first of the values, for a count as in `load_part`."""
+def store(typing_context: Any, array: Any, at: Any, count: Any, values: Any) -> Any:
+    """array[at], …, array[at + count − 1] ← the first of the values, for a count as in `load`."""
     size = count.literal_value
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         first = builder.shuffle_vector(arguments[3], arguments[3], _indices(*range(size)))
-        _Place(context, builder, signature.args[0], arguments[0], arguments[1], count=size).store(first)
+        _Place(context, builder, signature.args[0], size, *arguments[:2]).store(first)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, count, pack), generate

@@ -1,7 +1,7 @@
 """What a step does to all coordinates: two products, and the move along a row of features.
 
-Each is written twice: in packs of eight for rows that lie side by side in memory, and number by number for others,
-such as columns cut out of a wider table.
+Each is written twice: in packs of eight for rows that lie side by side in memory, with parts of four, two and one for
+what is left over; and number by number for others, such as columns cut out of a wider table.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from multireplay.engine.packs import (
     can_be_packed,
     fill,
     load,
-    load_part,
     multiply_add,
     store,
-    store_part,
     sum_of,
 )
 
@@ -46,20 +44,21 @@ def _dot(row, x):  # type: ignore[no-untyped-def]
         even, odd = fill(0.0), fill(0.0)
         j, end = 0, x.shape[0]
         while j + 2 * WIDTH <= end:
-            even = multiply_add(load(row, j), load(x, j), even)
-            odd = multiply_add(load(row, j + WIDTH), load(x, j + WIDTH), odd)
-            j += 2 * WIDTH
+            even = multiply_add(load(row, j, WIDTH), load(x, j, WIDTH), even)
+            j += WIDTH
+            odd = multiply_add(load(row, j, WIDTH), load(x, j, WIDTH), odd)
+            j += WIDTH
         if j + WIDTH <= end:
-            even = multiply_add(load(row, j), load(x, j), even)
+            even = multiply_add(load(row, j, WIDTH), load(x, j, WIDTH), even)
             j += WIDTH
         if end & 4:
-            odd = multiply_add(load_part(row, j, 4), load_part(x, j, 4), odd)
+            odd = multiply_add(load(row, j, 4), load(x, j, 4), odd)
             j += 4
         if end & 2:
-            even = multiply_add(load_part(row, j, 2), load_part(x, j, 2), even)
+            even = multiply_add(load(row, j, 2), load(x, j, 2), even)
             j += 2
         if end & 1:
-            odd = multiply_add(load_part(row, j, 1), load_part(x, j, 1), odd)
+            odd = multiply_add(load(row, j, 1), load(x, j, 1), odd)
         return sum_of(even, odd)
 
     return packed if can_be_packed(row, x) else one_by_one
@@ -79,24 +78,27 @@ def _dot_of_difference(row, other, factor, x):  # type: ignore[no-untyped-def]
         even, odd, minus = fill(0.0), fill(0.0), fill(-factor)
         j, end = 0, x.shape[0]
         while j + 2 * WIDTH <= end:
-            even = multiply_add(multiply_add(minus, load(other, j), load(row, j)), load(x, j), even)
-            there = j + WIDTH
-            odd = multiply_add(multiply_add(minus, load(other, there), load(row, there)), load(x, there), odd)
-            j += 2 * WIDTH
+            difference = multiply_add(minus, load(other, j, WIDTH), load(row, j, WIDTH))
+            even = multiply_add(difference, load(x, j, WIDTH), even)
+            j += WIDTH
+            difference = multiply_add(minus, load(other, j, WIDTH), load(row, j, WIDTH))
+            odd = multiply_add(difference, load(x, j, WIDTH), odd)
+            j += WIDTH
         if j + WIDTH <= end:
-            even = multiply_add(multiply_add(minus, load(other, j), load(row, j)), load(x, j), even)
+            difference = multiply_add(minus, load(other, j, WIDTH), load(row, j, WIDTH))
+            even = multiply_add(difference, load(x, j, WIDTH), even)
             j += WIDTH
         if end & 4:
-            difference = multiply_add(minus, load_part(other, j, 4), load_part(row, j, 4))
-            odd = multiply_add(difference, load_part(x, j, 4), odd)
+            difference = multiply_add(minus, load(other, j, 4), load(row, j, 4))
+            odd = multiply_add(difference, load(x, j, 4), odd)
             j += 4
         if end & 2:
-            difference = multiply_add(minus, load_part(other, j, 2), load_part(row, j, 2))
-            even = multiply_add(difference, load_part(x, j, 2), even)
+            difference = multiply_add(minus, load(other, j, 2), load(row, j, 2))
+            even = multiply_add(difference, load(x, j, 2), even)
             j += 2
         if end & 1:
-            difference = multiply_add(minus, load_part(other, j, 1), load_part(row, j, 1))
-            odd = multiply_add(difference, load_part(x, j, 1), odd)
+            difference = multiply_add(minus, load(other, j, 1), load(row, j, 1))
+            odd = multiply_add(difference, load(x, j, 1), odd)
         return sum_of(even, odd)
 
     return packed if can_be_packed(row, other, x) else one_by_one
@@ -129,26 +131,26 @@ def _move(x, total, row, amount, weight, samples, later):  # type: ignore[no-unt
         j, end = 0, x.shape[0]
         while j + WIDTH <= end:
             fetch_part(samples, later, j)
-            moved = as_stored(x, multiply_add(minus, load(row, j), load(x, j)))
-            store(x, j, moved)
-            store(total, j, multiply_add(share, moved, load(total, j)))
+            moved = as_stored(x, multiply_add(minus, load(row, j, WIDTH), load(x, j, WIDTH)))
+            store(x, j, WIDTH, moved)
+            store(total, j, WIDTH, multiply_add(share, moved, load(total, j, WIDTH)))
             j += WIDTH
         if j < end:
             fetch_part(samples, later, j)
         if end & 4:
-            moved = as_stored(x, multiply_add(minus, load_part(row, j, 4), load_part(x, j, 4)))
-            store_part(x, j, 4, moved)
-            store_part(total, j, 4, multiply_add(share, moved, load_part(total, j, 4)))
+            moved = as_stored(x, multiply_add(minus, load(row, j, 4), load(x, j, 4)))
+            store(x, j, 4, moved)
+            store(total, j, 4, multiply_add(share, moved, load(total, j, 4)))
             j += 4
         if end & 2:
-            moved = as_stored(x, multiply_add(minus, load_part(row, j, 2), load_part(x, j, 2)))
-            store_part(x, j, 2, moved)
-            store_part(total, j, 2, multiply_add(share, moved, load_part(total, j, 2)))
+            moved = as_stored(x, multiply_add(minus, load(row, j, 2), load(x, j, 2)))
+            store(x, j, 2, moved)
+            store(total, j, 2, multiply_add(share, moved, load(total, j, 2)))
             j += 2
         if end & 1:
-            moved = as_stored(x, multiply_add(minus, load_part(row, j, 1), load_part(x, j, 1)))
-            store_part(x, j, 1, moved)
-            store_part(total, j, 1, multiply_add(share, moved, load_part(total, j, 1)))
+            moved = as_stored(x, multiply_add(minus, load(row, j, 1), load(x, j, 1)))
+            store(x, j, 1, moved)
+            store(total, j, 1, multiply_add(share, moved, load(total, j, 1)))
 
     return packed if can_be_packed(x, total, row) else one_by_one
 
