@@ -2,7 +2,8 @@
 
 Prints ratios of times that were measured in one run, the jobs taking turns of 0.15 s or one call, the best of all.
 Slow rivals are timed on a part of the rows and scaled up (they are linear in the rows); those ratios are marked with ~.
-scikit-learn has no policy evaluation: in that table it regresses the rewards on the features, and reads one row a step.
+scikit-learn and River have no policy evaluation: in that table they regress the rewards on the features, and read one
+row a step.
 There the next features are the features one row on, as in a trajectory: a pass in order reads one row a step, and
 one in scattered order two. "Two columns" has a column of next features of its own, and reads two rows a step in both.
 Usage: python benchmarks/speed.py [--repeats 9] [--megabytes 256]
@@ -15,7 +16,8 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,37 +84,43 @@ def single_threaded(job: Job) -> Job:
     return run
 
 
-def river(model: object, A: NDArray[np.float64], y: NDArray[np.float64]) -> Job:
+def river(model: Any, A: NDArray[np.float64], y: NDArray[np.float64]) -> Job:
     """River's loop over dictionaries, on some rows."""
     rows = [dict(enumerate(row)) for row in A[:SLICE].tolist()]
     targets = y[:SLICE].tolist()
 
     def run() -> None:
         for row, target in zip(rows, targets, strict=True):
-            model.learn_one(row, target)  # type: ignore[attr-defined]
+            model.learn_one(row, target)
 
     return run
 
 
-def torch_loop(A: NDArray[np.float64], y: NDArray[np.float64], step: float) -> Job:
-    """The same steps as a loop of tensor operations, on some rows."""
+def torch_loop(residual: Callable[..., Any], columns: Sequence[NDArray[np.float64]], step: float) -> Job:
+    """The same steps as a loop of tensor operations, on some rows; the features are the first column."""
     import torch
 
-    rows, targets = torch.from_numpy(A[:SLICE]), torch.from_numpy(y[:SLICE])
+    tensors = [torch.from_numpy(column[:SLICE]) for column in columns]
 
     @torch.no_grad()
     def run() -> None:
-        x = torch.zeros(A.shape[1], dtype=torch.float64)
+        x = torch.zeros(columns[0].shape[1], dtype=torch.float64)
         total = torch.zeros_like(x)
-        for row, target in zip(rows, targets, strict=True):
-            x -= step * (torch.sigmoid(row @ x) - target) * row
+        for row, *others in zip(*tensors, strict=True):
+            x -= step * residual(x, row, *others) * row
             total += x
 
     return run
 
 
+def scaled_times(jobs: dict[str, Job], rows: int) -> dict[str, float]:
+    """The times of jobs on SLICE rows, for all of them."""
+    return {name: seconds * rows / SLICE for name, seconds in best_times(jobs, 3).items()}
+
+
 def regression(dim: int, megabytes: int, repeats: int) -> dict[str, str]:
     """Logistic regression."""
+    import torch
     from river.linear_model import LogisticRegression
     from river.optim import SGD
     from sklearn.linear_model import LogisticRegression as MaximumLikelihood
@@ -133,9 +141,11 @@ def regression(dim: int, megabytes: int, repeats: int) -> dict[str, str]:
         "scikit-learn, in order": lambda: rival.set_params(shuffle=False).fit(A, y),
         "scikit-learn, shuffled": lambda: rival.set_params(shuffle=True).fit(A, y),
     }
-    slow = {"River": river(LogisticRegression(SGD(step)), A, y), "PyTorch loop": torch_loop(A, y, step)}
-    times = best_times(jobs, repeats)
-    times |= {name: value * rows / SLICE for name, value in best_times(slow, 3).items()}
+    slow = {
+        "River": river(LogisticRegression(SGD(step)), A, y),
+        "PyTorch loop": torch_loop(lambda x, a, target: torch.sigmoid(a @ x) - target, (A, y), step),
+    }
+    times = best_times(jobs, repeats) | scaled_times(slow, rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         times |= best_times({"L-BFGS": lambda: exact.fit(A, y)}, 1)
@@ -144,6 +154,9 @@ def regression(dim: int, megabytes: int, repeats: int) -> dict[str, str]:
 
 def evaluation(dim: int, megabytes: int, repeats: int) -> dict[str, str]:
     """Policy evaluation."""
+    from river.linear_model import LinearRegression
+    from river.optim import SGD
+
     rng = np.random.default_rng(0)
     rows = megabytes * 2**20 // (8 * dim)
     F = rng.standard_normal((rows + 1, dim))
@@ -153,16 +166,23 @@ def evaluation(dim: int, megabytes: int, repeats: int) -> dict[str, str]:
     own = {f"{name}, two columns": job for name, job in orders(problem, apart, step).items() if name in SCATTERED}
     regressor = SGDRegressor(
         penalty=None, learning_rate="constant", eta0=step, max_iter=1, tol=None, average=True, fit_intercept=False,
-        shuffle=False,
     )  # fmt: skip
+    gamma, rewards = problem.gamma, buffer["rewards"]
+    slow = {
+        "River": river(LinearRegression(SGD(step)), F, rewards),
+        "PyTorch loop": torch_loop(
+            lambda x, now, then, reward: (now - gamma * then) @ x - reward, (F[:-1], F[1:], rewards), step
+        ),
+    }
     jobs = {
         "read": F.sum,
         **orders(problem, buffer, step),
         **own,
-        "scikit-learn, in order": lambda: regressor.fit(F[:-1], buffer["rewards"]),
+        "scikit-learn, in order": lambda: regressor.set_params(shuffle=False).fit(F[:-1], rewards),
+        "scikit-learn, shuffled": lambda: regressor.set_params(shuffle=True).fit(F[:-1], rewards),
         "LSTD": lambda: problem.fit_exactly(buffer),
     }
-    return line("policy evaluation", dim, rows, best_times(jobs, repeats), {})
+    return line("policy evaluation", dim, rows, best_times(jobs, repeats) | scaled_times(slow, rows), slow)
 
 
 def line(kind: str, dim: int, rows: int, times: dict[str, float], scaled: dict[str, Job]) -> dict[str, str]:
