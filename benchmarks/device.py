@@ -21,7 +21,7 @@ import torch
 
 import multireplay as mr
 from multireplay.replay import PlannedEpoch, Replay
-from multireplay.text import TextTable
+from multireplay.show.text import TextTable
 
 CORRELATION = 0.9
 MEMORY = 256

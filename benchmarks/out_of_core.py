@@ -26,9 +26,9 @@ from scipy.signal import lfilter
 from scipy.special import expit
 
 import multireplay as mr
-from multireplay.storage.saving import save_folder
-from multireplay.storage.source import Field
-from multireplay.text import TextTable
+from multireplay.buffer.disk.saving import save_folder
+from multireplay.buffer.disk.source import Field
+from multireplay.show.text import TextTable
 
 CORRELATION = 0.95
 ORDERS = {

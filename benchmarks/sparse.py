@@ -15,7 +15,7 @@ from sklearn.linear_model import SGDClassifier
 from speed import best_times
 
 import multireplay as mr
-from multireplay.text import TextTable
+from multireplay.show.text import TextTable
 
 NONZEROS = 20
 ROWS = 2**19

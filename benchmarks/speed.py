@@ -25,7 +25,7 @@ from sklearn.linear_model import SGDClassifier, SGDRegressor
 from threadpoolctl import threadpool_limits
 
 import multireplay as mr
-from multireplay.text import TextTable
+from multireplay.show.text import TextTable
 
 DIMS = (16, 100, 1000)
 SLICE = 2000

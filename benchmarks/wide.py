@@ -15,7 +15,7 @@ import numpy as np
 
 import multireplay as mr
 from multireplay.compare.worlds import make_world
-from multireplay.text import TextTable
+from multireplay.show.text import TextTable
 
 GAP, STEP, SHUFFLED_STEP = 4, 1e-3, 2.5e-4
 REPEATS = 3

@@ -8,7 +8,7 @@ from own_operators import rotation
 from reference import LINKS
 
 import multireplay as mr
-from multireplay import arrays
+from multireplay.buffer import foreign as arrays
 
 ROWS = 21
 ALL = mr.Multiscale(phases="all")

@@ -13,7 +13,7 @@ from own_operators import pull
 from reference import glm_operator, online_mer, td_operator
 
 import multireplay as mr
-from multireplay.forgetting import ForgettingStore
+from multireplay.buffer.forgetting import ForgettingStore
 from multireplay.problems.glm import RegressionSamples
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multireplay.storage.assembly import Assembly
-from multireplay.storage.mapping import resolve
-from multireplay.storage.opening import find_source
-from multireplay.storage.stored import StoredBuffer
+from multireplay.buffer.disk.assembly import Assembly
+from multireplay.buffer.disk.mapping import resolve
+from multireplay.buffer.disk.opening import find_source
+from multireplay.buffer.disk.stored import StoredBuffer
 
 FORMS = ["folder", "fortran", "npz", "npz_compressed", "npz_fortran", "lists", "ragged", "parts", "wide"]
 

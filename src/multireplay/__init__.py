@@ -18,7 +18,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from multireplay import problems, replay, report, sets, simulate, steps, theory
-from multireplay.buffer import Buffer
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.disk import StoredBuffer
 from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError, MultireplayError, OperatorError
 from multireplay.online import Online
@@ -26,9 +27,8 @@ from multireplay.problems import GLM, PolicyEvaluation, VariationalInequality
 from multireplay.replay import Dyadic, Interleaved, Multiscale, Reverse, Serial, Shuffle, Skip, Uniform
 from multireplay.result import Epoch, Result, Status
 from multireplay.solve import solve
-from multireplay.storage import StoredBuffer
 from multireplay.tracking import Curve, Track
-from multireplay.updates import Newton, Plain, RichardsonRomberg, VarianceReduced
+from multireplay.updates.base import Newton, Plain, RichardsonRomberg, VarianceReduced
 
 if TYPE_CHECKING:
     from multireplay import estimators, rl

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay import plotting
-from multireplay.progress import step_bar
 from multireplay.reproduce.methods import MER, all_methods, skip
+from multireplay.show import plotting
+from multireplay.show.progress import step_bar
+from multireplay.show.text import TextTable
 from multireplay.simulate import paper_mrp
 from multireplay.solve import solve
-from multireplay.text import TextTable
 from multireplay.tracking import Track
 
 LENGTH = 150_000

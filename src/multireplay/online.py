@@ -9,28 +9,25 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from multireplay.arguments import DEFAULT_TAIL, as_schedule, starting_point
-from multireplay.arrays import as_numpy
+from multireplay._check import Vector, as_vector, whole_number
 from multireplay.averaging import as_averaging
-from multireplay.buffer import Buffer
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.foreign import as_numpy
+from multireplay.buffer.forgetting import ForgettingStore
 from multireplay.engine import Backend, EpochRun, as_backend, make_stepper
 from multireplay.errors import DivergenceWarning, InputError, MultireplayError
-from multireplay.forgetting import ForgettingStore
 from multireplay.problems import Problem, VariationalInequality
 from multireplay.problems.base import as_constraint
 from multireplay.replay import Multiscale
-from multireplay.replay.base import whole_number
 from multireplay.replay.multiscale import scale
 from multireplay.result import Epoch, Status, epoch_table
 from multireplay.sets import Set
+from multireplay.show.text import TextTable
+from multireplay.solving.arguments import DEFAULT_TAIL, as_schedule, starting_point
 from multireplay.steps import Schedule
-from multireplay.text import TextTable
-from multireplay.tracking import as_vector
 
-Vector = NDArray[np.float64]
 _MAGIC = b"multireplay online run, format 1\n"
 LARGEST = 2**40
 KEPT = 100

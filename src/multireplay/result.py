@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from multireplay.text import TextTable
+from multireplay._check import Vector
+from multireplay.show.text import TextTable
 from multireplay.tracking import Curve
 
 if TYPE_CHECKING:
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from multireplay.buffer import Buffer
-    from multireplay.recipe import Recipe
-    from multireplay.storage import StoredBuffer
-
-Vector = NDArray[np.float64]
+    from multireplay.buffer.buffer import Buffer
+    from multireplay.buffer.disk import StoredBuffer
+    from multireplay.solving.recipe import Recipe
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,7 +138,7 @@ class Result:
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
-        from multireplay.plotting import plot_result
+        from multireplay.show.plotting import plot_result
 
         return plot_result(self, ax)
 

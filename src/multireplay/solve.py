@@ -8,28 +8,28 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Literal
 
-from multireplay.arguments import DEFAULT_TAIL, as_threads, starting_point
 from multireplay.averaging import as_averaging
-from multireplay.buffer import Buffer
-from multireplay.checkpoint import Checkpoint
-from multireplay.corrections import MOST, solve_by_corrections
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.disk import StoredBuffer
+from multireplay.buffer.record import Record, as_record
 from multireplay.engine import Backend, as_backend
+from multireplay.engine.checkpoint import Checkpoint
 from multireplay.errors import InputError
-from multireplay.holdout import solve_held_out
-from multireplay.lanes import default_order, in_lanes
 from multireplay.problems import Problem
 from multireplay.problems.base import as_constraint
-from multireplay.recipe import Recipe
-from multireplay.record import Record, as_record
 from multireplay.replay import Dyadic, Replay, Shuffle
 from multireplay.result import Result
-from multireplay.selection import as_share
 from multireplay.sets import Set, WholeSpace
+from multireplay.solving.arguments import DEFAULT_TAIL, as_threads, starting_point
+from multireplay.solving.holdout import solve_held_out
+from multireplay.solving.lanes import default_order, in_lanes
+from multireplay.solving.recipe import Recipe
+from multireplay.solving.selection import as_share
 from multireplay.steps import Schedule
-from multireplay.stochastic import HowToStep, solve_by_steps
-from multireplay.storage import StoredBuffer
 from multireplay.tracking import Track, as_track
-from multireplay.updates import Newton, Plain, Update, as_passes, as_update
+from multireplay.updates.base import Newton, Plain, Update, as_passes, as_update
+from multireplay.updates.newton import MOST, solve_by_corrections
+from multireplay.updates.stochastic import HowToStep, solve_by_steps
 
 
 def solve(

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from multireplay._check import Vector
 from multireplay.errors import InputError
 
 if TYPE_CHECKING:
     from multireplay.theory import Constants
-
-Vector = NDArray[np.float64]
 
 
 class Schedule(ABC):

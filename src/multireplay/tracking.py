@@ -9,10 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay.arrays import as_numpy, is_foreign
+from multireplay._check import Vector, as_vector
 from multireplay.errors import InputError
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -155,14 +153,6 @@ class Recorder:
             average_weighted=self.track.weighted_errors(average),
             initial_weighted=None if initial_weighted is None else float(initial_weighted[0]),
         )
-
-
-def as_vector(name: str, values: Any) -> Vector:
-    """An array of real numbers, or an error that names it."""
-    try:
-        return np.array(as_numpy(values) if is_foreign(values) else values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be an array of real numbers, not {values!r}") from None
 
 
 def as_track(track: Track | Any | None, dim: int) -> Track | None:

@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 import multireplay as mr
+from multireplay.buffer.sparse_column import SparseColumn
 from multireplay.diagnose import integrated_autocorrelation_time
 from multireplay.diagnose.sparse import most_frequent
 from multireplay.errors import InputError
-from multireplay.sparse_column import SparseColumn
 
 RNG = np.random.default_rng(5)
 WALK = np.cumsum(RNG.integers(-1, 2, 4000)) % 90

@@ -11,7 +11,7 @@ from every_set import DIM, SETS
 from in_lanes import ALL, PROBLEMS, assert_same, buffer_of, make_data
 
 import multireplay as mr
-from multireplay import arrays
+from multireplay.buffer import foreign as arrays
 from multireplay.engine import batched, batched_lanes
 from multireplay.replay import PlannedEpoch, Replay
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from interruption import interrupting
 
 import multireplay as mr
-from multireplay import record as record_module
+from multireplay.buffer import record as record_module
 from multireplay.engine import lanes, sequential
 from multireplay.engine.team import Team
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from own_operators import pull
 
 import multireplay as mr
-from multireplay import stochastic
 from multireplay.averaging import as_averaging
 from multireplay.engine import Job, make_stepper
 from multireplay.engine.batched_phases import BatchedPhases
@@ -23,6 +22,7 @@ from multireplay.engine.phases import Phases
 from multireplay.problems.base import UNBOUNDED
 from multireplay.problems.batched import as_batched
 from multireplay.steps import Constant
+from multireplay.updates import stochastic
 
 ROWS = 3001
 

@@ -7,7 +7,9 @@ import pytest
 from own_operators import rotation
 
 import multireplay as mr
-from multireplay import precondition, residuals, rounds, sets
+from multireplay import sets
+from multireplay.engine import residuals
+from multireplay.updates import precondition, rounds
 
 DIM = 4
 

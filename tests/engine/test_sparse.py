@@ -14,9 +14,10 @@ from reference import glm_operator, static_mer, td_operator
 from sparse_records import DIM, kinds, random_rows, regression, transitions
 
 import multireplay as mr
-from multireplay import engine, precondition, sets
+from multireplay import engine, sets
 from multireplay.engine import lazy, plans, together
 from multireplay.engine.lazy import SparseStepper
+from multireplay.updates import precondition
 
 KINDS = kinds()
 SETS = {

@@ -10,8 +10,8 @@ from own_operators import own_link, pull, pull_rows
 from scipy.sparse import csr_array
 
 import multireplay as mr
+from multireplay.buffer.record import StoredRecord
 from multireplay.engine import kinds, together
-from multireplay.record import StoredRecord
 
 ROWS, DIM = 3001, 4
 

@@ -26,7 +26,7 @@ from multireplay.report import (
     write,
 )
 from multireplay.report.blocks import as_cell
-from multireplay.text import TextTable
+from multireplay.show.text import TextTable
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

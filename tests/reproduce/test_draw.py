@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from multireplay.plotting import method_style
 from multireplay.reproduce import EXPERIMENTS, draw, table
 from multireplay.reproduce.figures import FIGURES
 from multireplay.reproduce.store import Store
 from multireplay.reproduce.table import Row
+from multireplay.show.plotting import method_style
 
 DRAWINGS = {"tracking": draw._following, "theory": draw._bounds}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import multireplay as mr
-from multireplay.arrays import as_numpy
+from multireplay.buffer.foreign import as_numpy
 from multireplay.sets import Ball, Box, Halfspace, L1Ball, NonNegative, Product, Set, Simplex, WholeSpace
 from multireplay.sets.batched import batched_projection
 

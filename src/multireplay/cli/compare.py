@@ -11,7 +11,7 @@ import typer
 from multireplay.cli.app import INTERRUPTED, app
 from multireplay.cli.options import Json, Report, SizeName
 from multireplay.cli.speak import complain, note_report, print_json
-from multireplay.text import terminal
+from multireplay.show.text import terminal
 
 
 class Suite(StrEnum):
@@ -46,7 +46,7 @@ def compare(
     Example: multireplay compare --suite paper --seeds 10
     """
     from multireplay.compare import compare, total_cost
-    from multireplay.progress import part_bar
+    from multireplay.show.progress import part_bar
 
     try:
         with part_bar(total_cost(suite.value, seeds, tuning_seeds), "seeds") as advance:

@@ -10,7 +10,7 @@ import typer
 from multireplay.cli.app import app
 from multireplay.cli.options import Json, Report
 from multireplay.cli.speak import note_report, print_json
-from multireplay.text import terminal
+from multireplay.show.text import terminal
 
 
 @app.command()

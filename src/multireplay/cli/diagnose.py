@@ -32,7 +32,7 @@ def diagnose(
     Example: multireplay diagnose data.csv --columns load,temperature --time when
     """
     from multireplay.diagnose import diagnose
-    from multireplay.text import terminal
+    from multireplay.show.text import terminal
 
     record = Record.open(data, memory)
     if time is not None:

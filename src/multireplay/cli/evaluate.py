@@ -11,7 +11,7 @@ import typer
 from multireplay.cli.app import DIVERGED, INTERRUPTED, app
 from multireplay.cli.options import Json, Report
 from multireplay.cli.speak import complain, note, note_report, print_json
-from multireplay.text import terminal
+from multireplay.show.text import terminal
 
 if TYPE_CHECKING:
     from multireplay.rl import ValueEstimate

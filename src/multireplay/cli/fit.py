@@ -16,7 +16,7 @@ from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, 
 from multireplay.cli.record import Record
 from multireplay.cli.speak import complain, note, note_report, print_json
 from multireplay.errors import InputError
-from multireplay.text import terminal
+from multireplay.show.text import terminal
 
 
 @app.command()

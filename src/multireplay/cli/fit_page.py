@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multireplay.cli.fitting import Fit
-from multireplay.text import TextTable
+from multireplay.show.text import TextTable
 
 SHOWN = 40
 """Coefficients in a table in the terminal; the page, the file and the JSON have all."""

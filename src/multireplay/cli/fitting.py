@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay._check import Vector
 from multireplay.cli.model import Kind, Model
 from multireplay.cli.record import Record
 from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError
-from multireplay.progress import bar
 from multireplay.result import Result
-
-Vector = NDArray[np.float64]
+from multireplay.show.progress import bar
 
 FEWEST = 50
 """Rows without which nothing is held out."""

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from multireplay._check import Vector
 from multireplay.cli.speak import plain
 from multireplay.errors import InputError
-
-Vector = NDArray[np.float64]
 
 FORMAT = "multireplay model"
 VERSION = 1

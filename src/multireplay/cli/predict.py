@@ -109,6 +109,6 @@ def _writer(path: Path | None, as_json: bool) -> Iterator[Callable[[dict[str, An
 
 
 def _bar(rows: int) -> Any:
-    from multireplay.progress import step_bar
+    from multireplay.show.progress import step_bar
 
     return step_bar(rows, "predicting", "rows") if rows >= LONG else nullcontext(lambda count: None)

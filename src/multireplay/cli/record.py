@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay.buffer import Buffer
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.disk import StoredBuffer
+from multireplay.buffer.disk.opening import find_source
+from multireplay.buffer.disk.sizes import bytes_of, in_words
+from multireplay.buffer.disk.source import Source
 from multireplay.cli.words import read_words
 from multireplay.errors import InputError
-from multireplay.storage import StoredBuffer
-from multireplay.storage.opening import find_source
-from multireplay.storage.sizes import bytes_of, in_words
-from multireplay.storage.source import Source
-
-Vector = NDArray[np.float64]
 
 BLOCK = 2**16
 """Rows handed out at a time from a record that is in memory."""

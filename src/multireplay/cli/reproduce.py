@@ -12,7 +12,7 @@ import typer
 from multireplay.cli.app import INTERRUPTED, app
 from multireplay.cli.options import Json, Report, SizeName
 from multireplay.cli.speak import complain, note_report, print_json
-from multireplay.text import TextTable, terminal
+from multireplay.show.text import TextTable, terminal
 
 
 class Name(StrEnum):
@@ -49,8 +49,8 @@ def reproduce(
 
     Example: multireplay reproduce fig2a --instances 10 --out out/paper
     """
-    from multireplay.progress import part_bar
     from multireplay.reproduce import EXPERIMENTS, reproduce, total_cost, write_claims
+    from multireplay.show.progress import part_bar
 
     chosen = list(EXPERIMENTS.values()) if what is Name.all else [EXPERIMENTS[what.value]]
     try:

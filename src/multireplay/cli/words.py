@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay.buffer.disk.files import visible
+from multireplay.buffer.disk.opening import PARQUET
 from multireplay.errors import InputError
-from multireplay.storage.files import visible
-from multireplay.storage.opening import PARQUET
 
 
 def read_words(path: Path, name: str) -> NDArray[Any]:

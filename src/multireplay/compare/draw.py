@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from multireplay.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
+from multireplay.show.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
 
 SHOWN: dict[str, tuple[str, str]] = {
     "mr.solve": (BLUE, "D"),

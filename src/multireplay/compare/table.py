@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from multireplay._check import Vector
 from multireplay.compare.evaluate import PUBLISHED, TUNED, key
 from multireplay.compare.methods import METHODS
 from multireplay.compare.methods.library import EXACT
@@ -17,7 +17,6 @@ from multireplay.compare.worlds import Entry, World
 from multireplay.reproduce.curves import Arrays
 
 Row = dict[str, Any]
-Vector = NDArray[np.float64]
 COLUMNS = (
     "problem", "suite", "method", "step", "passes", "samples_touched", "ratio_mean", "ratio_se", "error_mean",
     "exact_error_mean", "seconds", "seeds", "condition",

@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from multireplay.arrays import as_numpy
+from multireplay.buffer.foreign import as_numpy
 from multireplay.errors import InputError
 
 MIN_ROWS = 4

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from multireplay.buffer.sparse_column import SparseColumn
 from multireplay.diagnose.autocorrelation import estimate
 from multireplay.diagnose.checks import HasColumns, as_series, named_columns
 from multireplay.diagnose.report import ColumnDiagnosis, Diagnosis
 from multireplay.diagnose.sparse import as_sparse_series, most_frequent
 from multireplay.errors import InputError
-from multireplay.sparse_column import SparseColumn
 
 
 def diagnose(

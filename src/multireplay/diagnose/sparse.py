@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from multireplay.buffer import STATES
+from multireplay.buffer.buffer import STATES
+from multireplay.buffer.sparse_column import SparseColumn, as_sparse_column
 from multireplay.diagnose.checks import MIN_ROWS
 from multireplay.errors import InputError
-from multireplay.sparse_column import SparseColumn, as_sparse_column
 
 
 def as_sparse_series(name: str, values: Any) -> SparseColumn | None:

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple, Protocol
 import array_api_compat as compat
 import numpy as np
 
-from multireplay.arrays import Array, as_numpy, block_bytes, like, row_bytes
-from multireplay.engine.steppers import Positions, StepFailure
-from multireplay.precondition import Preconditioner
-from multireplay.problems.base import Vector
+from multireplay._check import Positions, Vector
+from multireplay.buffer.foreign import Array, as_numpy, block_bytes, like, row_bytes
+from multireplay.engine.steppers import StepFailure
 from multireplay.problems.batched import Batched, part_of
 from multireplay.sets import Set
 from multireplay.sets.batched import Projection, batched_projection
+from multireplay.updates.precondition import Preconditioner
 
 WATCHED = 64
 """Divergence is looked for once in so many steps: to look is to wait for the device."""

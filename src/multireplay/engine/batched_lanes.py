@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from multireplay.arrays import Array, as_numpy, namespace, near, numpy_type, rows_at_once
+from multireplay._check import Positions, Vector
+from multireplay.buffer.foreign import Array, as_numpy, namespace, near, numpy_type, rows_at_once
+from multireplay.buffer.record import MemoryRecord
 from multireplay.engine.batched import BatchedStepper, Ended, SideBySide
 from multireplay.engine.run import EpochRun, finished
-from multireplay.engine.steppers import Positions, StepFailure, explain_failure
-from multireplay.problems.base import Vector
-from multireplay.record import MemoryRecord
+from multireplay.engine.steppers import StepFailure, explain_failure
 from multireplay.replay import PlannedEpoch
 from multireplay.result import Epoch
 from multireplay.tracking import Recorder

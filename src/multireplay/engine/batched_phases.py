@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multireplay.arrays import as_numpy, numpy_type, rows_at_once
+from multireplay._check import Positions, Vector
+from multireplay.buffer.foreign import as_numpy, numpy_type, rows_at_once
 from multireplay.engine.batched_lanes import Scattered, sum_of_lanes, walk
 from multireplay.engine.kinds import size_of_iterates
 from multireplay.engine.phases import Phases
 from multireplay.engine.run import EpochRun
-from multireplay.engine.steppers import Positions
-from multireplay.problems.base import Vector
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.multiscale import multiples_of_gap
 from multireplay.result import Epoch

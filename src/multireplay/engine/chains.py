@@ -7,12 +7,12 @@ from typing import Any
 import numba
 import numpy as np
 
+from multireplay._check import Positions, Vector
 from multireplay.engine import kernels
 from multireplay.engine.kernels import step_once, steps_ahead
 from multireplay.engine.packs import zeros
 from multireplay.engine.run import EpochRun
-from multireplay.engine.steppers import CompiledStepper, Positions, is_built_in, run_kernel
-from multireplay.problems.base import Vector
+from multireplay.engine.steppers import CompiledStepper, is_built_in, run_kernel
 
 
 def _advance_chains(  # type: ignore[no-untyped-def]

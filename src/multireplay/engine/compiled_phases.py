@@ -6,18 +6,11 @@ from typing import Any
 
 import numba
 
+from multireplay._check import Positions, Vector
 from multireplay.engine import kernels
 from multireplay.engine.kernels import step_once, steps_ahead
 from multireplay.engine.phases import Phases
-from multireplay.engine.steppers import (
-    CompiledStepper,
-    Positions,
-    StepFailure,
-    explain_failure,
-    is_built_in,
-    run_kernel,
-)
-from multireplay.problems.base import Vector
+from multireplay.engine.steppers import CompiledStepper, StepFailure, explain_failure, is_built_in, run_kernel
 
 
 def _advance_phases(  # type: ignore[no-untyped-def]

@@ -13,11 +13,11 @@ from typing import Any
 import numba
 import numpy as np
 
+from multireplay._check import Vector
 from multireplay.engine import kernels
 from multireplay.engine.kernels import step_once, steps_ahead
 from multireplay.engine.packs import apart
 from multireplay.engine.team import Team
-from multireplay.problems.base import Vector
 
 GROUP = 2**12
 """Bytes of iterates of a group of lanes, which share a sum, at least. Fixed, and a thread gets whole groups, so that

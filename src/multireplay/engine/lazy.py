@@ -21,15 +21,15 @@ import numba
 import numpy as np
 from numba.extending import overload
 
+from multireplay._check import Positions, Vector
 from multireplay.engine import kernels
 from multireplay.engine.kernels import fetch, residual, score
 from multireplay.engine.prefetch import AHEAD
 from multireplay.engine.rows import FAST
 from multireplay.engine.sparse import fetch_ahead
-from multireplay.engine.steppers import Positions, is_built_in, run_kernel
-from multireplay.precondition import Preconditioner
-from multireplay.problems.base import Vector
+from multireplay.engine.steppers import is_built_in, run_kernel
 from multireplay.problems.packed import SparseRegressionSamples, SparseTransitionSamples
+from multireplay.updates.precondition import Preconditioner
 
 Y, U, FIXED = 0, 1, 2  # columns of the state
 

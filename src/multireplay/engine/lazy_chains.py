@@ -8,13 +8,13 @@ import numba
 import numpy as np
 from numba.extending import overload
 
+from multireplay._check import Positions, Vector
 from multireplay.engine import kernels
 from multireplay.engine.kernels import fetch, move_along, residual, score
 from multireplay.engine.prefetch import AHEAD
 from multireplay.engine.run import EpochRun
 from multireplay.engine.sparse import fetch_ahead
-from multireplay.engine.steppers import Positions, is_built_in, run_kernel
-from multireplay.problems.base import Vector
+from multireplay.engine.steppers import is_built_in, run_kernel
 from multireplay.problems.packed import SparseRegressionSamples, SparseTransitionSamples
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from multireplay._check import Positions, Vector
 from multireplay.engine.run import EpochRun
-from multireplay.engine.steppers import Positions
-from multireplay.problems.base import Vector
 
 
 class OneByOne:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from multireplay.checkpoint import Checkpoint
 from multireplay.engine import sequential, together, turns
+from multireplay.engine.checkpoint import Checkpoint
 from multireplay.engine.kinds import is_batched_from_disk, is_crowded, size_of_iterates
 from multireplay.engine.reading import Reading
 from multireplay.engine.sequential import Pass

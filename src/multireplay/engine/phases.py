@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multireplay._check import Positions, Vector
 from multireplay.engine.run import finished
-from multireplay.engine.steppers import Positions, arrays_of
-from multireplay.problems.base import Vector
+from multireplay.engine.steppers import arrays_of
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.multiscale import multiples_of_gap
 from multireplay.result import Epoch

@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from multireplay._check import Vector
 from multireplay.averaging import Averaging
-from multireplay.checkpoint import Checkpoint
+from multireplay.buffer.record import Record
 from multireplay.engine.batched import BatchedStepper
 from multireplay.engine.batched_lanes import run_lanes
 from multireplay.engine.batched_phases import run_from_disk
+from multireplay.engine.checkpoint import Checkpoint
 from multireplay.engine.kinds import is_batched_from_disk
 from multireplay.engine.passes import fit_together, run_passes
 from multireplay.engine.run import EpochRun
 from multireplay.engine.short import ShortChains
 from multireplay.engine.steppers import Stepper
 from multireplay.problems import Problem
-from multireplay.record import Record
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.base import BLOCK
 from multireplay.result import Epoch
 from multireplay.steps import Schedule
 from multireplay.tracking import Track
 
-Vector = NDArray[np.float64]
 SMALL_BLOCK = 2**9
 
 

@@ -8,6 +8,7 @@ import numba
 import numpy as np
 from numba.extending import overload
 
+from multireplay._check import Positions, Vector
 from multireplay.engine import kernels
 from multireplay.engine.batched import BatchedStepper, ReducedBatchedStepper
 from multireplay.engine.kernels import fetch, has, move_along, residual, score
@@ -15,16 +16,15 @@ from multireplay.engine.lazy import ReducedSparseStepper, SparseStepper
 from multireplay.engine.prefetch import AHEAD
 from multireplay.engine.rows import FAST, dot
 from multireplay.engine.sparse import has_sparse_rows
-from multireplay.engine.steppers import CompiledStepper, Positions, PythonStepper, is_built_in, run_kernel
-from multireplay.precondition import Preconditioner
+from multireplay.engine.steppers import CompiledStepper, PythonStepper, is_built_in, run_kernel
 from multireplay.problems import Problem
-from multireplay.problems.base import Vector
 from multireplay.problems.glm import RegressionSamples
 from multireplay.problems.packed import IndexedTransitionSamples
 from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.problems.variational_inequality import UserSamples
 from multireplay.sets import Set
 from multireplay.sets.projections import project
+from multireplay.updates.precondition import Preconditioner
 
 
 @numba.njit(cache=True, fastmath=FAST, _nrt=False, inline="always")

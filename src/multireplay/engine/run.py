@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay._check import Vector
 from multireplay.averaging import Averaging
 from multireplay.engine.steppers import StepFailure, Stepper, explain_failure
 from multireplay.errors import InputError, OperatorError
@@ -16,8 +17,6 @@ from multireplay.replay import PlannedEpoch
 from multireplay.result import Epoch
 from multireplay.steps import Schedule
 from multireplay.tracking import Recorder, Track
-
-Vector = NDArray[np.float64]
 
 
 class EpochRun:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from multireplay._check import Vector
 from multireplay.engine.chains import stream_epochs
 from multireplay.engine.run import EpochRun, finished
 from multireplay.engine.steppers import run_kernel
-from multireplay.problems.base import Vector
 from multireplay.result import Epoch
 
 

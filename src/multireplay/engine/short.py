@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multireplay._check import Positions
 from multireplay.engine.batched import BatchedStepper
 from multireplay.engine.batched_phases import BatchedChains
 from multireplay.engine.chains import Chains
@@ -15,7 +16,7 @@ from multireplay.engine.lazy import SparseStepper
 from multireplay.engine.lazy_chains import SparseChains
 from multireplay.engine.one_by_one import OneByOne
 from multireplay.engine.run import finished
-from multireplay.engine.steppers import CompiledStepper, Positions, StepFailure, explain_failure
+from multireplay.engine.steppers import CompiledStepper, StepFailure, explain_failure
 from multireplay.replay import PlannedEpoch
 from multireplay.result import Epoch
 from multireplay.tracking import Recorder

@@ -7,19 +7,17 @@ from typing import Any, Literal, Protocol, cast
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import TypingError
-from numpy.typing import NDArray
 
+from multireplay._check import Positions, Vector
 from multireplay.engine import kernels
 from multireplay.engine.packs import zeros
 from multireplay.errors import InputError, OperatorError
 from multireplay.problems import Problem
-from multireplay.problems.base import Vector
 from multireplay.problems.variational_inequality import UserSamples
 from multireplay.sets import Set
 from multireplay.sets.projections import WHOLE
 
 Backend = Literal["auto", "python", "compiled", "batched"]
-Positions = NDArray[np.int64]
 
 
 class StepFailure(Exception):

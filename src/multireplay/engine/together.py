@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from multireplay._check import Positions
 from multireplay.engine.batched import BatchedStepper
 from multireplay.engine.kinds import MEMORY, is_crowded
 from multireplay.engine.reading import ReadingOfRuns
@@ -30,7 +30,6 @@ from multireplay.replay.multiscale import multiples_of_gap
 if TYPE_CHECKING:
     from multireplay.engine.plans import Job
 
-Indices = NDArray[np.int64]
 
 ASIDE = 2 * MEMORY
 """Bytes that the epochs of the pass in order keep for a job: each of them half of what the one before it does."""
@@ -114,12 +113,12 @@ class Parts:
         """How many positions that range of places has."""
         return self.count * (high - low + 1)
 
-    def positions(self, low: int, high: int) -> Indices:
+    def positions(self, low: int, high: int) -> Positions:
         """The positions of places low, …, high − 1 and the one after them, part after part, in order."""
         around = np.arange(1 - high, 2 - low)
         return np.asarray(np.clip(self.ends[:, None] + around, 1, self.length).ravel())
 
-    def chains(self, steps: int, low: int, high: int) -> Indices:
+    def chains(self, steps: int, low: int, high: int) -> Positions:
         """Where among `positions` the chains of so many steps are that begin at these places, a row for each."""
         share, starts = self.count // steps, self._starts(steps)
         place, q = np.nonzero(np.arange(low, high)[:, None] < np.diff(starts))
@@ -129,6 +128,6 @@ class Parts:
         position = self.ends[last - 1] - (starts[q] + place)[:, None]
         return np.asarray(part * (high - low + 1) + position - self.ends[part] + high - 1)
 
-    def _starts(self, steps: int) -> Indices:
+    def _starts(self, steps: int) -> Positions:
         """⌊q·τ⌋ for q = 0, …, Q."""
         return np.concatenate([[0], self.ends[: self.count // steps]])

@@ -6,13 +6,12 @@ import warnings
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from multireplay.arguments import DEFAULT_TAIL
-from multireplay.buffer import Buffer
+from multireplay._check import Vector, whole_number
+from multireplay.buffer.buffer import Buffer
 from multireplay.errors import AutocorrelationWarning, InputError
 from multireplay.estimators.dependence import Dependence, examine
 from multireplay.estimators.standardize import Standardization, measured
@@ -20,12 +19,10 @@ from multireplay.estimators.stream import STANDARDIZED, Columns, Start, Stream
 from multireplay.online import Online
 from multireplay.problems import Problem
 from multireplay.replay import Replay
-from multireplay.replay.base import whole_number
 from multireplay.result import Result
 from multireplay.solve import solve
+from multireplay.solving.arguments import DEFAULT_TAIL
 from multireplay.steps import Schedule
-
-Vector = NDArray[np.float64]
 
 
 class LinearEstimator(BaseEstimator):  # type: ignore[misc]

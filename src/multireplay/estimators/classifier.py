@@ -12,11 +12,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from multireplay._check import Vector
 from multireplay.errors import InputError
 from multireplay.estimators.regression import RegressionEstimator
 from multireplay.estimators.standardize import Standardization
-
-Vector = NDArray[np.float64]
 
 
 class MERClassifier(ClassifierMixin, RegressionEstimator):  # type: ignore[misc]

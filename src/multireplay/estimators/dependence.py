@@ -10,15 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay.buffer import Buffer
+from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
 from multireplay.diagnose.autocorrelation import estimate
+from multireplay.engine.residuals import measure
 from multireplay.problems import Problem
 from multireplay.replay import Dyadic, Serial
-from multireplay.residuals import measure
 from multireplay.sets import WholeSpace
 from multireplay.solve import solve
-
-Vector = NDArray[np.float64]
 
 FEWEST = 512
 """Fewer rows are too few to tell dependence from chance."""

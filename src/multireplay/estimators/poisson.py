@@ -6,14 +6,12 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 
+from multireplay._check import Vector
 from multireplay.errors import InputError
 from multireplay.estimators.regression import SingleTarget
-
-Vector = NDArray[np.float64]
 
 
 class MERPoissonRegressor(RegressorMixin, SingleTarget):  # type: ignore[misc]

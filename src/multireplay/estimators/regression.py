@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from multireplay._check import Vector
 from multireplay.estimators.base import LinearEstimator
 from multireplay.estimators.standardize import Standardization
 from multireplay.estimators.stream import Columns
 from multireplay.estimators.weights import as_weights
 from multireplay.problems import GLM
-
-Vector = NDArray[np.float64]
 
 
 class RegressionEstimator(LinearEstimator):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from multireplay._check import Vector
 from multireplay.estimators.regression import SingleTarget
-
-Vector = NDArray[np.float64]
 
 
 class MERRegressor(RegressorMixin, SingleTarget):  # type: ignore[misc]

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
+from multireplay._check import Vector
 from multireplay.estimators.columns import as_column
 from multireplay.problems.base import row_blocks
 
-Vector = NDArray[np.float64]
 ROWS = 2**14
 
 

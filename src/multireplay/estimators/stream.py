@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from multireplay._check import Vector
 from multireplay.estimators.columns import owned, stacked
 from multireplay.estimators.standardize import Standardization
 from multireplay.online import Online
 
-Vector = NDArray[np.float64]
 Columns = dict[str, Any]
 
 GROWTH = 1.25

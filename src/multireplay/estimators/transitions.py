@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from multireplay._check import Vector
 from multireplay.errors import InputError
 
-Vector = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import validate_data
 
-from multireplay.arguments import DEFAULT_TAIL
+from multireplay._check import Vector
 from multireplay.errors import InputError
 from multireplay.estimators.base import LinearEstimator
 from multireplay.estimators.columns import owned, stacked
@@ -19,9 +18,8 @@ from multireplay.estimators.stream import Columns
 from multireplay.estimators.transitions import Trajectory, as_trajectory, returns, transitions
 from multireplay.problems import PolicyEvaluation
 from multireplay.replay import Replay
+from multireplay.solving.arguments import DEFAULT_TAIL
 from multireplay.steps import Schedule
-
-Vector = NDArray[np.float64]
 
 
 class MERValueRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]

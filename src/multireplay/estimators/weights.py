@@ -6,12 +6,10 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from multireplay._check import Vector
 from multireplay.errors import InputError
-
-Vector = NDArray[np.float64]
 
 
 def as_weights(sample_weight: Any, rows: int) -> Vector | None:

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay.arrays import as_numpy, is_foreign
-from multireplay.buffer import Buffer
+from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.foreign import as_numpy, is_foreign
 from multireplay.errors import InputError
 from multireplay.problems.rows import Rows, distinct, squares, take
 from multireplay.sets import Set, WholeSpace
 
-Vector = NDArray[np.float64]
 Columns = Mapping[str, NDArray[Any]]
 
 UNBOUNDED = 1e100

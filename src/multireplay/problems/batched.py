@@ -8,7 +8,9 @@ from typing import Any, cast
 import array_api_compat as compat
 import numpy as np
 
-from multireplay.arrays import (
+from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.foreign import (
     Array,
     Column,
     Namespace,
@@ -24,9 +26,8 @@ from multireplay.arrays import (
     rows_at_once,
     rows_of,
 )
-from multireplay.buffer import Buffer
 from multireplay.errors import InputError, OperatorError
-from multireplay.problems.base import Columns, Problem, Vector
+from multireplay.problems.base import Columns, Problem
 from multireplay.problems.batched_links import on_arrays
 from multireplay.problems.glm import GLM, RegressionSamples
 from multireplay.problems.penalty import Penalty

@@ -10,7 +10,7 @@ from typing import Any
 import array_api_compat as compat
 from scipy import special
 
-from multireplay.arrays import Array, Namespace, describe
+from multireplay.buffer.foreign import Array, Namespace, describe
 from multireplay.errors import InputError, OperatorError
 from multireplay.problems.links import LEAK, Link
 

@@ -8,13 +8,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from multireplay._check import Vector
 from multireplay.errors import InputError
 from multireplay.problems.sparse_exact import conjugate_gradients
 from multireplay.sets import Set
 
-Vector = NDArray[np.float64]
 Operator = Callable[[Vector], Vector]
 
 

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
-from numpy.typing import NDArray
 from scipy import special
 
+from multireplay._check import Vector
 from multireplay._jit import jit_borrowing
 from multireplay.errors import InputError
-
-Vector = NDArray[np.float64]
 
 IDENTITY, LOGISTIC, PROBIT, EXP, SOFTPLUS, LEAKY_RELU = range(6)
 LEAK = 0.01

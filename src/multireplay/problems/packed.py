@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay._check import Vector
+from multireplay.buffer.sparse_column import SparseColumn
 from multireplay.problems.rows import IndexedRows
-from multireplay.sparse_column import SparseColumn
-
-Vector = NDArray[np.float64]
 
 
 class Nonzeros(NamedTuple):

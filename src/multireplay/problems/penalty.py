@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from multireplay._check import Vector, whole_number
 from multireplay.errors import InputError
 from multireplay.problems.exact import as_ridge
-from multireplay.replay.base import whole_number
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay.buffer import STATES, Buffer
+from multireplay._check import Vector
+from multireplay.buffer.buffer import STATES, Buffer
 from multireplay.errors import InputError
 from multireplay.problems.base import (
     GROWTH,
     UNBOUNDED,
     Columns,
     Problem,
-    Vector,
     as_constraint,
     blocks_in_cache,
     extremes,

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, issparse
 
-from multireplay.sparse_column import SparseColumn
+from multireplay._check import Vector
+from multireplay.buffer.sparse_column import SparseColumn
 
-Vector = NDArray[np.float64]
 Rows: TypeAlias = Any
 
 

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, cg, lsmr, svds
 
+from multireplay._check import Vector
 from multireplay.errors import InputError
-
-Vector = NDArray[np.float64]
 
 DENSE = 2000
 """Up to this many features a d × d matrix is made dense."""

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay.buffer import STATES, Buffer
+from multireplay.buffer.buffer import STATES, Buffer
+from multireplay.buffer.sparse_column import SparseColumn
 from multireplay.errors import InputError
 from multireplay.problems.rows import Rows, is_sparse
-from multireplay.sparse_column import SparseColumn
 
 INDEXED: Mapping[str, int] = {"states": 1, "next_states": 1, "rewards": 1}
 """The columns of transitions between rows of a table."""

@@ -14,9 +14,9 @@ from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from multireplay._check import Vector, whole_number
 from multireplay.errors import InputError, OperatorError
-from multireplay.problems.base import Columns, Problem, Vector, as_constraint
-from multireplay.replay.base import whole_number
+from multireplay.problems.base import Columns, Problem, as_constraint
 from multireplay.sets import Set, WholeSpace
 
 

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from multireplay.buffer import MAX_ROWS
+from multireplay._check import Positions, whole_number
+from multireplay.buffer.buffer import MAX_ROWS
 from multireplay.errors import InputError
-
-Positions = NDArray[np.int64]
 
 BLOCK = 2**15
 """Positions are made this many at a time, so that a plan never needs memory for a whole pass."""
@@ -88,10 +86,3 @@ class Replay(ABC):
 
     @abstractmethod
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]: ...
-
-
-def whole_number(name: str, value: object, least: int) -> int:
-    """`value` as an int of at least `least`, or an error that names it."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
-    return int(value)

@@ -7,9 +7,10 @@ from functools import partial
 
 import numpy as np
 
+from multireplay._check import Positions
 from multireplay._jit import jit
 from multireplay.errors import InputError
-from multireplay.replay.base import PlannedEpoch, Positions, Replay
+from multireplay.replay.base import PlannedEpoch, Replay
 
 LONGEST = 2**31  # so that products of two positions fit in 64 bits
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from multireplay._check import whole_number
 from multireplay.errors import InputError
-from multireplay.replay.base import PlannedEpoch, Replay, whole_number
+from multireplay.replay.base import PlannedEpoch, Replay
 from multireplay.replay.multiscale import LONGEST, offset_after_offset
 
 LONG_ENOUGH = 2**13

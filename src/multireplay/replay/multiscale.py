@@ -8,8 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from multireplay._check import Positions, whole_number
 from multireplay.errors import InputError
-from multireplay.replay.base import PlannedEpoch, Positions, Replay, whole_number
+from multireplay.replay.base import PlannedEpoch, Replay
 
 LONGEST = 2**31  # so that t·B fits in 64 bits
 

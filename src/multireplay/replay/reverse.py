@@ -7,8 +7,9 @@ from functools import partial
 
 import numpy as np
 
+from multireplay._check import Positions, whole_number
 from multireplay.errors import InputError
-from multireplay.replay.base import PlannedEpoch, Positions, Replay, whole_number
+from multireplay.replay.base import PlannedEpoch, Replay
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multireplay.replay.base import PlannedEpoch, Positions, Replay
+from multireplay._check import Positions
+from multireplay.replay.base import PlannedEpoch, Replay
 
 
 @dataclass(frozen=True)

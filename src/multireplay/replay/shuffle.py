@@ -7,7 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from multireplay.replay.base import PlannedEpoch, Positions, Replay, whole_number
+from multireplay._check import Positions, whole_number
+from multireplay.replay.base import PlannedEpoch, Replay
 
 
 @dataclass(frozen=True)

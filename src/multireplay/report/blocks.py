@@ -13,7 +13,7 @@ import numpy as np
 
 from multireplay.errors import InputError
 from multireplay.report.wording import short
-from multireplay.text import TextTable
+from multireplay.show.text import TextTable
 
 MOST_ROWS = 1000
 """Rows of a table beyond this many are left out of the page, which says so."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from multireplay._check import Positions
 from multireplay.replay import Replay, Serial
-from multireplay.replay.base import PlannedEpoch, Positions
+from multireplay.replay.base import PlannedEpoch
 from multireplay.replay.multiscale import scattered
 from multireplay.result import Result
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay._check import Positions
 from multireplay.replay import PlannedEpoch, Replay
 
 BINS = 240
@@ -15,8 +16,6 @@ MOST_DOTS = 128
 FIRST = 512
 THINNED = 64
 LOOKED_AT = 2**16
-
-Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

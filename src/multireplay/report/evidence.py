@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from multireplay._check import Vector
 from multireplay.diagnose import Diagnosis
-from multireplay.recipe import Recipe
+from multireplay.engine.residuals import Residual
 from multireplay.replay import Replay, Serial
 from multireplay.report.corrected import Corrected
 from multireplay.report.missing import Missing
 from multireplay.report.rivals import Rival
 from multireplay.report.uncertainty import Uncertainty
-from multireplay.residuals import Residual
 from multireplay.result import Result
-
-Vector = NDArray[np.float64]
+from multireplay.solving.recipe import Recipe
 
 
 @dataclass(frozen=True, eq=False)

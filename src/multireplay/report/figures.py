@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from multireplay import plotting
-from multireplay.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
 from multireplay.report.page import needed
+from multireplay.show import plotting
+from multireplay.show.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
 
 GREY = "#7d8590"
 OURS, IN_ORDER, SHUFFLED, EXACT = BLUE, VERMILLION, GREEN, GREY

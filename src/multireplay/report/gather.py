@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from multireplay.buffer import Buffer
+from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.disk import StoredBuffer
 from multireplay.diagnose import Diagnosis, diagnose
+from multireplay.engine.residuals import Residual, measure
 from multireplay.errors import InputError, MultireplayError
 from multireplay.problems import Problem
 from multireplay.problems.base import Columns, as_constraint, row_count
-from multireplay.recipe import Lost, Recipe
 from multireplay.replay import Dyadic, Replay
 from multireplay.report import rivals
 from multireplay.report.corrected import Corrected
@@ -23,14 +24,11 @@ from multireplay.report.missing import Missing
 from multireplay.report.on_disk import evidence_on_disk
 from multireplay.report.rivals import Rival
 from multireplay.report.uncertainty import Uncertainty, uncertainty, uncertainty_of_run
-from multireplay.residuals import Residual, measure
 from multireplay.result import Result
-from multireplay.selection import SLOW
 from multireplay.sets import Set
-from multireplay.storage import StoredBuffer
+from multireplay.solving.recipe import Lost, Recipe
+from multireplay.solving.selection import SLOW
 from multireplay.tracking import Track
-
-Vector = NDArray[np.float64]
 
 OPERATOR_ROWS = 2**16
 """Rows at the end of the record on which the autocorrelation of the operator is measured."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from multireplay.buffer import Buffer
+from multireplay.buffer.buffer import Buffer
 from multireplay.diagnose import Diagnosis
 from multireplay.errors import InputError
 from multireplay.report.blocks import Code, Section

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from multireplay.buffer import Buffer
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.disk import StoredBuffer
 from multireplay.errors import InputError
 from multireplay.report.blocks import Section
 from multireplay.report.gather import gather
@@ -15,7 +16,6 @@ from multireplay.report.page import as_file, needed, write
 from multireplay.report.sections import answer, comparison, convergence, dependence, repeat, replayed
 from multireplay.report.wording import plural
 from multireplay.result import Result
-from multireplay.storage import StoredBuffer
 
 
 def report_of_result(

@@ -10,7 +10,7 @@ from typing import Any
 from multireplay.report.blocks import Block, Picture, Plot, Section, Table, Text
 from multireplay.report.page import write
 from multireplay.report.sections import repeat
-from multireplay.text import TextTable
+from multireplay.show.text import TextTable
 
 SHOWN_ROWS = 40
 

@@ -9,21 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from multireplay.buffer import Buffer
+from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
 from multireplay.errors import MultireplayError
 from multireplay.problems import Problem
-from multireplay.recipe import Recipe
 from multireplay.replay import Replay, Serial, Shuffle
 from multireplay.report.missing import Missing
 from multireplay.report.wording import rough
 from multireplay.result import Result
 from multireplay.sets import Set
+from multireplay.solving.recipe import Recipe
 from multireplay.tracking import Track
-from multireplay.updates import Plain
-
-Vector = NDArray[np.float64]
+from multireplay.updates.base import Plain
 
 WIDEST = 512
 MOST_WORK = 5e9

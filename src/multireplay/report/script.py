@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from multireplay.buffer import Buffer
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.record import size_of
 from multireplay.problems import Problem
-from multireplay.recipe import Lost, Recipe
-from multireplay.record import size_of
 from multireplay.result import Result
 from multireplay.sets import Set, WholeSpace
 from multireplay.sets.product import Product
+from multireplay.solving.recipe import Lost, Recipe
 
 MOST_NUMBERS = 64
 """Longer arrays are not written out: the program asks for them by name."""

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from multireplay._check import Vector
+from multireplay.engine.residuals import BATCHES
 from multireplay.problems import GLM, PolicyEvaluation, Problem
 from multireplay.problems.base import Columns, row_count
-from multireplay.residuals import BATCHES
 from multireplay.result import Result
 from multireplay.sets import Set, WholeSpace
 
-Vector = NDArray[np.float64]
 LONG_ENOUGH = 10.0
 """A batch of fewer autocorrelation times than this gives standard errors that are too small."""
 _BLOCK = 2**13

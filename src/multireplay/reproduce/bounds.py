@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from multireplay import theory
 from multireplay.replay import Multiscale
@@ -19,7 +18,6 @@ from multireplay.solve import solve
 from multireplay.steps import Theorem1
 from multireplay.tracking import Track
 
-Vector = NDArray[np.float64]
 WORKS = 2.0**-6
 NAN = float("nan")
 TERMS = ("deterministic", "bias", "stochastic", "total")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay._check import Vector
 from multireplay.errors import DivergenceWarning
 from multireplay.reproduce.methods import POINTS, Method
 from multireplay.reproduce.table import Row, mean_and_error
@@ -16,7 +17,6 @@ from multireplay.reproduce.worlds import Size, World, seeds
 from multireplay.solve import solve
 from multireplay.tracking import Track
 
-Vector = NDArray[np.float64]
 Arrays = dict[str, NDArray[np.float64]]
 PANELS = ("shared", "best")
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multireplay import plotting
 from multireplay.reproduce.bounds import TERMS, Bounds
 from multireplay.reproduce.curves import PANELS, Arrays, CurveFigure
 from multireplay.reproduce.following import BETAS, CHAINS, STEPS_TAKEN, Following
 from multireplay.reproduce.table import Row
 from multireplay.reproduce.worlds import Size
+from multireplay.show import plotting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,13 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay import theory
+from multireplay._check import Vector
 from multireplay._jit import jit
 from multireplay.reproduce.curves import Arrays
 from multireplay.reproduce.table import Row, mean_and_error
 from multireplay.reproduce.worlds import Size, seeds
 from multireplay.simulate import paper_mrp
-
-Vector = NDArray[np.float64]
 
 BETAS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.05, 1.4)
 STEPS_TAKEN = (16, 64, 256, 1024)

@@ -6,14 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from multireplay.buffer import Buffer
+from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
 from multireplay.problems import Problem
 from multireplay.simulate import AutoregressiveLogistic, paper_mrp
 
-Vector = NDArray[np.float64]
 Size = Literal["full", "small"]
 
 

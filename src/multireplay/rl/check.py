@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay._check import Vector
 from multireplay.errors import InputError
 from multireplay.rl.collect import recorder_of, run
 from multireplay.rl.environments import without_time_limit
 from multireplay.rl.extra import gymnasium
 from multireplay.rl.spaces import Array
 from multireplay.rl.trajectory import Trajectory
-from multireplay.text import TextTable
+from multireplay.show.text import TextTable
 
-Vector = NDArray[np.float64]
 Values = Callable[[Array], Vector]
 
 LEFT_OVER = 1e-3

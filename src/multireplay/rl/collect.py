@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from multireplay._check import whole_number
 from multireplay.errors import InputError
-from multireplay.progress import step_bar
-from multireplay.replay.base import whole_number
 from multireplay.rl.actions import Legal
 from multireplay.rl.environments import is_vector, name_of, opened
 from multireplay.rl.extra import gymnasium
@@ -17,6 +16,7 @@ from multireplay.rl.policies import Actor, as_actor
 from multireplay.rl.recorder import CollectionError, CollectionInterrupted, Recorder
 from multireplay.rl.spaces import Coding, row_of
 from multireplay.rl.trajectory import Trajectory
+from multireplay.show.progress import step_bar
 
 
 def collect(env: Any, policy: Any, steps: int, seed: int = 0, *, progress: bool = False) -> Trajectory:

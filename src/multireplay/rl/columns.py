@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multireplay.buffer import Buffer
+from multireplay.buffer.buffer import Buffer
 from multireplay.problems import PolicyEvaluation
 from multireplay.rl.features.base import BoundFeatures
 from multireplay.rl.features.one_hot import BoundOneHot

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from multireplay.buffer import Buffer
+from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import PolicyEvaluation
 from multireplay.result import Result
@@ -20,12 +20,11 @@ from multireplay.rl.features import BoundFeatures, as_features, bound_to
 from multireplay.rl.spaces import Array
 from multireplay.rl.trajectory import Trajectory, summary
 from multireplay.solve import solve
-from multireplay.updates import Newton, VarianceReduced
+from multireplay.updates.base import Newton, VarianceReduced
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Vector = NDArray[np.float64]
 
 ROUNDS = VarianceReduced(rounds=10, precondition=None)
 """Where `Newton` cannot be used, as with tiles that are seldom visited. Collecting costs far more than a pass over what

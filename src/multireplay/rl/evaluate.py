@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from multireplay._check import whole_number
 from multireplay.problems import PolicyEvaluation
-from multireplay.replay.base import whole_number
 from multireplay.rl.check import monte_carlo
 from multireplay.rl.collect import collect
 from multireplay.rl.environments import is_vector, opened, single

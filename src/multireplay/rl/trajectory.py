@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay.buffer import Buffer
+from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.rl.spaces import Array, pack, unpack
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from multireplay.arrays import Array, describe, like, namespace, row_dots
+from multireplay.buffer.foreign import Array, describe, like, namespace, row_dots
 from multireplay.errors import InputError
 from multireplay.sets.base import Set
 from multireplay.sets.elementary import Ball, Box, Halfspace, L1Ball, NonNegative, Simplex, WholeSpace

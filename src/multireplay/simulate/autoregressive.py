@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from multireplay._check import Vector, whole_number
 from multireplay._jit import jit
-from multireplay.buffer import Buffer
+from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import GLM
-from multireplay.replay.base import whole_number
-
-Vector = NDArray[np.float64]
 
 SLOW = 0.995
 

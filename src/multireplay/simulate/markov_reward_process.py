@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay._check import Vector, whole_number
 from multireplay._jit import jit
-from multireplay.buffer import Buffer
+from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import PolicyEvaluation
-from multireplay.replay.base import whole_number
 from multireplay.theory import ExactConstants, exact_constants, stationary_law
-
-Vector = NDArray[np.float64]
 
 
 class MarkovRewardProcess:

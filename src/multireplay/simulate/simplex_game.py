@@ -6,15 +6,12 @@ from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
-from multireplay.buffer import Buffer
+from multireplay._check import Vector, whole_number
+from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import VariationalInequality
-from multireplay.replay.base import whole_number
 from multireplay.sets import Product, Simplex
-
-Vector = NDArray[np.float64]
 
 
 @numba.njit(cache=True, nogil=True)

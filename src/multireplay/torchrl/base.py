@@ -10,9 +10,9 @@ import numpy as np
 import torch  # type: ignore[import-not-found, unused-ignore]
 from torchrl.data.replay_buffers.samplers import Sampler  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
+from multireplay._check import whole_number
 from multireplay.errors import InputError
 from multireplay.replay import PlannedEpoch, Replay
-from multireplay.replay.base import whole_number
 from multireplay.torchrl.ring import Ring
 
 Index: TypeAlias = torch.Tensor | tuple[torch.Tensor, ...]

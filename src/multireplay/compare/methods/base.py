@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from multireplay.buffer import Buffer
+from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
 from multireplay.compare.worlds import World
 from multireplay.problems import GLM, PolicyEvaluation
-
-Vector = NDArray[np.float64]
 
 GRID = tuple(2.0**power for power in range(-11, 7))
 """Constant steps to tune over, in units of 1/L with L = max ‖ψ_t‖² (times the link's largest slope)."""

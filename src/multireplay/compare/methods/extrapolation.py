@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from multireplay._check import Vector
 from multireplay._jit import jit
 from multireplay.compare.methods.base import TAIL, Answer, Case, Method, is_rank_one
-from multireplay.compare.methods.rows import HUGE, Order, Rows, Vector, lost, residual, rows_of
+from multireplay.compare.methods.rows import HUGE, Order, Rows, lost, residual, rows_of
 
 
 @jit

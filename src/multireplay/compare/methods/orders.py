@@ -8,9 +8,10 @@ from functools import partial
 
 import numpy as np
 
+from multireplay._check import Positions
 from multireplay.compare.methods.base import TAIL, Answer, Case, Method
 from multireplay.replay import Dyadic, Multiscale, Reverse, Serial, Shuffle, Skip, Uniform
-from multireplay.replay.base import PlannedEpoch, Positions, Replay
+from multireplay.replay.base import PlannedEpoch, Replay
 from multireplay.result import Epoch
 from multireplay.solve import solve
 

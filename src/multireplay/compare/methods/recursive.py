@@ -11,9 +11,10 @@ from functools import partial
 
 import numpy as np
 
+from multireplay._check import Vector
 from multireplay._jit import jit
 from multireplay.compare.methods.base import Answer, Case, Method, is_policy_evaluation
-from multireplay.compare.methods.rows import Rows, Vector, rows_of
+from multireplay.compare.methods.rows import Rows, rows_of
 from multireplay.compare.worlds import World
 
 START = 1e6

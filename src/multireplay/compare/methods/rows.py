@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay._check import Vector
 from multireplay._jit import jit
 from multireplay.compare.methods.base import Case
 from multireplay.problems import PolicyEvaluation
 from multireplay.problems.links import IDENTITY, apply
 
-Vector = NDArray[np.float64]
 Order = NDArray[np.int64]
 
 HUGE = 1e60

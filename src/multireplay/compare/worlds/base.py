@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from multireplay.buffer import Buffer
+from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import Problem
 from multireplay.reproduce.worlds import Size
-
-Vector = NDArray[np.float64]
 
 LENGTHS: dict[Size, int] = {"full": 2**16, "small": 2**12}
 """Rows of a record."""

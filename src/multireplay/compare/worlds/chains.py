@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from multireplay.compare.worlds.base import LENGTHS, Entry, Vector, World, fit
+from multireplay._check import Vector
+from multireplay.compare.worlds.base import LENGTHS, Entry, World, fit
 from multireplay.reproduce.worlds import Size
 from multireplay.simulate import MarkovRewardProcess, paper_mrp
 

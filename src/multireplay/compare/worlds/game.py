@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from multireplay.buffer import Buffer
-from multireplay.compare.worlds.base import LENGTHS, Entry, Vector, World
+from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
+from multireplay.compare.worlds.base import LENGTHS, Entry, World
 from multireplay.problems.exact import extragradient
 from multireplay.reproduce.worlds import Size
 from multireplay.simulate import SimplexGame

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from multireplay.buffer import Buffer
-from multireplay.compare.worlds.base import Entry, MissingExtra, Vector, World, fit
+from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
+from multireplay.compare.worlds.base import Entry, MissingExtra, World, fit
 from multireplay.diagnose.autocorrelation import integrated_autocorrelation_time
 from multireplay.problems import GLM
 from multireplay.reproduce.worlds import Size

@@ -11,8 +11,9 @@ import scipy.linalg
 from scipy.signal import lfilter
 from scipy.special import expit
 
-from multireplay.buffer import Buffer
-from multireplay.compare.worlds.base import LENGTHS, Entry, Vector, World, fit
+from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
+from multireplay.compare.worlds.base import LENGTHS, Entry, World, fit
 from multireplay.problems import GLM
 from multireplay.reproduce.worlds import Size
 from multireplay.simulate import AutoregressiveLogistic

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from multireplay.buffer import Buffer
+from multireplay.buffer.buffer import Buffer
 from multireplay.compare.worlds.base import LENGTHS, Entry, World, fit
 from multireplay.compare.worlds.regression import autoregression
 from multireplay.problems import PolicyEvaluation

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay import plotting
 from multireplay.diagnose import Diagnosis
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Fact, Facts, Plot, Section, Table, Text
@@ -14,6 +13,7 @@ from multireplay.report.missing import Missing
 from multireplay.report.page import needed
 from multireplay.report.sections.comparison import quality
 from multireplay.report.wording import plural, rough, seconds, short
+from multireplay.show import plotting
 
 MOST_BARS = 30
 SHOWN_ROWS = 12

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from multireplay._check import Vector
+from multireplay.buffer.record import as_record
+from multireplay.engine.residuals import residual_of as mean_operator_at
 from multireplay.problems.base import as_constraint
-from multireplay.record import as_record
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Plot, Section, Table, Text
 from multireplay.report.evidence import Evidence
@@ -14,9 +15,6 @@ from multireplay.report.figures import Line
 from multireplay.report.missing import Missing
 from multireplay.report.rivals import Rival
 from multireplay.report.wording import rough, seconds, short, times
-from multireplay.residuals import residual_of as mean_operator_at
-
-Vector = NDArray[np.float64]
 
 STYLES = {
     "this run": (figures.OURS, "solid", "lines+markers"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from multireplay import plotting
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Plot, Section, Table, Text
 from multireplay.report.evidence import Evidence
@@ -13,7 +12,8 @@ from multireplay.report.missing import Missing
 from multireplay.report.page import needed
 from multireplay.report.wording import plural, rough, short
 from multireplay.result import Epoch
-from multireplay.text import TextTable
+from multireplay.show import plotting
+from multireplay.show.text import TextTable
 
 
 def section(evidence: Evidence) -> Section:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from multireplay.buffer import Buffer
+from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.disk import StoredBuffer
 from multireplay.diagnose import ColumnDiagnosis, Diagnosis, diagnose
 from multireplay.diagnose.autocorrelation import autocorrelation
 from multireplay.diagnose.sparse import as_sparse_series
@@ -17,9 +18,6 @@ from multireplay.report.figures import Line
 from multireplay.report.missing import Missing
 from multireplay.report.sections.comparison import residual_of
 from multireplay.report.wording import plural, rough, short, times
-from multireplay.storage import StoredBuffer
-
-Vector = NDArray[np.float64]
 
 MOST_CURVES = 6
 MOST_POINTS = 400

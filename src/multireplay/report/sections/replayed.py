@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from multireplay._check import Positions
 from multireplay.report import figures
 from multireplay.report.blocks import Plot, Section, Text
-from multireplay.report.coverage import MOST_DOTS, Coverage, Positions, Scale, coverage, first_steps
+from multireplay.report.coverage import MOST_DOTS, Coverage, Scale, coverage, first_steps
 from multireplay.report.evidence import Evidence
 from multireplay.report.page import needed
 from multireplay.report.wording import plural, rough, short

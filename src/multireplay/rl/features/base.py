@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay._check import Vector
 from multireplay.errors import InputError
 from multireplay.rl.spaces import Array, width_of
 
 Matrix = NDArray[Any]
-Vector = NDArray[np.float64]
 
 MOST_FEATURES = 20_000
 """More features than this cannot have been meant: a record of them does not fit into memory."""

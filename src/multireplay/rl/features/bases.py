@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay.replay.base import whole_number
+from multireplay._check import whole_number
 from multireplay.rl.features.base import BoundFeatures, Features, Matrix, refuse_many
 from multireplay.rl.features.scaling import Bounds, Scaling, scaling_of
 from multireplay.rl.spaces import Array, width_of

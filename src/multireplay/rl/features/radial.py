@@ -7,16 +7,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from multireplay._check import Vector, whole_number
 from multireplay.errors import InputError
-from multireplay.replay.base import whole_number
 from multireplay.rl.features.base import BoundFeatures, Features, Matrix, refuse_many
 from multireplay.rl.features.scaling import Bounds, Scaling, per_dimension, scaling_of
 from multireplay.rl.spaces import Array, width_of
-
-Vector = NDArray[np.float64]
 
 LOOKED_AT = 20_000
 """Observations, spread over the record, that centres are chosen from."""

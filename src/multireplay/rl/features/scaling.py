@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from multireplay._check import Vector
 from multireplay.errors import InputError
 from multireplay.rl.features.base import as_vectors
 from multireplay.rl.spaces import Array, limits_of, sizes_of, width_of
-
-Vector = NDArray[np.float64]
 
 TAIL = 0.001
 """Share of the observations beyond either bound: a few far ones must not squeeze the rest together."""

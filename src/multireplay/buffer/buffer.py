@@ -1,0 +1,293 @@
+"""The buffer: one ordered record, stored as named columns of equal length."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from multireplay.buffer import foreign
+from multireplay.buffer.sparse_column import SparseColumn, as_sparse_column
+from multireplay.errors import InputError
+
+if TYPE_CHECKING:
+    from multireplay.buffer.disk import StoredBuffer
+
+Array = NDArray[Any]
+
+MAX_ROWS = 2**46
+"""Positions ⌊t·B/2^k⌋ are computed in 64-bit integers block by block; beyond this B they would overflow."""
+
+STATES = ("states", "next_states")
+"""Columns of row numbers of a feature table: whole numbers in them stay whole numbers."""
+
+_CHECK_BYTES = 2**22
+
+
+class Buffer:
+    """One long, ordered record as named columns: row t is the sample ξ_t of the paper.
+
+    Columns are kept as they are (views are not copied) when they hold float64, float32 or booleans;
+    other real numbers become float64, apart from whole numbers in ``states`` and ``next_states``, which are rows of a
+    feature table. A scipy sparse matrix is kept as CSR. Arrays of PyTorch, CuPy or another library of the array API
+    standard stay in that library and on their device. Every value must be finite. ``buffer[name]`` is a column,
+    ``buffer[10:20]`` a buffer of those rows, as views.
+
+    Parameters
+    ----------
+    **columns
+        Arrays whose first axis is time, all of one length. One-dimensional columns hold a number a
+        sample, two-dimensional ones, dense or sparse, a row a sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import multireplay as mr
+    >>> F = np.eye(4)
+    >>> buffer = mr.Buffer(features=F[:-1], next_features=F[1:], rewards=[1, 0, 2])
+    >>> len(buffer)
+    3
+    >>> buffer["rewards"]
+    array([1., 0., 2.])
+    >>> buffer
+    Buffer(3 rows: features (3, 4) float64, next_features (3, 4) float64, rewards (3,) float64)
+    >>> buffer[1:]["rewards"]
+    array([0., 2.])
+    >>> import scipy.sparse
+    >>> mr.Buffer(features=scipy.sparse.csr_array(F), targets=[1, 0, 2, 0])
+    Buffer(4 rows: features (4, 4) float64 with 4 nonzeros, targets (4,) float64)
+    """
+
+    def __init__(self, *unnamed: Any, **columns: Any) -> None:
+        if unnamed:
+            raise InputError(
+                "a buffer's columns need names: Buffer(features=A, targets=y), or Buffer(**columns) for a dictionary"
+            )
+        if not columns:
+            raise InputError("a buffer needs at least one column, for example Buffer(features=..., targets=...)")
+        arrays = {name: _as_column(name, values) for name, values in columns.items()}
+        _check_lengths({name: array.shape[0] for name, array in arrays.items()})
+        for name, array in arrays.items():
+            _check_finite(name, array)
+        self._keep(arrays)
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], columns: Any = None, memory: int | str = "512 MB", time: Any = None
+    ) -> Buffer | StoredBuffer:
+        """A buffer from a file or a folder. What takes at most half of `memory` is loaded; more stays on disk.
+
+        Parameters
+        ----------
+        path
+            A ``.npy`` or ``.npz`` file, a folder of ``.npy`` files (one a column), a Parquet file, a folder of Parquet
+            files (one after the other, in the natural order of their names), or a ``.csv`` file, which must be small.
+        columns
+            What the columns are made of, by name: ``"psi"`` is a stored column, ``["a", "b"]`` stored columns side by
+            side, ``("psi", +1)`` a stored column one row further on, so that a trajectory's next features need not be
+            stored. A ``.npy`` file holds one column, ``samples``; a number, a slice or a list of numbers picks
+            features of it. By default all stored columns under their own names.
+        memory
+            How much memory may be used, such as ``"512 MB"`` or ``"2 GB"``, or a number of bytes.
+        time
+            A stored column that must not decrease: it is read once and checked. It is a column of the buffer only if
+            `columns` names it.
+
+        Returns
+        -------
+        Buffer or StoredBuffer
+            The record in memory, or on disk, where it is read in blocks within the budget.
+
+        Examples
+        --------
+        >>> import tempfile, numpy as np, multireplay as mr
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> np.savez(folder.name + "/run.npz", psi=np.eye(4), reward=[1.0, 0.0, 2.0, 0.0])
+        >>> names = {"features": "psi", "next_features": ("psi", +1), "rewards": "reward"}
+        >>> mr.Buffer.open(folder.name + "/run.npz", columns=names)
+        Buffer(3 rows: features (3, 4) float64, next_features (3, 4) float64, rewards (3,) float64)
+        >>> folder.cleanup()
+        """
+        from multireplay.buffer.disk.opening import open_buffer  # which needs this class
+
+        return open_buffer(path, columns, memory, time)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the buffer as a folder: one ``.npy`` file a column, and a page with checksums.
+
+        The folder has its name only once it is complete; a buffer saved there before is replaced.
+
+        Examples
+        --------
+        >>> import tempfile, multireplay as mr
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> mr.Buffer(features=[[1.0], [2.0]], targets=[0.0, 1.0]).save(folder.name + "/record")
+        >>> mr.Buffer.open(folder.name + "/record")
+        Buffer(2 rows: features (2, 1) float64, targets (2,) float64)
+        >>> folder.cleanup()
+        """
+        from multireplay.buffer.disk.saving import save_arrays
+
+        save_arrays(path, self.to_numpy().columns)
+
+    def to_numpy(self) -> Buffer:
+        """The same record with columns of other libraries as NumPy arrays: copied from a device, otherwise views.
+
+        Examples
+        --------
+        >>> import multireplay as mr
+        >>> buffer = mr.Buffer(features=[[1.0], [2.0]])
+        >>> buffer.to_numpy() is buffer
+        True
+        """
+        if not any(map(foreign.is_foreign, self._columns.values())):
+            return self
+        arrays = {
+            name: foreign.as_numpy(array) if foreign.is_foreign(array) else array
+            for name, array in self._columns.items()
+        }
+        same = Buffer.__new__(Buffer)  # its values have been checked
+        same._keep(arrays)
+        return same
+
+    def _keep(self, arrays: dict[str, Array]) -> None:
+        self._columns = MappingProxyType(arrays)
+        self._length = int(next(iter(arrays.values())).shape[0])
+
+    @property
+    def columns(self) -> Mapping[str, Array]:
+        """The columns by name, in the order they were given."""
+        return self._columns
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    @overload
+    def __getitem__(self, key: str) -> Array: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Buffer: ...
+
+    def __getitem__(self, key: str | slice) -> Array | Buffer:
+        if isinstance(key, slice):
+            return self._rows(key)
+        if not isinstance(key, str):
+            raise InputError(f"buffer[{key!r}] is neither a column nor a slice of rows such as buffer[10:20]")
+        if key not in self._columns:
+            raise InputError(f"no column {key!r} in this buffer; it has {', '.join(self._columns)}")
+        return self._columns[key]
+
+    def _rows(self, rows: slice) -> Buffer:
+        arrays = {name: foreign.rows_of(array, rows) for name, array in self._columns.items()}
+        if not next(iter(arrays.values())).shape[0]:
+            raise InputError(f"no rows in {rows} of this buffer, which has {self._length}")
+        part = Buffer.__new__(Buffer)  # its values have been checked
+        part._keep(arrays)
+        return part
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (dict(self._columns),))
+
+    def __repr__(self) -> str:
+        parts = (
+            f"{name} {tuple(array.shape)} {array.dtype}{_nonzeros(array)}" for name, array in self._columns.items()
+        )
+        return f"Buffer({self._length} rows: {', '.join(parts)})"
+
+
+def _rebuild(columns: dict[str, Array]) -> Buffer:
+    return Buffer(**columns)
+
+
+def _nonzeros(array: Array) -> str:
+    return f" with {array.nnz} nonzeros" if isinstance(array, SparseColumn) else ""
+
+
+def _as_column(name: str, values: Any) -> Array:
+    if issparse(values):
+        return as_sparse_column(name, values)
+    if foreign.is_foreign(values):
+        return cast(Array, foreign.as_column(name, values, whole=name in STATES))
+    if np.ma.is_masked(values):
+        row = int(np.argwhere(np.ma.getmaskarray(values))[0, 0])
+        raise InputError(f"column {name!r} has masked entries, the first at row {row} (counting from 0); fill them")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"column {name!r} is not a regular array: {error}") from None
+    if array.ndim not in (1, 2):
+        raise InputError(f"column {name!r} has {array.ndim} dimensions; it needs 1 (numbers) or 2 (rows)")
+    if array.dtype == np.object_:
+        return _from_objects(name, array)
+    if name in STATES and array.ndim == 1 and array.dtype.kind in "iu":
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
+    if array.dtype.kind in "iu" or array.dtype.char == "g":
+        return array.astype(np.float64)
+    if array.dtype == np.float16:
+        return array.astype(np.float32)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype not in (np.float64, np.float32, np.bool_):
+        raise InputError(f"column {name!r} has dtype {array.dtype}; it needs real numbers or booleans")
+    return array
+
+
+def _from_objects(name: str, array: Array) -> Array:
+    """Python objects as numbers, such as a data frame with columns of several types gives."""
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        for place, value in np.ndenumerate(array):
+            try:
+                float(value)
+            except (TypeError, ValueError, OverflowError):
+                raise InputError(
+                    f"column {name!r} holds {value!r} at {_where(place)} (counting from 0), which is not a number"
+                ) from None
+        raise InputError(f"column {name!r} has dtype object; it needs real numbers or booleans") from None
+
+
+def _where(place: tuple[int, ...]) -> str:
+    return f"row {place[0]}" + (f", feature {place[1]}" if len(place) == 2 else "")
+
+
+def _check_lengths(lengths: dict[str, int]) -> None:
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise InputError(f"all columns need the same number of rows, but {found}")
+    (name, length), *_ = lengths.items()
+    if length == 0:
+        raise InputError(f"the buffer is empty: column {name!r} has no rows")
+    if length > MAX_ROWS:
+        raise InputError(f"{length} rows are more than the {MAX_ROWS} that positions are computed for")
+
+
+def _check_finite(name: str, array: Array) -> None:
+    """Raise if a value is NaN or infinite, naming the first place; reads the column once, in blocks."""
+    if foreign.is_foreign(array) or isinstance(array, SparseColumn) or array.dtype.kind in "biu":
+        return  # the former have been checked
+    row_bytes = array.itemsize * (array.shape[1] if array.ndim == 2 else 1)
+    rows = max(1, _CHECK_BYTES // max(1, row_bytes))
+    for start in range(0, len(array), rows):
+        block = array[start : start + rows]
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = block.sum()
+        if np.isfinite(total):
+            continue
+        bad = np.argwhere(~np.isfinite(block))
+        if len(bad):
+            place = (start + int(bad[0, 0]), *map(int, bad[0, 1:]))
+            raise InputError(
+                f"column {name!r} holds {array[place]} at {_where(place)} (counting from 0); all values must be finite"
+            )

@@ -1,0 +1,274 @@
+"""One array in NumPy's format, read piece by piece with plain reads.
+
+Mapped memory is not used: the pages of a mapped file count as the process's memory, and a mapped file that is cut
+short by another program ends this one. Pages of the file that the system keeps for itself are left to it: a second
+pass over a file that fits comes from there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from multireplay.buffer.disk.files import Stamp
+from multireplay.buffer.disk.pool import pages
+from multireplay.buffer.disk.source import Array, Field, Rows, kept_type
+from multireplay.buffer.disk.sums import Running, Sums
+from multireplay.errors import InputError
+
+PIECE = 2**22
+"""Bytes read at a time."""
+NEAR = 2**15
+"""Rows closer together than this many bytes are picked out of one read: a read costs about as much as so many bytes."""
+PAGE = 4096
+"""Bytes that the system reads at least."""
+AHEAD = 64
+"""Reads of single rows that are asked for before the first of them is waited for."""
+
+_READ = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the beginning of a .npy file says, and how long that beginning is."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    fortran: bool
+    length: int
+
+    @classmethod
+    def read(cls, file: IO[bytes], label: str) -> Header:
+        try:
+            version = np.lib.format.read_magic(file)
+            shape, fortran, dtype = _READ[version](file)
+        except Exception as error:  # on garbage NumPy's parser raises nearly anything
+            raise InputError(f"{label} is not a .npy file that can be read: {error}") from None
+        return cls(dtype, shape, fortran, file.tell())
+
+    @property
+    def size(self) -> int:
+        """Bytes of the numbers."""
+        return self.dtype.itemsize * int(np.prod(self.shape, dtype=object))
+
+    @property
+    def row_bytes(self) -> int:
+        return self.dtype.itemsize * (self.shape[1] if len(self.shape) == 2 else 1)
+
+    def refusal(self, label: str) -> str | None:
+        """Why this array cannot be a column, if it cannot."""
+        if len(self.shape) not in (1, 2):
+            return f"{label} has {len(self.shape)} dimensions; it needs 1 (numbers) or 2 (rows)"
+        if 0 in self.shape:
+            return f"{label} is empty: its shape is {self.shape}"
+        if kept_type(self.dtype) is None and self.dtype.kind not in "mM":
+            return f"{label} has dtype {self.dtype}; it needs real numbers or booleans"
+        return None
+
+
+@dataclass(frozen=True)
+class ArrayFile:
+    """An array of one or two dimensions in a file, `start` bytes from its beginning."""
+
+    label: str
+    stamp: Stamp
+    header: Header
+    start: int
+    sums: Sums | None = None
+
+    @classmethod
+    def open(cls, path: Path, sums: Sums | None = None) -> ArrayFile:
+        stamp = Stamp.of(path)
+        try:
+            with path.open("rb") as file:
+                header = Header.read(file, str(path))
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}") from None
+        found = cls(str(path), stamp, header, header.length, sums)
+        if header.refusal(str(path)) is None:
+            found.check_length(stamp.size - header.length)
+        return found
+
+    def check_length(self, size: int) -> None:
+        """Raise if the numbers are not as many bytes as the header says."""
+        if size < self.header.size:
+            row = size // self.header.row_bytes
+            if self.header.fortran and self.width is not None:  # the rows end where the last feature does
+                row = max(0, size // self.raw.itemsize - (self.width - 1) * self.rows)
+            raise self.ends(row, f"{size} bytes of numbers, its header says {self.header.size}")
+        if size > self.header.size:
+            raise InputError(
+                f"{self.label} has {size} bytes of numbers, but its header says {self.header.size}: "
+                "something was written after the array"
+            )
+
+    def ends(self, row: int, detail: str) -> InputError:
+        return InputError(f"{self.label} ends after row {row} of {self.rows}: it is cut short ({detail})")
+
+    @property
+    def rows(self) -> int:
+        return self.header.shape[0]
+
+    @property
+    def width(self) -> int | None:
+        return self.header.shape[1] if len(self.header.shape) == 2 else None
+
+    @property
+    def field(self) -> Field:
+        """What the column is handed on as; dates are handed on as integers."""
+        return Field(kept_type(self.raw) or np.dtype(np.int64), self.width)
+
+    @property
+    def raw(self) -> np.dtype[Any]:
+        """The type in the file, dates as the integers they are."""
+        dtype = self.header.dtype
+        return np.dtype(np.int64).newbyteorder(dtype.byteorder) if dtype.kind in "mM" else dtype
+
+    def strips(self) -> Iterator[tuple[int, int | None, int | None]]:
+        """The contiguous runs of rows: where each begins, how wide it is, and which feature it is (None: all)."""
+        if self.header.fortran and self.width is not None:
+            for feature in range(self.width):
+                yield self.start + feature * self.rows * self.raw.itemsize, None, feature
+        else:
+            yield self.start, self.width, None
+
+    @property
+    def overhead(self) -> int:
+        """Bytes that reading takes beyond what it fills."""
+        return min(PIECE, self.header.size)
+
+    @property
+    def touched(self) -> float:
+        """Bytes of the pages that one row lies in, on average over where a row may begin."""
+        return sum(PAGE + Field(self.raw, width).row_bytes - 1 for _, width, _ in self.strips())
+
+    def cursor(self, first: int) -> Cursor:
+        """A reader in order that starts at row `first`."""
+        return Cursor(self, first)
+
+    def take(self, rows: Rows) -> Array:
+        """These rows, ascending and distinct, with one read for rows that are close together."""
+        found = pages(self.field, len(rows))
+        self.stamp.check(int(rows[0]) if len(rows) else 0)
+        with open_raw(self) as file:
+            advise(file, "RANDOM")
+            for begin, width, feature in self.strips():
+                target = found if feature is None else found[:, feature]
+                self._take_strip(file, begin, Field(self.raw, width), rows, target)
+        self.stamp.check(int(rows[-1]) if len(rows) else 0)
+        return found
+
+    def _take_strip(self, file: FileIO, begin: int, field: Field, rows: Rows, target: Array) -> None:
+        step = field.row_bytes
+        straight = target.flags.c_contiguous and target.dtype == field.dtype
+        spans = _spans(rows, max(1, NEAR // step), max(1, PIECE // step))
+        for number, (start, stop) in enumerate(spans):
+            if number % AHEAD == 0:  # many reads under way at once: a disk answers them side by side
+                for near, far in spans[number : number + AHEAD] if len(spans) > 1 else ():
+                    length = int(rows[far - 1] - rows[near] + 1) * step
+                    advise(file, "WILLNEED", begin + int(rows[near]) * step, length)
+            low, high = int(rows[start]), int(rows[stop - 1]) + 1
+            file.seek(begin + low * step)
+            if straight and high - low == stop - start:
+                fill(file, target[start:stop], self, low)
+            else:
+                span = np.empty(field.shape(high - low), field.dtype)
+                fill(file, span, self, low)
+                target[start:stop] = span[rows[start:stop] - low]
+
+
+def _spans(rows: Rows, near: int, longest: int) -> list[tuple[int, int]]:
+    """Ascending rows cut where they are more than `near` apart, and after `longest` rows of the file."""
+    cuts = np.flatnonzero((np.diff(rows) > near) | (np.diff(rows // longest) > 0)) + 1
+    edges = [0, *cuts.tolist(), len(rows)]
+    return list(itertools.pairwise(edges)) if len(rows) else []
+
+
+class Cursor:
+    """Reads an array in order, straight into the target where that is contiguous and of the file's type."""
+
+    def __init__(self, source: ArrayFile, first: int) -> None:
+        self._source, self._row = source, first
+        self._file = open_raw(source)
+        self._running = (
+            Running(source.sums.chunk, source.rows, first, source.sums.right) if source.sums is not None else None
+        )
+        advise(self._file, "SEQUENTIAL")
+
+    def close(self) -> None:
+        self._file.close()
+
+    def read(self, target: Array) -> None:
+        for begin, width, feature in self._source.strips():
+            strip = target if feature is None else target[:, feature]
+            self._read_strip(begin, Field(self._source.raw, width), strip)
+        self._row += len(target)
+        self._source.stamp.check(self._row - 1)
+
+    def _read_strip(self, begin: int, field: Field, target: Array) -> None:
+        rows = max(1, PIECE // field.row_bytes)
+        straight = target.flags.c_contiguous and target.dtype == field.dtype
+        between = target if straight else np.empty(field.shape(min(rows, len(target))), field.dtype)
+        self._file.seek(begin + self._row * field.row_bytes)
+        for start in range(0, len(target), rows):
+            stop = min(start + rows, len(target))
+            values = target[start:stop] if straight else between[: stop - start]
+            fill(self._file, values, self._source, self._row + start)
+            advise(self._file, "WILLNEED", self._file.tell(), PIECE)  # comes in while this piece is looked at
+            self._verify(values)
+            if not straight:
+                target[start:stop] = values
+
+    def _verify(self, values: Array) -> None:
+        if self._running is None or self._source.sums is None:
+            return
+        sums = self._source.sums
+        for number, found in self._running.add(values):
+            if found != sums.values[number]:
+                last = min((number + 1) * sums.chunk, self._source.rows) - 1
+                raise InputError(
+                    f"{self._source.label} is corrupt: rows {number * sums.chunk} to {last} (counting from 0) "
+                    "are not the ones that were saved"
+                )
+            sums.right.add(number)
+
+
+def open_raw(source: ArrayFile) -> FileIO:
+    """The file, without a buffer of Python's own."""
+    try:
+        return source.stamp.path.open("rb", buffering=0)
+    except FileNotFoundError:
+        raise InputError(f"{source.label} has disappeared since it was opened") from None
+    except OSError as error:
+        raise InputError(f"{source.label} cannot be read: {error.strerror}") from None
+
+
+def fill(file: FileIO, values: Array, source: ArrayFile, row: int) -> None:
+    """Fill an array with the file's next bytes; `row` is its first row, for messages."""
+    view = values.reshape(-1).view(np.uint8).data
+    row_bytes = len(view) // len(values)
+    done = 0
+    while done < len(view):
+        reached = row + done // row_bytes
+        try:
+            count = file.readinto(view[done:])
+        except OSError as error:
+            raise InputError(
+                f"{source.label} cannot be read at row {reached} (counting from 0): {error.strerror}"
+            ) from None
+        if not count:
+            raise source.ends(reached, "it was complete when it was opened")
+        done += count
+
+
+def advise(file: FileIO, how: str, start: int = 0, length: int = 0) -> None:
+    """Tell the system how the file will be read, where the system can be told."""
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(file.fileno(), start, length, getattr(os, f"POSIX_FADV_{how}"))

@@ -1,0 +1,84 @@
+"""What kind of file is this: the one door to all of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.disk.arrays import ArraySource
+from multireplay.buffer.disk.files import visible
+from multireplay.buffer.disk.folder import PAGE_NAME, open_folder
+from multireplay.buffer.disk.mapping import BARE, resolve, resolve_time
+from multireplay.buffer.disk.npy import ArrayFile
+from multireplay.buffer.disk.order import check_order
+from multireplay.buffer.disk.sizes import bytes_of
+from multireplay.buffer.disk.source import Source
+from multireplay.buffer.disk.stored import StoredBuffer
+from multireplay.buffer.disk.zipped import open_members
+from multireplay.errors import InputError
+
+PARQUET = (".parquet", ".pq")
+
+
+def open_buffer(
+    path: str | os.PathLike[str], columns: Any = None, memory: Any = "512 MB", time: Any = None
+) -> Buffer | StoredBuffer:
+    """A buffer from a file or folder: in memory where it takes at most half of `memory`, else on disk.
+
+    `Buffer.open` says what the arguments mean.
+    """
+    budget = bytes_of(memory)
+    source = find_source(Path(path), budget)
+    chosen = resolve(columns, source, time)
+    if time is not None:
+        check_order(source, resolve_time(time, source), budget)
+    stored = StoredBuffer(source, chosen, budget)
+    if stored.nbytes <= budget // 2:
+        return stored.load()
+    stored.blocks().close()  # raises if the budget is too small for the smallest blocks
+    return stored
+
+
+def find_source(path: Path, memory: int) -> Source:
+    """The columns of a file or folder, by what its name ends in or what it holds."""
+    if not path.exists():
+        raise InputError(f"{path} does not exist")
+    if path.is_dir():
+        return _folder(path)
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        return ArraySource(str(path), {BARE: ArrayFile.open(path)})
+    if suffix == ".npz":
+        return ArraySource(str(path), open_members(path))
+    if suffix in PARQUET:
+        return _parquet(path, [path])
+    if suffix == ".csv":
+        from multireplay.buffer.disk.csv import CsvSource
+
+        return CsvSource(path, memory)
+    raise InputError(f"{path} is none of .npy, .npz, .parquet, .csv, nor a folder of .npy or Parquet files")
+
+
+def _folder(path: Path) -> Source:
+    there = visible(path)
+    arrays = [file for file in there if file.suffix == ".npy"]
+    tables = [file for file in there if file.suffix in PARQUET]
+    if (path / PAGE_NAME).exists() or (arrays and not tables):
+        return open_folder(path)
+    if arrays:
+        raise InputError(f"{path} holds both .npy and Parquet files: open one kind, in a folder of its own")
+    if not tables:
+        found = ", ".join(file.name for file in there[:10]) or "nothing"
+        raise InputError(f"{path} has no .npy or Parquet files in it, but {found}")
+    deeper = [file for file in there if file.is_dir()]
+    if deeper:
+        raise InputError(f"{path} has a folder {deeper[0].name} besides Parquet files; put all files on one level")
+    return _parquet(path, tables)
+
+
+def _parquet(path: Path, files: list[Path]) -> Source:
+    from multireplay.buffer.disk.parquet import ParquetSource  # pyarrow takes a while to come in
+
+    return ParquetSource(str(path), files)

@@ -1,0 +1,232 @@
+"""A buffer that stays on disk and is read in blocks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing
+from typing import Any, NoReturn
+
+import numpy as np
+
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.disk.assembly import Assembly
+from multireplay.buffer.disk.mapping import Column, Layout
+from multireplay.buffer.disk.readahead import read_ahead
+from multireplay.buffer.disk.saving import save_folder
+from multireplay.buffer.disk.sizes import in_words
+from multireplay.buffer.disk.source import Array, Field, Source
+from multireplay.buffer.disk.stream import block_rows, check, stream, take
+from multireplay.errors import InputError
+
+STEP = 2**22
+"""Bytes that are read at a time where all is loaded."""
+LOTS = 4
+"""Rows at random are taken in lots, so many of which fill the budget: one in use, one ready, one being read, a copy."""
+
+
+class StoredBuffer:
+    """One long, ordered record on disk, as `Buffer.open` gives it where it is too large to load.
+
+    It is read in order by blocks, of which no more are in memory than `memory` allows; or some rows are taken
+    out of it. Every value is checked on the way: one that is not finite, a file that is cut short, damaged, changed or
+    gone raises an error that names the file and the row.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, multireplay as mr
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> np.save(folder.name + "/psi.npy", np.arange(600_000.0).reshape(-1, 2))
+    >>> trajectory = {"features": "psi", "next_features": ("psi", +1)}    # the next row is not stored twice
+    >>> stored = mr.Buffer.open(folder.name, columns=trajectory, memory="9 MB")
+    >>> stored
+    StoredBuffer(299999 rows, 4.8 MB on disk: features (299999, 2) float64, next_features (299999, 2) float64)
+    >>> max(block["features"].max() for first, block in stored.blocks())
+    np.float64(599997.0)
+    >>> stored.take(np.array([7, 3]))["next_features"]
+    array([[16., 17.], [ 8.,  9.]])
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, source: Source, columns: Mapping[str, Column], memory: int) -> None:
+        self._source = source
+        self._columns = dict(columns)
+        self._fields = {name: column.layout.field(source) for name, column in columns.items()}
+        self._length = source.rows - max(column.shift for column in columns.values())
+        if self._length < 1:
+            raise InputError(f"{source.label} has {source.rows} rows, too few for shifts that far")
+        self.memory = memory
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns, in the order they were asked for."""
+        return tuple(self._columns)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def width(self, name: str) -> int | None:
+        """How many numbers a row of the column has; None for a one-dimensional column."""
+        return self._field(name).width
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """The type of the column's numbers."""
+        return self._field(name).dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all columns in memory; a column that is another one shifted takes none of its own."""
+        return sum(layout.field(self._source).row_bytes for layout in self._layouts(self.names)) * self._source.rows
+
+    def __repr__(self) -> str:
+        parts = (f"{name} {field.shape(self._length)} {field.dtype}" for name, field in self._fields.items())
+        return f"StoredBuffer({self._length} rows, {in_words(self.nbytes)} on disk: {', '.join(parts)})"
+
+    def __getitem__(self, key: object) -> NoReturn:
+        raise InputError(
+            f"buffer[{key!r}] needs a buffer in memory, and this one of {in_words(self.nbytes)} stays on disk: use "
+            "buffer.blocks() or buffer.take(rows), or buffer.load() if it fits"
+        )
+
+    def blocks(
+        self, names: Iterable[str] | None = None, first: int = 0, last: int | None = None, aside: int = 0
+    ) -> Generator[tuple[int, dict[str, Array]], None, None]:
+        """The rows from `first` to before `last` in order, a block at a time, the next one read ahead by a thread.
+
+        Parameters
+        ----------
+        names
+            The columns to read; all of them by default.
+        first, last
+            The range of rows, counted from 0; the whole record by default.
+        aside
+            Bytes of the memory budget that the caller needs; blocks are made up to four times smaller for it.
+
+        Yields
+        ------
+        tuple
+            The number of the block's first row, and its arrays by name: C-contiguous and of the same length. A block
+            may be kept, but counts toward memory as long as it is. Columns that are shifts of one another share memory.
+        """
+        chosen = self._chosen(names)
+        stop = self._length if last is None else last
+        if not 0 <= first <= stop <= self._length:
+            raise InputError(f"rows {first} to {stop} are not in this buffer, which has rows 0 to {self._length}")
+        rows = block_rows(self._source, self._layouts(chosen), self.memory, self._overlap(chosen), aside)
+        return self._blocks(chosen, first, stop, rows)
+
+    def _blocks(
+        self, names: tuple[str, ...], first: int, last: int, rows: int
+    ) -> Generator[tuple[int, dict[str, Array]], None, None]:
+        layouts, overlap = self._layouts(names), self._overlap(names)
+        with closing(read_ahead(stream(self._source, layouts, first, last, rows, overlap))) as ready:
+            for start, block in ready:
+                count = min(rows, last - start)
+                shown = {name: self._shown(block, name, count) for name in names}
+                del block
+                yield start, shown
+                del shown
+
+    def take(self, rows: Any, names: Iterable[str] | None = None) -> dict[str, Array]:
+        """These rows, in the order given; a row may be asked for more than once.
+
+        Parameters
+        ----------
+        rows
+            Numbers of rows, counted from 0.
+        names
+            The columns to read; all of them by default.
+        """
+        chosen = self._chosen(names)
+        wanted = self._checked_rows(rows)
+        found: dict[str, Array] = {}
+        for shift in sorted({self._columns[name].shift for name in chosen}):
+            here = [name for name in chosen if self._columns[name].shift == shift]
+            distinct, back = np.unique(wanted, return_inverse=True)
+            arrays = take(self._source, self._layouts(here), distinct + shift)
+            straight = len(distinct) == len(wanted) and bool((distinct == wanted).all())
+            for name in here:
+                array = arrays[self._columns[name].layout]
+                found[name] = array if straight else array[back]
+        return {name: found[name] for name in chosen}
+
+    def load(self) -> Buffer:
+        """All rows, as a buffer in memory."""
+        assembly = Assembly(self._source, self._layouts(self.names))
+        rows = self._source.rows
+        whole = {layout: np.empty(field.shape(rows), field.dtype) for layout, field in assembly.fields.items()}
+        step = max(1, STEP // max(1, assembly.row_bytes))
+        with closing(self._source.reader(assembly.names, 0)) as reader:
+            for start in range(0, rows, step):
+                part = {layout: array[start : start + step] for layout, array in whole.items()}
+                assembly.read(reader, part)
+                check(self._source, assembly, part, start)
+        return Buffer(**{name: self._shown(whole, name, self._length) for name in self.names})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the folder form, block by block: one .npy file a column and a page that says what is there."""
+        with closing(self.blocks()) as blocks:
+            save_folder(path, self._fields, self._length, (block for _, block in blocks))
+
+    def cost_of_random_access(self) -> str:
+        """What one pass in random order costs compared with one in order, as a sentence."""
+        layouts = self._layouts(self.names)
+        assembly = Assembly(self._source, layouts)
+        touched, reason = self._source.touched(assembly.names)
+        ratio = touched / sum(self._source.field(name).row_bytes for name in assembly.names)
+        lots = -(-LOTS * self.nbytes // self.memory)
+        if lots < ratio:
+            ratio, reason = (
+                lots,
+                f"it is taken in {lots} lots of a quarter of the memory budget, each spread over all of it",
+            )
+        if ratio < 1.05:
+            return f"One pass over {self._source.label} in random order reads about as many bytes as one in order."
+        return (
+            f"One pass over {self._source.label} in random order reads about {ratio:.3g} times the bytes "
+            f"of one in order: {reason}."
+        )
+
+    def _field(self, name: str) -> Field:
+        return self._fields[self._chosen([name])[0]]
+
+    def _chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
+        if isinstance(names, str):
+            names = [names]
+        chosen = self.names if names is None else tuple(dict.fromkeys(names))
+        for name in chosen:
+            if name not in self._columns:
+                raise InputError(f"no column {name!r} in this buffer; it has {', '.join(self._columns)}")
+        if not chosen:
+            raise InputError("names is empty; give at least one column")
+        return chosen
+
+    def _layouts(self, names: Iterable[str]) -> list[Layout]:
+        return list(dict.fromkeys(self._columns[name].layout for name in names))
+
+    def _overlap(self, names: Iterable[str]) -> int:
+        """Rows that a block needs beyond its own; all blocks are read from shift 0 on, as the record begins there."""
+        return max(self._columns[name].shift for name in names)
+
+    def _shown(self, block: Mapping[Layout, Array], name: str, count: int) -> Array:
+        column = self._columns[name]
+        return block[column.layout][column.shift : column.shift + count]
+
+    def _checked_rows(self, rows: Any) -> Array:
+        wanted = np.asarray(rows)
+        if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
+            raise InputError(f"rows must be a list of whole numbers, not {wanted.dtype} of shape {wanted.shape}")
+        if not len(wanted):
+            raise InputError("rows is empty; give at least one row")
+        if wanted.min() < 0 or wanted.max() >= self._length:
+            raise InputError(
+                f"row {wanted.min() if wanted.min() < 0 else wanted.max()} is not in this buffer, which has rows 0 to "
+                f"{self._length - 1}"
+            )
+        return wanted.astype(np.int64)

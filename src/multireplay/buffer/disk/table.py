@@ -1,0 +1,153 @@
+"""Columns of Arrow tables as arrays: what is numbers, how wide a row is, and where something is missing."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from multireplay.buffer.disk.pool import pages
+from multireplay.buffer.disk.source import Array, Field, Reader, Rows, Source, kept_type
+from multireplay.errors import InputError
+
+BATCH_BYTES = 2**21
+"""About how much of a table is decoded at a time."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of one file of a table."""
+
+    label: str
+    first: int
+    """The number of the first row in the file."""
+    start: int
+    """The number of the first row in the whole record."""
+    data: Any
+
+
+class TableSource(Source):
+    """Tables whose batches come in order."""
+
+    @abstractmethod
+    def batches(self, names: Sequence[str], first: int, size: int) -> Generator[Batch, None, None]:
+        """Batches of at most `size` rows from the one that holds row `first` on."""
+
+    @abstractmethod
+    def batches_of(self, names: Sequence[str], rows: Rows, size: int) -> Generator[Batch, None, None]:
+        """Batches that hold these rows, ascending, and possibly others."""
+
+    def reader(self, names: Sequence[str], first: int) -> Reader:
+        return _TableReader(self, names, first)
+
+    def take(self, names: Sequence[str], rows: Rows) -> dict[str, Array]:
+        found = {name: pages(self.field(name), len(rows)) for name in names}
+        with closing(self.batches_of(names, rows, self.batch_rows(names))) as batches:
+            for batch in batches:
+                low, high = np.searchsorted(rows, (batch.start, batch.start + batch.data.num_rows))
+                for name in names if high > low else ():
+                    values = values_of(batch, name, self.field(name))
+                    found[name][low:high] = values[rows[low:high] - batch.start]
+        give_back_memory()
+        return found
+
+    def batch_rows(self, names: Sequence[str]) -> int:
+        return max(1, BATCH_BYTES // sum(self.field(name).row_bytes for name in names))
+
+
+class _TableReader(Reader):
+    def __init__(self, source: TableSource, names: Sequence[str], first: int) -> None:
+        self._fields = {name: source.field(name) for name in names}
+        self._batches = source.batches(names, first, source.batch_rows(names))
+        self._row = first
+        self._batch: Batch | None = None
+        self._values: dict[str, Array] = {}
+
+    def read(self, targets: Mapping[str, Array]) -> None:
+        done, count = 0, len(next(iter(targets.values())))
+        while done < count:
+            batch = self._current()
+            inside = self._row - batch.start
+            step = min(count - done, batch.data.num_rows - inside)
+            for name, target in targets.items():
+                target[done : done + step] = self._values[name][inside : inside + step]
+            done += step
+            self._row += step
+
+    def _current(self) -> Batch:
+        while self._batch is None or self._row >= self._batch.start + self._batch.data.num_rows:
+            self._values = {}
+            self._batch = batch = next(self._batches)
+            self._values = {name: values_of(batch, name, field) for name, field in self._fields.items()}
+        return self._batch
+
+    def close(self) -> None:
+        self._values, self._batch = {}, None
+        self._batches.close()
+        give_back_memory()
+
+
+def give_back_memory() -> None:
+    """Give the system what Arrow's allocator keeps: every reading thread leaves its own, and passes would add up."""
+    pa.default_memory_pool().release_unused()
+
+
+def field_of(kind: Any) -> Field | None:
+    """The numbers that a column of this Arrow type holds, or None where it holds none.
+
+    A list of any length has width 0 until its first row has been seen.
+    """
+    if pa.types.is_dictionary(kind):
+        return field_of(kind.value_type)
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inner = field_of(kind.value_type)
+        width = kind.list_size if pa.types.is_fixed_size_list(kind) else 0
+        return Field(inner.dtype, width) if inner is not None and inner.width is None else None
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        dtype = kept_type(np.dtype(kind.to_pandas_dtype()))
+        return Field(dtype, None) if dtype is not None else None
+    return None
+
+
+def is_date(kind: Any) -> bool:
+    """Whether a column of this type can say the order of rows, though it holds no numbers."""
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind))
+
+
+def values_of(batch: Batch, name: str, field: Field) -> Array:
+    """A column of a batch as an array, checked: nothing missing, and every row as wide as the field says."""
+    column = batch.data.column(name)
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.dictionary_decode()
+    _check_nulls(batch, name, column)
+    if is_date(kind):
+        wide = pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()
+        return np.asarray(column.cast(wide).to_numpy(zero_copy_only=False))
+    if field.width is None:
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if not pa.types.is_fixed_size_list(column.type):
+        lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+        other = np.flatnonzero(lengths != field.width)
+        if len(other):
+            raise InputError(
+                f"{batch.label} holds a list of {lengths[other[0]]} numbers in column {name!r} at row "
+                f"{batch.first + other[0]} (counting from 0), where the rows before it hold {field.width}"
+            )
+    flat = column.flatten()
+    _check_nulls(batch, name, flat, field.width)
+    return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(-1, field.width)
+
+
+def _check_nulls(batch: Batch, name: str, column: Any, width: int = 1) -> None:
+    if column.null_count:
+        row = batch.first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False))) // width
+        raise InputError(
+            f"{batch.label} has nothing in column {name!r} at row {row} (counting from 0); fill or drop such rows"
+        )

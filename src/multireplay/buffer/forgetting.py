@@ -1,0 +1,123 @@
+"""A buffer from which samples are deleted at positions and appended at the end, without ever shifting a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from multireplay._check import Positions
+from multireplay._jit import jit
+from multireplay.errors import InputError
+
+
+class ForgettingStore:
+    """The list of Algorithm 1, in which "delete the sample at position p, append a new one" costs O(1) amortized.
+
+    Deleting p_t at step t shifts what comes after it, so that step t reads index p_t + (t − 1) of the list as it was
+    when the epoch began, continued by the appended samples. Rows stay where they were written; the rows deleted so
+    far are a sorted list of row numbers, and one merge of two sorted lists at the beginning of an epoch translates
+    all its indices. Rows are moved only when the 2B rows of memory are full, at most once in B/2 steps of a full run.
+
+    Parameters
+    ----------
+    rows : NamedTuple
+        Packed samples of any length, as `Problem.samples` gives them: they tell the widths and types.
+    capacity : int
+        B.
+    """
+
+    def __init__(self, rows: Any, capacity: int) -> None:
+        self.capacity = capacity
+        self.samples = type(rows)(*(_room_for(field, 2 * capacity) for field in rows))
+        self.numbers: Positions = np.zeros(2 * capacity, dtype=np.int64)
+        self.seen = 0
+        self.written = 0
+        self.deleted: Positions = np.zeros(0, dtype=np.int64)
+        self.targets: Positions = np.zeros(0, dtype=np.int64)
+
+    @property
+    def length(self) -> int:
+        """Rows in the list, apart from those deleted in the epoch under way."""
+        return self.written - len(self.deleted)
+
+    @property
+    def filling(self) -> bool:
+        """Whether the first B samples are still coming in."""
+        return self.written < self.capacity
+
+    @property
+    def first(self) -> Any:
+        """The packed samples of the first B rows."""
+        fields = (field[: self.capacity] if isinstance(field, np.ndarray) else field for field in self.samples)
+        return type(self.samples)(*fields)
+
+    def check(self, rows: Any) -> None:
+        """Raise unless the rows have the columns, widths and types of the first ones."""
+        for name, new, old in zip(rows._fields, rows, self.samples, strict=True):
+            if isinstance(old, np.ndarray) != isinstance(new, np.ndarray):
+                had, has = ("with", "without") if isinstance(old, np.ndarray) else ("without", "with")
+                raise InputError(f"the samples so far came {had} {name}, and these come {has}; give all or none")
+            if isinstance(old, np.ndarray) and (new.shape[1:], new.dtype) != (old.shape[1:], old.dtype):
+                raise InputError(
+                    f"{name} was {old.dtype} of shape {old.shape[1:]} a sample so far, "
+                    f"and is now {new.dtype} of shape {new.shape[1:]}"
+                )
+
+    def append(self, rows: Any, first: int, count: int) -> None:
+        """Write rows first, …, first + count − 1 at the end."""
+        end = self.written + count
+        for new, old in zip(rows, self.samples, strict=True):
+            if isinstance(old, np.ndarray):
+                old[self.written : end] = new[first : first + count]
+        self.numbers[self.written : end] = np.arange(self.seen + 1, self.seen + count + 1)
+        self.written = end
+        self.seen += count
+
+    def take_back(self, count: int) -> None:
+        """Undo the last `append`."""
+        self.written -= count
+        self.seen -= count
+
+    def name_of(self, row: int) -> str:
+        """What to call the sample in a row (counting from 1) when something is wrong with it."""
+        return f"sample {self.numbers[row - 1]} of the stream (counting from 1)"
+
+    def begin_epoch(self, positions: Positions) -> None:
+        """Work out which row each step of an epoch reads, from its increasing 1-based positions."""
+        steps = len(positions)
+        crowded = self.written + steps > 2 * self.capacity
+        if crowded or len(self.deleted) ** 2 > 16 * self.capacity * steps:  # short epochs: keep the merges short too
+            self._compact()
+        indices = positions + np.arange(steps) - 1
+        self.targets = _rows_of(indices, self.deleted)
+
+    def end_epoch(self) -> None:
+        """The samples of the epoch are deleted for good."""
+        self.deleted = np.sort(np.concatenate([self.deleted, self.targets]), kind="stable")  # merges two sorted runs
+
+    def _compact(self) -> None:
+        kept = np.delete(np.arange(self.written), self.deleted)
+        for field in (*self.samples, self.numbers):
+            if isinstance(field, np.ndarray):
+                field[: len(kept)] = field[kept]
+        self.written = len(kept)
+        self.deleted = np.zeros(0, dtype=np.int64)
+
+
+def _room_for(field: Any, rows: int) -> Any:
+    if not isinstance(field, np.ndarray):
+        return field
+    return np.zeros((rows, *field.shape[1:]), dtype=field.dtype)
+
+
+@jit
+def _rows_of(indices: Positions, deleted: Positions) -> Positions:
+    """The row of each index of the list, given the sorted row numbers that are no longer in it."""
+    rows = np.empty_like(indices)
+    passed = 0
+    for t in range(len(indices)):
+        while passed < len(deleted) and deleted[passed] <= indices[t] + passed:
+            passed += 1
+        rows[t] = indices[t] + passed
+    return rows

@@ -1,0 +1,264 @@
+"""The record as a run sees it: in memory, or on disk and read in blocks. A run asks the same of both."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from multireplay._check import Positions, Vector
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.disk import StoredBuffer
+from multireplay.buffer.disk.readahead import read_ahead
+from multireplay.buffer.disk.stored import LOTS
+from multireplay.engine.residuals import Batches, batch_bounds, batch_means
+from multireplay.errors import InputError
+from multireplay.problems import Problem
+from multireplay.problems.base import Columns, row_count
+
+Advanced = Callable[[int], object]
+
+WINDOW = 2**23
+"""Bytes of a window in memory: small enough to stay in the cache while several epochs read it."""
+EXAMPLE = 64
+"""Rows from which a record on disk is known before it is read."""
+
+
+class Chunk(NamedTuple):
+    """Samples, the 1-based positions to be read among them, and those positions in the whole record."""
+
+    samples: Any
+    positions: Positions
+    shown: Positions
+
+
+class Window(NamedTuple):
+    """Samples of consecutive rows: `base` and `last` are the 1-based positions of the first and the last of them."""
+
+    samples: Any
+    base: int
+    last: int
+
+
+class Partial(NamedTuple):
+    """A pass that was begun: the rows read, the sums so far by batch, and who is told of more."""
+
+    row: int
+    sums: Vector
+    note: Callable[[int], object]
+
+
+class Record(ABC):
+    """What a run asks of the data.
+
+    Attributes
+    ----------
+    problem : Problem
+        What is solved.
+    example : named tuple
+        Packed samples of some rows, from which the types can be seen.
+    length, dim : int
+        Rows, and coordinates of x.
+    """
+
+    problem: Problem
+    example: Any
+    length: int
+    dim: int
+    on_disk: bool
+    budget: int | None = None
+    """Bytes of memory that a run may take, where there is a limit."""
+
+    @abstractmethod
+    def take(self, rows: Positions) -> Columns:
+        """The columns at these rows, counted from 0."""
+
+    @abstractmethod
+    def batches(
+        self, points: Sequence[Vector], advanced: Advanced = lambda rows: None, partial: Partial | None = None
+    ) -> list[Batches]:
+        """F̂ at each of these points by batches, in one pass in order; `advanced` is told the rows read.
+
+        With `partial`, for a single point, the pass goes on where it was, and its sums are kept up to date.
+        """
+
+    @abstractmethod
+    def at_once(self, aside: int = 0) -> int:
+        """Positions that `chunks` can give in one chunk; a block of no more than that is never cut."""
+
+    @abstractmethod
+    def chunks(self, blocks: Iterable[Positions], aside: int = 0) -> Iterator[Chunk]:
+        """The samples at these positions, block after block, in any order.
+
+        The caller needs `aside` bytes of the memory budget.
+        """
+
+    @abstractmethod
+    def windows(self, first: int, cached: bool, aside: int = 0) -> Generator[Window, None, None]:
+        """All samples in order from row `first` on, counted from 0; small windows if `cached`.
+
+        The caller needs `aside` bytes of the memory budget.
+        """
+
+    @abstractmethod
+    def extremes(self, x0: Vector) -> Any:
+        """Samples among which are the largest of the record, for bounds on F̃ from x0 on."""
+
+    @abstractmethod
+    def largest(self, function: Callable[[Any], float]) -> float:
+        """The largest value of a function of the samples, part by part."""
+
+
+class MemoryRecord(Record):
+    """A record in memory."""
+
+    on_disk = False
+
+    def __init__(self, problem: Problem, columns: Columns) -> None:
+        self.problem = problem
+        self.columns = columns
+        self.samples = self.example = problem.samples(columns)
+        self.length = row_count(columns)
+        self.dim = problem.dim(columns)
+
+    def take(self, rows: Positions) -> Columns:
+        return {name: column[rows] for name, column in self.columns.items()}
+
+    def batches(
+        self, points: Sequence[Vector], advanced: Advanced = lambda rows: None, partial: Partial | None = None
+    ) -> list[Batches]:
+        return batch_means(self.problem, self.columns, np.array(points), advanced)
+
+    def at_once(self, aside: int = 0) -> int:
+        return self.length
+
+    def chunks(self, blocks: Iterable[Positions], aside: int = 0) -> Iterator[Chunk]:
+        return (Chunk(self.samples, positions, positions) for positions in blocks)
+
+    def windows(self, first: int, cached: bool, aside: int = 0) -> Generator[Window, None, None]:
+        a_row = sum(size_of(column) for column in self.columns.values()) // self.length + 1
+        rows = WINDOW // a_row + 1 if cached else 2**20
+        for start in range(first, self.length, rows):
+            yield Window(self.samples, 1, min(self.length, start + rows))
+
+    def extremes(self, x0: Vector) -> Any:
+        return self.samples
+
+    def largest(self, function: Callable[[Any], float]) -> float:
+        return function(self.samples)
+
+
+class StoredRecord(Record):
+    """A record on disk, read within its memory budget."""
+
+    on_disk = True
+
+    def __init__(self, problem: Problem, stored: StoredBuffer) -> None:
+        self.problem = problem
+        self.stored = stored
+        self.budget = stored.memory
+        self.length = len(stored)
+        head = problem.columns(Buffer(**stored.take(np.arange(min(EXAMPLE, self.length)))))
+        self.names = tuple(head)
+        self.dim = problem.dim(head)
+        self.example = problem.samples(head)
+        self._row_bytes = sum(column.nbytes for column in head.values()) // row_count(head) + 1
+
+    def take(self, rows: Positions) -> Columns:
+        columns = self.stored.take(rows, self.names)
+        try:
+            self.problem.check(columns)
+        except InputError:
+            for at, row in enumerate(rows):  # name the row of the record, not that of the lot
+                self._checked({name: column[at : at + 1] for name, column in columns.items()}, int(row))
+            raise
+        return columns
+
+    def batches(
+        self, points: Sequence[Vector], advanced: Advanced = lambda rows: None, partial: Partial | None = None
+    ) -> list[Batches]:
+        bounds = batch_bounds(self.length, self.dim)
+        sums = partial.sums[None] if partial else np.zeros((len(points), len(bounds) - 1, self.dim))
+        for first, block in self._blocks(partial.row if partial else 0):
+            last = first + row_count(block)
+            inner = bounds[(bounds > first) & (bounds < last)]
+            for start, stop in zip([first, *inner], [*inner, last], strict=True):
+                part = {name: column[start - first : stop - first] for name, column in block.items()}
+                batch = int(np.searchsorted(bounds, start, side="right")) - 1
+                sums[:, batch] += (stop - start) * self.problem.mean_operators(np.array(points), part)
+            advanced(last - first)
+            if partial:
+                partial.note(last)
+        sizes = np.diff(bounds)
+        return [Batches(total / sizes[:, None], sizes) for total in sums]
+
+    def at_once(self, aside: int = 0) -> int:
+        memory = max(self.stored.memory - aside, self.stored.memory // 4)
+        return max(1, memory // LOTS // self._row_bytes)
+
+    def chunks(self, blocks: Iterable[Positions], aside: int = 0) -> Generator[Chunk, None, None]:
+        with closing(read_ahead(self._lots(blocks, self.at_once(aside)))) as lots:
+            for columns, positions in lots:
+                here = np.arange(1, len(positions) + 1, dtype=np.int64)
+                yield Chunk(self.problem.samples(columns), here, positions)
+
+    def _lots(self, blocks: Iterable[Positions], most: int) -> Generator[tuple[Columns, Positions], None, None]:
+        """At most so many positions at a time."""
+        waiting: list[Positions] = []
+        for block in blocks:
+            for start in range(0, len(block), most):
+                part = block[start : start + most]
+                if sum(map(len, waiting)) + len(part) > most:
+                    yield self._lot(waiting)
+                    waiting = []
+                waiting.append(part)
+        if waiting:
+            yield self._lot(waiting)
+
+    def _lot(self, parts: list[Positions]) -> tuple[Columns, Positions]:
+        positions = np.concatenate(parts)
+        return self.take(positions - 1), positions
+
+    def windows(self, first: int, cached: bool, aside: int = 0) -> Generator[Window, None, None]:
+        for start, block in self._blocks(first, aside):
+            yield Window(self.problem.samples(block), start + 1, start + row_count(block))
+
+    def extremes(self, x0: Vector) -> Any:
+        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in self.names}
+        for _, block in self._blocks(0):
+            rows = self.problem.extreme_rows(self.problem.samples(block), x0)
+            for name, column in block.items():
+                parts[name].append(column[rows])
+        return self.problem.samples({name: np.concatenate(found) for name, found in parts.items()})
+
+    def largest(self, function: Callable[[Any], float]) -> float:
+        return max(function(window.samples) for window in self.windows(0, cached=True))
+
+    def _blocks(self, first: int, aside: int = 0) -> Generator[tuple[int, Columns], None, None]:
+        with closing(self.stored.blocks(self.names, first, aside=aside)) as blocks:
+            for start, block in blocks:
+                yield start, self._checked(block, start)
+
+    def _checked(self, columns: Columns, first: int) -> Columns:
+        try:
+            self.problem.check(columns)
+        except InputError as error:
+            raise InputError(f"{error} (rows counted from row {first} of the record)") from None
+        return columns
+
+
+def as_record(problem: Problem, buffer: Buffer | StoredBuffer) -> Record:
+    """The record of a buffer, its columns checked against what the problem reads."""
+    if isinstance(buffer, StoredBuffer):
+        return StoredRecord(problem, buffer)
+    return MemoryRecord(problem, problem.columns(buffer))
+
+
+def size_of(column: Any) -> int:
+    """Bytes of a column, dense or sparse."""
+    return int(column.data.nbytes + column.indices.nbytes if issparse(column) else column.nbytes)

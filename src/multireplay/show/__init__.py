@@ -1,0 +1,1 @@
+"""What people see in a terminal, a notebook or a figure: tables, progress bars, plots."""

@@ -1,0 +1,92 @@
+"""Progress bars with rate and time left, on standard error so that results can be piped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+
+class RateColumn(ProgressColumn):
+    """How many were done in a second, or in a minute if that is too few to tell; of `parts` where a task has them."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    def render(self, task: Task) -> Text:
+        """The text of the column."""
+        done = task.fields.get("parts", task.completed)
+        return Text(rate(done, task.elapsed or 0.0, self.unit))
+
+
+def rate(done: float, seconds: float, unit: str) -> str:
+    """A rate in words.
+
+    Examples
+    --------
+    >>> from multireplay.show.progress import rate
+    >>> rate(50_000, 2.0, "rows"), rate(3, 60.0, "seeds"), rate(0, 1.0, "rows")
+    ('25,000 rows/s', '3.0 seeds/min', '')
+    """
+    if not done or not seconds:
+        return ""
+    speed = done / seconds
+    return f"{speed:,.0f} {unit}/s" if speed >= 10 else f"{60 * speed:,.1f} {unit}/min"
+
+
+def bar(unit: str = "steps", counts: bool = True, transient: bool = False) -> Progress:
+    """A bar with counts or a percentage, rate, time gone and time left.
+
+    A transient one is gone when it is full, and is not shown at all where standard error is not a terminal.
+    """
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn() if counts else TaskProgressColumn(),
+        RateColumn(unit),
+        TextColumn("gone"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=transient,
+        disable=transient and not console.is_terminal,
+    )
+
+
+@contextmanager
+def step_bar(total: int, description: str = "steps", unit: str = "steps") -> Iterator[Callable[[int], None]]:
+    """A bar over `total` steps; yields the function that advances it."""
+    with bar(unit) as progress:
+        task = progress.add_task(description, total=total)
+        yield lambda steps: progress.advance(task, steps)
+
+
+@contextmanager
+def part_bar(cost: float, unit: str) -> Iterator[Callable[[str, float], None]]:
+    """A bar over parts of different cost; yields a function that is told the name and the cost of each that is done."""
+    parts = 0
+    with bar(unit, counts=False) as progress:
+        task = progress.add_task("starting", total=cost, parts=0)
+
+        def advance(name: str, seconds: float) -> None:
+            nonlocal parts
+            parts += 1
+            progress.update(task, advance=seconds, description=name, parts=parts)
+
+        yield advance

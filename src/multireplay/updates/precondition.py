@@ -1,0 +1,125 @@
+"""A preconditioner of small rank from a small part of the record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.sparse.linalg import eigsh, svds
+
+from multireplay._check import Vector
+from multireplay.errors import InputError
+from multireplay.problems.base import row_blocks
+from multireplay.problems.rows import Rows, dense_products, distinct, is_sparse, squares, take
+
+PREFIX = 4096
+WIDE = 128
+RANKS = (0, 1, 2, 4, 8, 16)
+"""Ranks that "auto" chooses from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Preconditioner:
+    """P = I + Σ_k stretch_k a_k a_kᵀ with orthonormal axes a_k: it shortens the directions in which features are long.
+
+    A step x ← x − ηP F̃(x, ξ) is a plain step in the variables z = P^(−1/2)x on the rows P^(1/2)ψ; done this way it
+    needs no copy of the rows, and the iterate stays in the original variables.
+    """
+
+    axes: Vector
+    stretch: Vector
+
+    @property
+    def rank(self) -> int:
+        """Number of directions that are shortened."""
+        return len(self.stretch)
+
+    def apply(self, value: Vector) -> Vector:
+        """P times a vector."""
+        return np.asarray(value + self.axes.T @ (self.stretch * (self.axes @ value)))
+
+    def root(self) -> Vector:
+        """P^(1/2)."""
+        return np.asarray(np.eye(self.axes.shape[1]) + (self.axes.T * (np.sqrt(1 + self.stretch) - 1)) @ self.axes)
+
+    def largest_square(self, features: Rows, weights: Vector | None = None) -> float:
+        """max w_t‖P^(1/2)ψ_t‖² over the rows, in one pass."""
+        rows = distinct(features) if weights is None else features
+        every = np.broadcast_to(1.0, rows.shape[0]) if weights is None else weights
+        largest = 0.0
+        for block, weight in zip(row_blocks(rows), row_blocks(every), strict=True):
+            shortened = squares(block) + ((block @ self.axes.T) ** 2) @ self.stretch
+            largest = max(largest, float((weight * shortened).max()))
+        return largest
+
+
+def none(dim: int) -> Preconditioner:
+    """The identity."""
+    return Preconditioner(np.zeros((0, dim)), np.zeros(0))
+
+
+def from_sample(features: Rows, rank: int | Literal["auto"]) -> Preconditioner:
+    """The preconditioner of that rank from the features of 4096 samples spread evenly over the record.
+
+    With v_k and λ_k the leading eigenvectors and eigenvalues of their second-moment matrix, P shortens v_1, …, v_rank
+    to the length of the next one: stretch_k = λ_{rank+1}/λ_k − 1. What limits the step is then the longest of the rows
+    P^(1/2)ψ; "auto" takes the rank for which its square, times 1 + rank/4 for what the rank costs, is smallest.
+    """
+    length, dim = features.shape
+    if rank != "auto" and rank >= dim:
+        raise InputError(f"precondition={rank} needs more than {rank} features; there are {dim}")
+    if dim < 2 or length < 2:
+        return none(dim)
+    sample = take(features, slice(None))
+    places = np.unique(sample.indices) if is_sparse(sample) else None
+    sample = sample if places is None else sample[:, places]  # what does not occur has no part in an axis
+    most = max(RANKS) if rank == "auto" else rank
+    moments, axes = _leading(sample, most + 1)
+    if not moments.size or not moments[0] > 0:  # no feature occurs at all
+        return none(dim)
+    chosen = _best_rank(sample, moments, axes) if rank == "auto" else rank
+    if chosen >= len(moments) or not moments[chosen] > 0:
+        return none(dim)
+    stretch = moments[chosen] / moments[:chosen] - 1
+    whole = np.zeros((chosen, dim))
+    whole[:, slice(None) if places is None else places] = axes[:chosen]
+    return Preconditioner(whole, stretch)
+
+
+def _best_rank(sample: Rows, moments: Vector, axes: Vector) -> int:
+    """The rank whose longest shortened row is shortest, weighed by its cost."""
+    lengths, along = squares(sample), (sample @ axes.T) ** 2
+    costs = {}
+    for rank in RANKS:
+        if rank < len(moments) and moments[rank] > 1e-12 * moments[0]:
+            longest = (lengths + along[:, :rank] @ (moments[rank] / moments[:rank] - 1)).max()
+            costs[rank] = float(longest) * (1 + rank / 4)
+    return min(costs, key=lambda rank: costs[rank], default=0)
+
+
+def _leading(sample: Rows, count: int) -> tuple[Vector, Vector]:
+    """The largest eigenvalues of the second-moment matrix and their eigenvectors, by rows, in falling order."""
+    length, dim = sample.shape
+    count = min(count, length, dim)
+    if is_sparse(sample) and dim > max(length, WIDE):
+        return _leading_of_wide(sample, count)
+    if 4 * count >= min(length, dim) or dim <= WIDE:
+        values, vectors = np.linalg.eigh(dense_products(sample, sample) / length)
+        return np.maximum(values[::-1][:count], 0.0), np.asarray(vectors.T[::-1][:count])
+    _, singular, axes = svds(sample, k=count, v0=np.ones(min(length, dim)), return_singular_vectors="vh")
+    falling = np.argsort(singular)[::-1]
+    return np.asarray(singular[falling] ** 2 / length), np.asarray(axes[falling])
+
+
+def _leading_of_wide(sample: Rows, count: int) -> tuple[Vector, Vector]:
+    """The same for more sparse features than rows, from the products of the rows with each other."""
+    between = sample @ sample.T
+    if 4 * count >= sample.shape[0]:
+        values, vectors = np.linalg.eigh(between.toarray())
+    else:
+        values, vectors = eigsh(between, k=count, v0=np.ones(sample.shape[0]))
+    falling = np.argsort(values)[::-1][:count]
+    found = values[falling] > 1e-14 * max(values.max(), 0.0)
+    singular, left = np.sqrt(values[falling][found]), vectors[:, falling[found]]
+    return np.asarray(singular**2 / sample.shape[0]), np.asarray((sample.T @ left / singular).T)

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from written import joined, stored
+
+import multireplay as mr
+from multireplay.buffer.disk import saving, sums
+
+RNG = np.random.default_rng(0)
+
+
+def record():
+    return mr.Buffer(features=RNG.standard_normal((3000, 5)), targets=RNG.random(3000) < 0.5)
+
+
+def test_round_trip_and_plain_numpy(tmp_path):
+    buffer = record()
+    buffer.save(tmp_path / "new" / "record")
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["record"]
+    back = mr.Buffer.open(tmp_path / "new" / "record")
+    for name in buffer:
+        assert back[name].dtype == buffer[name].dtype
+        assert np.array_equal(back[name], buffer[name])
+        assert np.array_equal(np.load(tmp_path / "new" / "record" / f"{name}.npy"), buffer[name])
+
+
+def test_views_and_slices_are_saved_as_they_look(tmp_path):
+    values = RNG.standard_normal((100, 6))
+    mr.Buffer(a=values[::2, ::3], b=values.T[0, ::2])[5:].save(tmp_path / "record")
+    back = mr.Buffer.open(tmp_path / "record")
+    assert np.array_equal(back["a"], values[10::2, ::3])
+    assert np.array_equal(back["b"], values[10::2, 0])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    names=st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20), min_size=1, unique=True)
+)
+def test_any_name(tmp_path_factory, names):
+    path = tmp_path_factory.mktemp("names") / "record"
+    mr.Buffer(**{name: [float(number)] for number, name in enumerate(names)}).save(path)
+    back = mr.Buffer.open(path)
+    assert {name: float(back[name][0]) for name in back} == {name: number for number, name in enumerate(names)}
+
+
+def test_names_that_differ_in_case_only(tmp_path):
+    mr.Buffer(a=[1.0], A=[2.0]).save(tmp_path / "record")
+    assert len({path.name.lower() for path in (tmp_path / "record").iterdir()}) == 3
+    assert mr.Buffer.open(tmp_path / "record")["A"][0] == 2.0
+
+
+def test_an_earlier_one_is_replaced(tmp_path):
+    path = tmp_path / "record"
+    record().save(path)
+    mr.Buffer(a=[1.0, 2.0]).save(path)
+    assert list(mr.Buffer.open(path)) == ["a"]
+    assert [item.name for item in tmp_path.iterdir()] == ["record"]
+
+
+def test_onto_itself(tmp_path):
+    path = tmp_path / "record"
+    buffer = record()
+    buffer.save(path)
+    stored(path, {"x": "features"}, rows=100).save(path)
+    assert np.array_equal(mr.Buffer.open(path)["x"], buffer["features"])
+
+
+def test_other_things_are_not_replaced(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(mr.InputError, match=r"has other things in it, such as notes.txt; give the name of"):
+        record().save(tmp_path)
+    record().save(tmp_path / "record")
+    (tmp_path / "record" / "notes.txt").write_text("mine")
+    with pytest.raises(mr.InputError, match=r"has other things in it, such as notes.txt"):
+        record().save(tmp_path / "record")
+    with pytest.raises(mr.InputError, match="is a file; a buffer is saved as a folder"):
+        record().save(tmp_path / "notes.txt")
+    np.save(tmp_path / "record2.npy", np.zeros(3))
+    (tmp_path / "foreign").mkdir()
+    np.save(tmp_path / "foreign" / "a.npy", np.zeros(3))
+    with pytest.raises(mr.InputError, match=r"has other things in it, such as a.npy"):
+        record().save(tmp_path / "foreign")
+
+
+def test_nothing_is_left_of_a_save_that_failed(tmp_path):
+    np.save(tmp_path / "a.npy", np.append(np.zeros(999), np.nan))
+    with pytest.raises(mr.InputError, match="holds nan in column 'a' at row 999"):
+        stored(tmp_path, rows=10).save(tmp_path / "record")
+    assert [item.name for item in tmp_path.iterdir()] == ["a.npy"]
+
+
+def test_a_full_disk_is_said_in_words(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(saving.os, "fsync", full)
+    with pytest.raises(mr.InputError, match=r"could not be saved to .*record: No space left on device"):
+        record().save(tmp_path / "record")
+    assert not list(tmp_path.iterdir())
+
+
+def test_columns_that_are_no_arrays(tmp_path):
+    with pytest.raises(mr.InputError, match="column 'a' is a list; only dense columns can be saved"):
+        saving.save_arrays(tmp_path / "record", {"a": [1.0]})
+
+
+@pytest.mark.parametrize("flip", [200, 60_000, 119_999])
+def test_a_flipped_bit_is_noticed(tmp_path, monkeypatch, flip):
+    monkeypatch.setattr(sums, "CHUNK_BYTES", 4000)  # 100 rows
+    path = tmp_path / "record"
+    record().save(path)
+    content = bytearray((path / "features.npy").read_bytes())
+    content[128 + flip] ^= 1
+    (path / "features.npy").write_bytes(content)
+    chunk = flip // 4000
+    said = rf"features.npy is corrupt: rows {100 * chunk} to {100 * chunk + 99} \(counting from 0\) are not the ones"
+    buffer = stored(path, rows=7)
+    for use in (
+        lambda: mr.Buffer.open(path),
+        lambda: list(buffer.blocks()),
+        lambda: list(buffer.blocks(["features"], first=max(0, 100 * chunk - 3))),
+    ):
+        with pytest.raises(mr.InputError, match=said):
+            use()
+    assert len(joined(buffer, ["targets"])["targets"]) == 3000  # that one is whole
+
+
+@pytest.mark.parametrize("mask", [0x01, 0x02, 0x05, 0x20, 0x80])
+def test_every_byte_of_the_header_matters_or_is_noticed(tmp_path, mask):
+    path = tmp_path / "record"
+    buffer = mr.Buffer(a=RNG.standard_normal((10, 10)))
+    buffer.save(path)
+    right = (path / "a.npy").read_bytes()
+    noticed = 0
+    for place in range(128):
+        (path / "a.npy").write_bytes(right[:place] + bytes([right[place] ^ mask]) + right[place + 1 :])
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                assert np.array_equal(mr.Buffer.open(path)["a"], buffer["a"])
+        except mr.InputError:
+            noticed += 1
+    assert noticed > 60
+
+
+def test_half_a_copy_is_noticed(tmp_path):
+    path = tmp_path / "record"
+    record().save(path)
+    content = (path / "targets.npy").read_bytes()
+    (path / "targets.npy").unlink()
+    with pytest.raises(mr.InputError, match=r"targets.npy is missing: .*multireplay.json says that it holds"):
+        mr.Buffer.open(path)
+    (path / "targets.npy").write_bytes(content[:1000])
+    with pytest.raises(mr.InputError, match=r"targets.npy ends after row 872 of 3000"):
+        mr.Buffer.open(path)
+    np.save(path / "targets.npy", np.zeros(3000))
+    with pytest.raises(mr.InputError, match=r"targets.npy holds <f8 of shape \(3000,\), but .*json says |b1"):
+        mr.Buffer.open(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text[:100], "multireplay.json cannot be understood"),
+        (lambda text: "[]", "multireplay.json cannot be understood"),
+        (lambda text: text.replace('"version": 1', '"version": 2'), "is of version 2; this program reads version 1"),
+        (lambda text: text.replace('"rows": 104857', '"rows": 1'), "checksums of 'features' are not as many"),
+        (lambda text: text.replace('"file"', '"fils"'), "KeyError: 'file'"),
+    ],
+)
+def test_a_page_that_is_wrong(tmp_path, change, message):
+    path = tmp_path / "record"
+    record().save(path)
+    page = path / "multireplay.json"
+    text = page.read_text()
+    json.loads(text)
+    page.write_text(change(text))
+    with pytest.raises(mr.InputError, match=message):
+        mr.Buffer.open(path)

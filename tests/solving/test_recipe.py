@@ -1,0 +1,69 @@
+"""What a result keeps of its run."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import multireplay as mr
+from multireplay.solving.recipe import Lost
+
+
+@pytest.fixture
+def buffer():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((2**12, 3))
+    return mr.Buffer(features=A, targets=A @ [1.0, -1.0, 0.5])
+
+
+def test_the_record_is_kept_by_reference(buffer):
+    problem = mr.GLM()
+    recipe = mr.solve(problem, buffer, step=0.01, update=mr.Plain()).recipe
+    assert recipe.buffer is buffer
+    assert recipe.problem is problem
+    assert recipe.rows == 2**12
+    assert recipe.arguments["step"] == 0.01
+    assert recipe.arguments["update"] == mr.Plain()
+    assert recipe.arguments["replay"] is None  # as it was given, not what it became
+    assert "progress" not in recipe.arguments
+
+
+def test_a_held_out_run_keeps_the_whole_call(buffer):
+    recipe = mr.solve(mr.GLM(), buffer, holdout=0.2).recipe
+    assert recipe.buffer is buffer
+    assert recipe.arguments["holdout"] == 0.2
+    assert recipe.arguments["update"] is None
+
+
+def test_a_pickled_result_leaves_the_record_behind(buffer):
+    result = mr.solve(mr.GLM(link="logistic"), binary(buffer))
+    stored = pickle.dumps(result)
+    assert len(stored) < 10_000 < buffer["features"].nbytes
+    again = pickle.loads(stored)
+    assert np.array_equal(again.x, result.x)
+    assert again.recipe.buffer is None
+    assert again.recipe.rows == result.recipe.rows
+    assert repr(again.recipe.problem) == "GLM(link='logistic')"
+
+
+def binary(buffer):
+    return mr.Buffer(features=buffer["features"], targets=(buffer["targets"] > 0).astype(float))
+
+
+def test_what_cannot_be_pickled_does_not_stop_the_rest():
+    problem = mr.VariationalInequality(lambda x, sample: x - sample, dim=2)
+
+    class Local(mr.sets.Set):
+        def project(self, x):
+            x[:] = x.mean()
+
+    buffer = mr.Buffer(samples=np.ones((50, 2)))
+    result = mr.solve(problem, buffer, step=0.1, constraint=Local())
+    again = pickle.loads(pickle.dumps(result))
+    assert again.recipe.problem is None
+    assert again.recipe.arguments["constraint"] == Lost("Local()")
+    assert again.recipe.arguments["step"] == 0.1
+    assert np.array_equal(copy.deepcopy(result).x, result.x)
