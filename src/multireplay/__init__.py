@@ -18,8 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from multireplay import problems, replay, report, sets, simulate, steps, theory
-from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.disk import StoredBuffer
+from multireplay.buffer import Buffer, StoredBuffer
 from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError, MultireplayError, OperatorError
 from multireplay.online import Online
@@ -28,7 +27,7 @@ from multireplay.replay import Dyadic, Interleaved, Multiscale, Reverse, Serial,
 from multireplay.result import Epoch, Result, Status
 from multireplay.solve import solve
 from multireplay.tracking import Curve, Track
-from multireplay.updates.base import Newton, Plain, RichardsonRomberg, VarianceReduced
+from multireplay.updates import Exact, Newton, Plain, RichardsonRomberg, VarianceReduced
 
 if TYPE_CHECKING:
     from multireplay import estimators, rl
@@ -61,6 +60,7 @@ __all__ = [
     "DivergenceWarning",
     "Dyadic",
     "Epoch",
+    "Exact",
     "InputError",
     "Interleaved",
     "MERClassifier",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class MultireplayError(Exception):
     """Base class of all errors raised on purpose by this package."""
@@ -21,3 +24,11 @@ class DivergenceWarning(UserWarning):
 
 class AutocorrelationWarning(UserWarning):
     """The rows are so autocorrelated that learning them in order would have been biased; the message says how much."""
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn of something where the user's own code called this package, however deep in it this is found out."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "multireplay":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level - 1)

@@ -25,8 +25,9 @@ from multireplay.replay.multiscale import scale
 from multireplay.result import Epoch, Status, epoch_table
 from multireplay.sets import Set
 from multireplay.show.text import TextTable
-from multireplay.solving.arguments import DEFAULT_TAIL, as_schedule, starting_point
+from multireplay.solving.resolve import DEFAULT_TAIL, as_step, starting_point
 from multireplay.steps import Schedule
+from multireplay.updates.plain import as_schedule
 
 _MAGIC = b"multireplay online run, format 1\n"
 LARGEST = 2**40
@@ -98,7 +99,7 @@ class Online:
         self._averaging = as_averaging(average)
         self._automatic = isinstance(step, str)
         if (self._automatic and isinstance(problem, VariationalInequality)) or not self._automatic:
-            as_schedule(step, problem, None)  # what can be wrong without the data is said at once
+            as_schedule(as_step(step), problem, None)  # what can be wrong without the data is said at once
         self._step = step
         self._schedule: Schedule | None = None
         self._x0 = None if x0 is None else as_vector("x0", x0)

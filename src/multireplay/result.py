@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from multireplay.buffer.buffer import Buffer
     from multireplay.buffer.disk import StoredBuffer
-    from multireplay.solving.recipe import Recipe
+    from multireplay.solving.run import Run
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,9 +111,9 @@ class Result:
     standard_error : ndarray or None
         Standard error of every coordinate of the exact fit under dependence, from 32 batch means, where it is known
         (`Newton`): what the record leaves open, not the distance of x to the exact fit.
-    recipe : Recipe or None
-        What the run was asked to do, with the record by reference: what a report is written from. A pickled result
-        leaves the record behind.
+    run : Run
+        What was run, resolved, with the record by reference: what a report is written from. A pickled result leaves the
+        record behind.
     """
 
     x: Vector
@@ -124,7 +124,7 @@ class Result:
     chosen: int = -1
     candidates: TextTable | None = None
     standard_error: Vector | None = None
-    recipe: Recipe | None = None
+    run: Run | None = None
 
     def table(self) -> TextTable:
         """One row an epoch; prints as text, shows as a table in a notebook, ``.rows`` has the values."""

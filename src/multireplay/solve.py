@@ -8,28 +8,22 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Literal
 
-from multireplay.averaging import as_averaging
-from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.disk import StoredBuffer
-from multireplay.buffer.record import Record, as_record
-from multireplay.engine import Backend, as_backend
+from multireplay.buffer import Buffer, StoredBuffer
+from multireplay.engine import Backend
 from multireplay.engine.checkpoint import Checkpoint
-from multireplay.errors import InputError
+from multireplay.errors import DivergenceWarning, InputError, warn
 from multireplay.problems import Problem
-from multireplay.problems.base import as_constraint
-from multireplay.replay import Dyadic, Replay, Shuffle
+from multireplay.replay import Replay
 from multireplay.result import Result
-from multireplay.sets import Set, WholeSpace
-from multireplay.solving.arguments import DEFAULT_TAIL, as_threads, starting_point
-from multireplay.solving.holdout import solve_held_out
-from multireplay.solving.lanes import default_order, in_lanes
-from multireplay.solving.recipe import Recipe
-from multireplay.solving.selection import as_share
+from multireplay.sets import Set
+from multireplay.solving.fingerprint import fingerprint_of
+from multireplay.solving.holdout import as_share, solve_held_out
+from multireplay.solving.resolve import DEFAULT_TAIL, otherwise, resolve
+from multireplay.solving.run import Run
+from multireplay.solving.sentences import status_of
 from multireplay.steps import Schedule
-from multireplay.tracking import Track, as_track
-from multireplay.updates.base import Newton, Plain, Update, as_passes, as_update
-from multireplay.updates.newton import MOST, solve_by_corrections
-from multireplay.updates.stochastic import HowToStep, solve_by_steps
+from multireplay.tracking import Track
+from multireplay.updates import Found, Unsuitable, Update
 
 
 def solve(
@@ -130,71 +124,34 @@ def solve(
     >>> len(result.epochs), result.epochs[-1].gap
     (12, 1.0)
     """
-    given = dict(locals())
-    if not isinstance(problem, Problem):
-        raise InputError(f"problem must be a multireplay problem such as mr.GLM(), not {problem!r}")
-    if not isinstance(buffer, Buffer | StoredBuffer):
-        raise InputError(
-            f"buffer must be a multireplay Buffer, not {type(buffer).__name__}: mr.Buffer(features=..., ...)"
-        )
-    if replay is not None and not isinstance(replay, Replay):
-        raise InputError(f"replay must be a replay scheme such as mr.Multiscale(), not {replay!r}")
-    passes = as_passes(passes, update)
-    averaging = as_averaging(average)
-    if precision not in ("float64", "float32"):
-        raise InputError(f"precision must be 'float64' or 'float32', not {precision!r}")
-    problem = in_lanes(problem, buffer, as_backend(backend))
-    record = as_record(problem, buffer)
-    feasible = problem.constraint if constraint is None else as_constraint(constraint)
-    tracked = as_track(track, record.dim)
-    starting_point(x0, feasible, record.dim)
-    free = update is None and passes is None and replay is None
-    share = as_share(holdout, record, free)
+    run = resolve(dict(locals()))
+    share = as_share(holdout, run)
     if share is not None:
-        options = {"replay": replay or default_order(record), "x0": x0, "constraint": constraint, "backend": backend}
-        held_out = solve_held_out(solve, record, buffer, share, step, average, track, options)
-        return replace(held_out, recipe=Recipe.of(given))
-    asked = (
-        f"{problem!r} {buffer!r} {replay!r} {update!r} {passes} {step!r} {averaging!r} {x0!r} {feasible!r} {precision} "
-        f"{backend}"
-    )
-    kept = None if checkpoint is None else Checkpoint(checkpoint, asked)
-    found = None
+        return solve_held_out(solve, run, share)
+    kept = None if checkpoint is None else Checkpoint(checkpoint, fingerprint_of(run))
     with nullcontext() if kept is None else kept:
-        free_to_choose = update is None and replay is None and step == "auto" and precision == "float64"
-        if isinstance(update, Newton) or free_to_choose:
-            found = _by_corrections(record, feasible, replay, update, passes, tracked, kept, progress)
-        if found is None:
-            if update is None and passes is None and (replay is not None or not isinstance(step, str | float | int)):
-                update = Plain()
-            order = replay or default_order(record)
-            instead = Shuffle(0) if replay is None and isinstance(order, Dyadic) else None
-            change, cores = as_update(update, passes), as_threads(threads)
-            how = HowToStep(order, instead, change, step, averaging, x0, feasible, backend, cores, precision)
-            found = solve_by_steps(record, how, tracked, kept, progress)
-    return replace(found, recipe=Recipe.of(given))
+        run, found = _carried_out(replace(run, checkpoint=kept))
+    status = status_of(run, found)
+    if not status.ok:
+        warn(str(status), DivergenceWarning)
+    return Result(
+        x=found.x,
+        epochs=found.epochs,
+        status=status,
+        passes=found.passes,
+        seconds=found.seconds,
+        chosen=found.chosen,
+        standard_error=found.standard_error,
+        run=run,
+    )
 
 
-def _by_corrections(
-    record: Record,
-    feasible: Set,
-    replay: Replay | None,
-    update: Update | None,
-    passes: int | None,
-    track: Track | None,
-    checkpoint: Checkpoint | None,
-    progress: bool,
-) -> Result | None:
-    """By Newton corrections, where they can be used; an error where they were asked for and cannot."""
-    if isinstance(update, Newton) and replay is not None:
-        raise InputError("mr.Newton() reads the record in order: leave replay=... out")
-    asked = update.corrections if isinstance(update, Newton) and update.corrections != "auto" else None
-    most, whole = asked or passes or MOST, isinstance(feasible, WholeSpace)
-    found = solve_by_corrections(record, most, asked is not None, track, checkpoint, progress) if whole else None
-    if found is None and isinstance(update, Newton):
-        raise InputError(
-            "mr.Newton() cannot be used here: it needs mr.PolicyEvaluation, or mr.GLM with a built-in link, on the "
-            "whole space, with at least 4 rows a coordinate, no feature that is a combination of others (or a ridge), "
-            "and no separable classes. Leave update=... out, and what can be used is chosen"
-        )
-    return found
+def _carried_out(run: Run) -> tuple[Run, Found]:
+    """What was run in the end and what it found: another update, where the chosen one is not for these data."""
+    try:
+        return run, run.update.run(run)
+    except Unsuitable as why:
+        if run.arguments["update"] is not None:
+            raise InputError(str(why)) from why
+        steps = otherwise(run, str(why))
+        return steps, steps.update.run(steps)

@@ -7,9 +7,9 @@ import pickle
 
 import numpy as np
 import pytest
+from multireplay.solving.run import Lost
 
 import multireplay as mr
-from multireplay.solving.recipe import Lost
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def buffer():
 
 def test_the_record_is_kept_by_reference(buffer):
     problem = mr.GLM()
-    recipe = mr.solve(problem, buffer, step=0.01, update=mr.Plain()).recipe
+    recipe = mr.solve(problem, buffer, step=0.01, update=mr.Plain()).run
     assert recipe.buffer is buffer
     assert recipe.problem is problem
     assert recipe.rows == 2**12
@@ -32,7 +32,7 @@ def test_the_record_is_kept_by_reference(buffer):
 
 
 def test_a_held_out_run_keeps_the_whole_call(buffer):
-    recipe = mr.solve(mr.GLM(), buffer, holdout=0.2).recipe
+    recipe = mr.solve(mr.GLM(), buffer, holdout=0.2).run
     assert recipe.buffer is buffer
     assert recipe.arguments["holdout"] == 0.2
     assert recipe.arguments["update"] is None
@@ -44,9 +44,9 @@ def test_a_pickled_result_leaves_the_record_behind(buffer):
     assert len(stored) < 10_000 < buffer["features"].nbytes
     again = pickle.loads(stored)
     assert np.array_equal(again.x, result.x)
-    assert again.recipe.buffer is None
-    assert again.recipe.rows == result.recipe.rows
-    assert repr(again.recipe.problem) == "GLM(link='logistic')"
+    assert again.run.buffer is None
+    assert again.run.rows == result.run.rows
+    assert repr(again.run.problem) == "GLM(link='logistic')"
 
 
 def binary(buffer):
@@ -63,7 +63,7 @@ def test_what_cannot_be_pickled_does_not_stop_the_rest():
     buffer = mr.Buffer(samples=np.ones((50, 2)))
     result = mr.solve(problem, buffer, step=0.1, constraint=Local())
     again = pickle.loads(pickle.dumps(result))
-    assert again.recipe.problem is None
-    assert again.recipe.arguments["constraint"] == Lost("Local()")
-    assert again.recipe.arguments["step"] == 0.1
+    assert again.run.problem is None
+    assert again.run.arguments["constraint"] == Lost("Local()")
+    assert again.run.arguments["step"] == 0.1
     assert np.array_equal(copy.deepcopy(result).x, result.x)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import multireplay as mr
+from multireplay.updates import coarse
 from multireplay.updates import newton as corrections
 
 
@@ -52,7 +53,7 @@ def test_they_come_to_the_exact_fit(case):
 
 def literal(problem, buffer, count):
     """The epoch's exact fit, then x − J⁻¹F̂(x) by hand; the second one combined with the first as Anderson did."""
-    T, golden = corrections.COARSE, (5**0.5 - 1) / 2
+    T, golden = coarse.COARSE, (5**0.5 - 1) / 2
     ends = [t * len(buffer) // T for t in range(T + 1)]
     stretches = [(ends[t - 1], ends[t], t * golden % 1) for t in range(1, T + 1)]
     rows = np.array([end - 1 - int(place * (end - begin)) for begin, end, place in stretches])
@@ -97,8 +98,8 @@ def test_the_coarse_epoch_grows_where_its_halves_disagree():
         name: mr.solve(mr.GLM(), mr.Buffer(features=A, targets=y)).epochs[0].taken
         for name, A in (("rare", rare), ("common", common))
     }
-    assert taken["common"] == corrections.COARSE
-    assert taken["rare"] > corrections.COARSE
+    assert taken["common"] == coarse.COARSE
+    assert taken["rare"] > coarse.COARSE
 
 
 @pytest.mark.parametrize(

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from multireplay._check import Positions, Vector
+from multireplay._check import Positions
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.disk import StoredBuffer
 from multireplay.buffer.disk.readahead import read_ahead
 from multireplay.buffer.disk.stored import LOTS
-from multireplay.engine.residuals import Batches, batch_bounds, batch_means
 from multireplay.errors import InputError
 from multireplay.problems import Problem
 from multireplay.problems.base import Columns, row_count
-
-Advanced = Callable[[int], object]
 
 WINDOW = 2**23
 """Bytes of a window in memory: small enough to stay in the cache while several epochs read it."""
@@ -45,14 +41,6 @@ class Window(NamedTuple):
     last: int
 
 
-class Partial(NamedTuple):
-    """A pass that was begun: the rows read, the sums so far by batch, and who is told of more."""
-
-    row: int
-    sums: Vector
-    note: Callable[[int], object]
-
-
 class Record(ABC):
     """What a run asks of the data.
 
@@ -71,6 +59,7 @@ class Record(ABC):
     length: int
     dim: int
     on_disk: bool
+    row_bytes: int
     budget: int | None = None
     """Bytes of memory that a run may take, where there is a limit."""
 
@@ -79,13 +68,24 @@ class Record(ABC):
         """The columns at these rows, counted from 0."""
 
     @abstractmethod
-    def batches(
-        self, points: Sequence[Vector], advanced: Advanced = lambda rows: None, partial: Partial | None = None
-    ) -> list[Batches]:
-        """F̂ at each of these points by batches, in one pass in order; `advanced` is told the rows read.
+    def parts(self, first: int, aside: int = 0) -> Generator[tuple[int, Columns], None, None]:
+        """The columns from row `first` on, counted from 0, part after part: the row it begins with, and its columns.
 
-        With `partial`, for a single point, the pass goes on where it was, and its sums are kept up to date.
+        The caller needs `aside` bytes of the memory budget.
         """
+
+    @abstractmethod
+    def head(self) -> Columns:
+        """The columns at the first rows."""
+
+    def part(self, columns: Columns) -> MemoryRecord:
+        """Some rows of the record, as a record of their own."""
+        return MemoryRecord(self.problem, columns)
+
+    def block_rows(self, least: int) -> int:
+        """Rows of the blocks that sums are made of: about a megabyte, so that a block is read from memory once."""
+        size = self.problem.block_bytes
+        return self.length if size is None else max(least, size // self.row_bytes)
 
     @abstractmethod
     def at_once(self, aside: int = 0) -> int:
@@ -105,14 +105,6 @@ class Record(ABC):
         The caller needs `aside` bytes of the memory budget.
         """
 
-    @abstractmethod
-    def extremes(self, x0: Vector) -> Any:
-        """Samples among which are the largest of the record, for bounds on F̃ from x0 on."""
-
-    @abstractmethod
-    def largest(self, function: Callable[[Any], float]) -> float:
-        """The largest value of a function of the samples, part by part."""
-
 
 class MemoryRecord(Record):
     """A record in memory."""
@@ -125,14 +117,16 @@ class MemoryRecord(Record):
         self.samples = self.example = problem.samples(columns)
         self.length = row_count(columns)
         self.dim = problem.dim(columns)
+        self.row_bytes = sum(size_of(column) for column in columns.values()) // self.length + 1
+
+    def head(self) -> Columns:
+        return {name: column[:EXAMPLE] for name, column in self.columns.items()}
 
     def take(self, rows: Positions) -> Columns:
         return {name: column[rows] for name, column in self.columns.items()}
 
-    def batches(
-        self, points: Sequence[Vector], advanced: Advanced = lambda rows: None, partial: Partial | None = None
-    ) -> list[Batches]:
-        return batch_means(self.problem, self.columns, np.array(points), advanced)
+    def parts(self, first: int, aside: int = 0) -> Generator[tuple[int, Columns], None, None]:
+        yield first, {name: column[first:] for name, column in self.columns.items()} if first else self.columns
 
     def at_once(self, aside: int = 0) -> int:
         return self.length
@@ -141,16 +135,9 @@ class MemoryRecord(Record):
         return (Chunk(self.samples, positions, positions) for positions in blocks)
 
     def windows(self, first: int, cached: bool, aside: int = 0) -> Generator[Window, None, None]:
-        a_row = sum(size_of(column) for column in self.columns.values()) // self.length + 1
-        rows = WINDOW // a_row + 1 if cached else 2**20
+        rows = WINDOW // self.row_bytes + 1 if cached else 2**20
         for start in range(first, self.length, rows):
             yield Window(self.samples, 1, min(self.length, start + rows))
-
-    def extremes(self, x0: Vector) -> Any:
-        return self.samples
-
-    def largest(self, function: Callable[[Any], float]) -> float:
-        return function(self.samples)
 
 
 class StoredRecord(Record):
@@ -164,10 +151,14 @@ class StoredRecord(Record):
         self.budget = stored.memory
         self.length = len(stored)
         head = problem.columns(Buffer(**stored.take(np.arange(min(EXAMPLE, self.length)))))
+        self._head = head
         self.names = tuple(head)
         self.dim = problem.dim(head)
         self.example = problem.samples(head)
-        self._row_bytes = sum(column.nbytes for column in head.values()) // row_count(head) + 1
+        self.row_bytes = sum(column.nbytes for column in head.values()) // row_count(head) + 1
+
+    def head(self) -> Columns:
+        return self._head
 
     def take(self, rows: Positions) -> Columns:
         columns = self.stored.take(rows, self.names)
@@ -179,27 +170,12 @@ class StoredRecord(Record):
             raise
         return columns
 
-    def batches(
-        self, points: Sequence[Vector], advanced: Advanced = lambda rows: None, partial: Partial | None = None
-    ) -> list[Batches]:
-        bounds = batch_bounds(self.length, self.dim)
-        sums = partial.sums[None] if partial else np.zeros((len(points), len(bounds) - 1, self.dim))
-        for first, block in self._blocks(partial.row if partial else 0):
-            last = first + row_count(block)
-            inner = bounds[(bounds > first) & (bounds < last)]
-            for start, stop in zip([first, *inner], [*inner, last], strict=True):
-                part = {name: column[start - first : stop - first] for name, column in block.items()}
-                batch = int(np.searchsorted(bounds, start, side="right")) - 1
-                sums[:, batch] += (stop - start) * self.problem.mean_operators(np.array(points), part)
-            advanced(last - first)
-            if partial:
-                partial.note(last)
-        sizes = np.diff(bounds)
-        return [Batches(total / sizes[:, None], sizes) for total in sums]
+    def parts(self, first: int, aside: int = 0) -> Generator[tuple[int, Columns], None, None]:
+        return self._blocks(first, aside)
 
     def at_once(self, aside: int = 0) -> int:
         memory = max(self.stored.memory - aside, self.stored.memory // 4)
-        return max(1, memory // LOTS // self._row_bytes)
+        return max(1, memory // LOTS // self.row_bytes)
 
     def chunks(self, blocks: Iterable[Positions], aside: int = 0) -> Generator[Chunk, None, None]:
         with closing(read_ahead(self._lots(blocks, self.at_once(aside)))) as lots:
@@ -227,17 +203,6 @@ class StoredRecord(Record):
     def windows(self, first: int, cached: bool, aside: int = 0) -> Generator[Window, None, None]:
         for start, block in self._blocks(first, aside):
             yield Window(self.problem.samples(block), start + 1, start + row_count(block))
-
-    def extremes(self, x0: Vector) -> Any:
-        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in self.names}
-        for _, block in self._blocks(0):
-            rows = self.problem.extreme_rows(self.problem.samples(block), x0)
-            for name, column in block.items():
-                parts[name].append(column[rows])
-        return self.problem.samples({name: np.concatenate(found) for name, found in parts.items()})
-
-    def largest(self, function: Callable[[Any], float]) -> float:
-        return max(function(window.samples) for window in self.windows(0, cached=True))
 
     def _blocks(self, first: int, aside: int = 0) -> Generator[tuple[int, Columns], None, None]:
         with closing(self.stored.blocks(self.names, first, aside=aside)) as blocks:

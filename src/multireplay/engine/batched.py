@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import array_api_compat as compat
 import numpy as np
@@ -13,7 +13,9 @@ from multireplay.engine.steppers import StepFailure
 from multireplay.problems.batched import Batched, part_of
 from multireplay.sets import Set
 from multireplay.sets.batched import Projection, batched_projection
-from multireplay.updates.precondition import Preconditioner
+
+if TYPE_CHECKING:
+    from multireplay.updates.precondition import Preconditioner
 
 WATCHED = 64
 """Divergence is looked for once in so many steps: to look is to wait for the device."""
@@ -60,6 +62,8 @@ class Ended(NamedTuple):
 
 class BatchedStepper:
     """Takes the steps of many lanes at once; with a single lane it is a stepper like the others."""
+
+    name: Literal["batched"] = "batched"
 
     def __init__(self, problem: Batched, constraint: Set, dim: int) -> None:
         self.problem = problem

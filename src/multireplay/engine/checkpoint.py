@@ -1,82 +1,135 @@
-"""A file from which a run that was interrupted goes on."""
+"""A file from which a run that was interrupted goes on, and the passes of sums that it keeps."""
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import os
 import time
+import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay._check import Positions, Vector
+from multireplay.engine.sums import (
+    Batches,
+    BlockSum,
+    Folding,
+    Kept,
+    Part,
+    as_batches,
+    batch_bounds,
+    fold,
+    operator_batches,
+)
 from multireplay.errors import InputError
+
+if TYPE_CHECKING:
+    from multireplay.buffer.record import Record
 
 EVERY = 30.0
 """Seconds between two savings while a run goes on."""
+OFTEN = 0.5
+"""Seconds between two copies of the state of a sum, from which an interrupted run can be saved."""
+ROOM = 16
+"""Passes of sums that a file has room for."""
 
 State = Mapping[str, NDArray[Any]]
 
 
 class Checkpoint:
-    """Keeps the state of one pass over a record in a file: every half minute, and when the run is interrupted.
+    """Keeps the state of one run in a file: every half minute, and when the run is interrupted.
+
+    A file has its name only once it is complete and on the disk. Several processes may save under one name: each
+    writes a file of its own, and the last one to be complete is kept.
 
     Parameters
     ----------
     path : path
         The file. If it is there, the run goes on from it; it is removed when the run ends.
-    settings : str
-        What the run was asked to do. A file that was written for another run is refused.
+    fingerprint : str
+        Stands for the data and for all that the run was asked to do. A file that was written for another run is
+        refused.
     """
 
-    def __init__(self, path: str | os.PathLike[str], settings: str) -> None:
+    def __init__(self, path: str | os.PathLike[str], fingerprint: str) -> None:
         self.path = Path(path)
-        self.digest = hashlib.sha256(settings.encode()).hexdigest()
+        folder = self.path.parent
+        if self.path.is_dir():
+            raise InputError(f"checkpoint {self.path} is a folder; give the name of a file")
+        if not folder.is_dir():
+            raise InputError(f"checkpoint {self.path}: there is no folder {folder}; make it first")
+        if not os.access(folder, os.W_OK):
+            raise InputError(f"checkpoint {self.path}: the folder {folder} cannot be written to")
+        self.fingerprint = fingerprint
         self._noted: tuple[int, State] | None = None
-        self._saved = time.monotonic()
+        self._saved, self._when = time.monotonic(), -np.inf
+        self._remove_orphans()
 
     def restore(self, state: State) -> int:
         """Write the state that was kept into these arrays; the number of rows that have been read."""
-        if not self.path.exists():
-            return 0
         try:
-            with np.load(self.path) as kept:
-                if str(kept["digest"]) != self.digest:
+            with np.load(self.path, allow_pickle=False) as kept:
+                if str(kept["fingerprint"]) != self.fingerprint:
                     raise InputError(
                         f"checkpoint {self.path} belongs to another run (other data, problem or arguments); "
                         "remove it, or give another file"
                     )
-                for name, array in state.items():
-                    found = kept[name]
-                    if (found.shape, found.dtype) != (array.shape, array.dtype):
-                        raise ValueError(f"{name!r} is {found.dtype} of shape {found.shape}")
-                    array[...] = found
-                return int(kept["row"])
+                found = {name: kept[name] for name in state}
+                row = int(kept["row"])
+            for name, array in state.items():
+                if (found[name].shape, found[name].dtype) != (array.shape, array.dtype):
+                    raise ValueError(f"{name!r} is {found[name].dtype} of shape {found[name].shape}")
+                array[...] = found[name]
+            return row
+        except FileNotFoundError:
+            return 0
         except InputError:
             raise
-        except (OSError, ValueError, KeyError, EOFError) as error:
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise InputError(f"checkpoint {self.path} cannot be read ({error}); remove it to begin again") from error
+
+    @property
+    def ripe(self) -> bool:
+        """Whether the last note is so old that another one is worth a copy of the state."""
+        return time.monotonic() - self._when > OFTEN
 
     def note(self, row: int, state: State) -> None:
         """Remember where the run is, and save it if it is time."""
-        self._noted = row, state
+        self._noted, self._when = (row, state), time.monotonic()
         if time.monotonic() - self._saved > EVERY:
             self.save()
 
     def save(self) -> None:
-        """Write the file; it has its name only once it is complete."""
+        """Write the file beside, bring it to the disk, and give it its name."""
         if self._noted is None:
             return
         row, state = self._noted
-        partial = self.path.with_name(self.path.name + ".partial")
-        with partial.open("wb") as file:
-            arrays: dict[str, Any] = {**state, "row": np.array(row), "digest": np.array(self.digest)}
-            np.savez(file, **arrays)
-        os.replace(partial, self.path)
+        partial = self.path.with_name(f".{self.path.name}.{os.getpid()}.{time.monotonic_ns()}.partial")
+        try:
+            with partial.open("wb") as file:
+                arrays: dict[str, Any] = {**state, "row": np.array(row), "fingerprint": np.array(self.fingerprint)}
+                np.savez(file, allow_pickle=False, **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, self.path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        _sync_folder(self.path.parent)
         self._saved = time.monotonic()
+
+    def _remove_orphans(self) -> None:
+        """Remove what processes that were killed while they saved have left."""
+        for left in self.path.parent.glob(f".{self.path.name}.*.partial"):
+            writer = left.name.removeprefix(f".{self.path.name}.").partition(".")[0]
+            if writer.isdigit() and not _is_alive(int(writer)):
+                left.unlink(missing_ok=True)
 
     def __enter__(self) -> Checkpoint:
         return self
@@ -88,3 +141,83 @@ class Checkpoint:
             self.path.unlink(missing_ok=True)
         else:
             self.save()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring a new name to the disk, where the system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+class KeptPasses:
+    """F̂ by batches in pass after pass over the record; with a checkpoint, those that are done are not done again."""
+
+    def __init__(self, record: Record, checkpoint: Checkpoint | None) -> None:
+        self.record, self.checkpoint = record, checkpoint
+        self.number, self._row = 0, 0
+        self.bounds = batch_bounds(record.length, record.dim)
+        if checkpoint is not None:
+            shape = len(self.bounds) - 1, record.dim
+            self._done, self._sums, self._passes = np.zeros(1, np.int64), np.zeros(shape), np.zeros((ROOM, *shape))
+            self._state = {"done": self._done, "sums": self._sums, "passes": self._passes}
+            self._row = checkpoint.restore(self._state)
+
+    def batches(self, x: Vector, how: Folding) -> Batches:
+        """F̂(x) by batches: from the file if this pass was finished before, otherwise by reading the record."""
+        number, self.number = self.number, self.number + 1
+        if self.checkpoint is None or number >= ROOM:
+            return operator_batches(self.record, [x], how)[0]
+        if number < self._done[0]:
+            how.advanced(self.record.length)
+            return as_batches(self.record, x[None], self._passes[number][:, None], self.bounds)[0]
+        start, self._row = self._row, 0
+        how.advanced(start)
+        totals: list[Part] = [(part[None],) for part in self._sums]  # views of the state
+        found = operator_batches(self.record, [x], how, Kept(start, totals, self._note))[0]
+        self._passes[number], self._done[0] = self._sums, number + 1
+        self._sums[:] = 0.0
+        self.checkpoint.note(0, _copies(self._state))
+        return found
+
+    def _note(self, row: int) -> None:
+        assert self.checkpoint is not None
+        if self.checkpoint.ripe:
+            self.checkpoint.note(row, _copies(self._state))
+
+
+def kept_fold(
+    record: Record, block_sum: BlockSum, bounds: Positions, how: Folding, checkpoint: Checkpoint | None
+) -> list[Part]:
+    """A sum of arrays by stretches, as `fold` gives it, that goes on from a checkpoint if there is one."""
+    if checkpoint is None:
+        return fold(record, block_sum, bounds, how)
+    kept = checkpoint
+    totals = [block_sum.zero() for _ in bounds[1:]]
+    state = {f"{place} {index}": array for place, total in enumerate(totals) for index, array in enumerate(total)}
+    row = kept.restore(state)
+    how.advanced(row)
+
+    def note(reached: int) -> None:
+        if kept.ripe:
+            kept.note(reached, _copies(state))
+
+    return fold(record, block_sum, bounds, how, Kept(row, totals, note))
+
+
+def _copies(state: State) -> State:
+    """An interruption may come while a sum is half added."""
+    return {name: array.copy() for name, array in state.items()}

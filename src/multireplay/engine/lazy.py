@@ -15,7 +15,7 @@ it is the places looked up that take the time. `SparseStepper.settle` makes x an
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numba
 import numpy as np
@@ -29,7 +29,9 @@ from multireplay.engine.rows import FAST
 from multireplay.engine.sparse import fetch_ahead
 from multireplay.engine.steppers import is_built_in, run_kernel
 from multireplay.problems.packed import SparseRegressionSamples, SparseTransitionSamples
-from multireplay.updates.precondition import Preconditioner
+
+if TYPE_CHECKING:
+    from multireplay.updates.precondition import Preconditioner
 
 Y, U, FIXED = 0, 1, 2  # columns of the state
 
@@ -175,6 +177,8 @@ class SparseStepper:
     dim : int
         d.
     """
+
+    name: Literal["sparse"] = "sparse"
 
     def __init__(self, dim: int) -> None:
         self._state = np.zeros((dim, FIXED))

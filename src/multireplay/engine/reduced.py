@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
@@ -24,7 +24,9 @@ from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.problems.variational_inequality import UserSamples
 from multireplay.sets import Set
 from multireplay.sets.projections import project
-from multireplay.updates.precondition import Preconditioner
+
+if TYPE_CHECKING:
+    from multireplay.updates.precondition import Preconditioner
 
 
 @numba.njit(cache=True, fastmath=FAST, _nrt=False, inline="always")

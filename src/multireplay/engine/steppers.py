@@ -32,6 +32,10 @@ class Stepper(Protocol):
     """What the driver needs of an engine."""
 
     @property
+    def name(self) -> Literal["python", "compiled", "sparse", "batched"]:
+        """Which engine it is."""
+
+    @property
     def x(self) -> Vector:
         """The iterate, to be read or written in place."""
 
@@ -48,6 +52,8 @@ class Stepper(Protocol):
 
 class PythonStepper:
     """Runs any problem on any set, at the speed of Python."""
+
+    name: Literal["python"] = "python"
 
     def __init__(self, problem: Problem, constraint: Set, dim: int) -> None:
         self.problem = problem
@@ -82,6 +88,8 @@ def _reach(samples: Any, row: int) -> float:
 
 class CompiledStepper:
     """Runs the compiled loop."""
+
+    name: Literal["compiled"] = "compiled"
 
     def __init__(self, constraint: Set, dim: int, dtype: Any = np.float64) -> None:
         spec = cast(Vector, constraint.spec(dim))

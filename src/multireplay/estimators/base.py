@@ -21,7 +21,7 @@ from multireplay.problems import Problem
 from multireplay.replay import Replay
 from multireplay.result import Result
 from multireplay.solve import solve
-from multireplay.solving.arguments import DEFAULT_TAIL
+from multireplay.solving.resolve import DEFAULT_TAIL
 from multireplay.steps import Schedule
 
 

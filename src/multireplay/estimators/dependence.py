@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
 from multireplay.diagnose.autocorrelation import estimate
-from multireplay.engine.residuals import measure
+from multireplay.inference.residuals import measure
 from multireplay.problems import Problem
 from multireplay.replay import Dyadic, Serial
 from multireplay.sets import WholeSpace

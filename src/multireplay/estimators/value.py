@@ -18,7 +18,7 @@ from multireplay.estimators.stream import Columns
 from multireplay.estimators.transitions import Trajectory, as_trajectory, returns, transitions
 from multireplay.problems import PolicyEvaluation
 from multireplay.replay import Replay
-from multireplay.solving.arguments import DEFAULT_TAIL
+from multireplay.solving.resolve import DEFAULT_TAIL
 from multireplay.steps import Schedule
 
 

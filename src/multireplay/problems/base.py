@@ -43,6 +43,8 @@ class Problem(ABC):
     """Names of the columns it reads, each with its number of dimensions: 2 for a row a sample, 1 for a number."""
     optional: Mapping[str, int] = MappingProxyType({})
     constraint: Set = WholeSpace()
+    block_bytes: int | None = 2**20
+    """Bytes of rows that sums are worked out on at a time, on one thread; None leaves it to the problem."""
 
     def check(self, columns: Columns) -> None:
         """Raise `InputError` if the values or widths of the columns do not suit this problem."""
@@ -68,6 +70,18 @@ class Problem(ABC):
         """F̂ at each row of `points`; the built-in problems read the columns once for all of them."""
         return np.array([self.mean_operator(x, columns) for x in points])
 
+    def operator_sums(self, points: Vector, columns: Columns) -> Vector:
+        """Σ_t F̃(x, ξ_t) over these rows at each row of `points`, without what `penalty_at` adds."""
+        return row_count(columns) * self.mean_operators(points, columns)
+
+    def penalty_at(self, points: Vector) -> Vector:
+        """What is added to the mean over the rows at each row of `points`: λx of a ridge."""
+        return np.zeros_like(points)
+
+    def moments(self, columns: Columns) -> tuple[Vector, Vector] | None:
+        """Σ_t A_t and Σ_t b_t over these rows where F̃(x, ξ_t) = A_t x − b_t but for the penalty, otherwise None."""
+        return None
+
     @property
     def compiled(self) -> bool:
         """Whether the compiled loop can run this problem."""
@@ -77,6 +91,11 @@ class Problem(ABC):
     def users_code(self) -> bool:
         """Whether the operator calls a function of the user's."""
         return False
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether every sample is a call of a plain Python function."""
+        return self.users_code and not self.compiled
 
     def lipschitz(self, samples: Any) -> float | None:
         """An upper bound on L̃_1 over these samples (Assumption lipscitz1), from which ``step="auto"`` is made."""

@@ -64,6 +64,13 @@ class Batched(Problem):
         """The part of F̃ that is the same on every sample: λX of a ridge, None without one."""
         return None
 
+    block_bytes = None
+    is_slow = False
+
+    def operator_sums(self, points: Vector, columns: Columns) -> Vector:
+        length = next(iter(columns.values())).shape[0]
+        return np.asarray(length * (self.mean_operators(points, columns) - self.penalty_at(points)))
+
     def column(self, buffer: Buffer, name: str) -> Any:
         return Column(buffer[name])
 

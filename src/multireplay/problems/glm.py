@@ -181,6 +181,24 @@ class GLM(Problem):
                 total += errors.T @ part["features"]
         return np.asarray(total / features.shape[0] + self.penalty.diagonal(points.shape[1]) * points)
 
+    def operator_sums(self, points: Vector, columns: Columns) -> Vector:
+        features = columns["features"]
+        errors = self.link.function(features @ points.T) - columns["targets"][:, None]
+        if "weights" in columns:
+            errors = errors * columns["weights"][:, None]
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.asarray(errors.T @ features if isinstance(features, np.ndarray) else (features.T @ errors).T)
+
+    def penalty_at(self, points: Vector) -> Vector:
+        return self.penalty.diagonal(points.shape[1]) * points
+
+    def moments(self, columns: Columns) -> tuple[Vector, Vector] | None:
+        """Σ w_t a_t a_tᵀ and Σ w_t y_t a_t for the identity link."""
+        if self.link.name != "identity" or self.users_code:
+            return None
+        rows, targets = columns["features"], _weighted(columns["targets"], columns)
+        return dense_products(rows, rows, self._weights(columns)), np.asarray(rows.T @ targets, dtype=np.float64)
+
     def lipschitz(self, samples: RegressionSamples) -> float | None:
         """L_f · max w_t‖a_t‖² + λ; for the exp link, whose slope has no bound, L_f is taken as max(1, max y_t)."""
         slope = self._largest_slope(samples)

@@ -213,26 +213,39 @@ class PolicyEvaluation(Problem):
         moments = np.asarray(dense_products(rows, rows) / rows.shape[0])
         return (1 - self.gamma) * moments + np.diag(self.penalty.diagonal(len(x)))
 
+    def operator_sums(self, points: Vector, columns: Columns) -> Vector:
+        now, then = self._rows(columns)
+        errors = now @ points.T - columns["rewards"][:, None] - self._discounts(columns)[:, None] * (then @ points.T)
+        return np.asarray(errors.T @ now if isinstance(now, np.ndarray) else (now.T @ errors).T)
+
+    def penalty_at(self, points: Vector) -> Vector:
+        return self.penalty.diagonal(points.shape[1]) * points
+
     def jacobian(self, x: Vector, columns: Columns) -> Vector:
         """Â, which does not depend on x and is not symmetric."""
-        return self.moments(columns)[0]
+        return self._mean_moments(columns)[0]
 
     def moments(self, columns: Columns) -> tuple[Vector, Vector]:
-        """Â, the ridge included, and b̂ with F̂(θ) = Âθ − b̂; Â is sparse for more than 2000 sparse features."""
+        """Σ ψ_t(ψ_t − γψ_{t+1})ᵀ and Σ r_t ψ_t, the former sparse for more than 2000 sparse features."""
         dim = self.dim(columns)
         now, then = self._rows(columns)
         if not isinstance(now, np.ndarray):
             total = products(now, now) - products(now, then, self._discounts(columns))
             matrix = total.toarray() if is_sparse(total) and dim <= DENSE else total
-            rewards = columns["rewards"].astype(np.float64)
-            return matrix / len(rewards), now.T @ rewards / len(rewards)
+            return matrix, now.T @ columns["rewards"].astype(np.float64)
         matrix, vector = np.zeros((dim, dim)), np.zeros(dim)
         samples = self.samples(columns)
         for now, then, rewards, discount in zip(*map(row_blocks, samples[:4]), strict=True):
             matrix += now.T @ (now - discount[:, None] * then)
             vector += now.T @ rewards
-        matrix = matrix / len(samples.rewards) + np.diag(self.penalty.diagonal(dim))
-        return matrix, vector / len(samples.rewards)
+        return matrix, vector
+
+    def _mean_moments(self, columns: Columns) -> tuple[Vector, Vector]:
+        """Â, the ridge included, and b̂ with F̂(θ) = Âθ − b̂."""
+        matrix, vector = self.moments(columns)
+        count, ridge = len(columns["rewards"]), self.penalty.diagonal(self.dim(columns))
+        mean = matrix / count
+        return mean + np.diag(ridge) if ridge.any() else mean, vector / count
 
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         """LSTD: the θ with F̂(θ) + ridge·θ = 0, or the solution of that VI on the feasible set.
@@ -248,7 +261,7 @@ class PolicyEvaluation(Problem):
             Added to the diagonal of Â, beside the problem's own. 0 by default.
         """
         columns = self.columns(buffer)
-        matrix, vector = self.moments(columns)
+        matrix, vector = self._mean_moments(columns)
         matrix = add_to_diagonal(matrix, as_ridge(ridge))
         if isinstance(self.constraint, WholeSpace):
             return least_norm(matrix, vector)

@@ -9,14 +9,13 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.diagnose import Diagnosis
-from multireplay.engine.residuals import Residual
+from multireplay.inference.residuals import Residual
 from multireplay.replay import Replay, Serial
 from multireplay.report.corrected import Corrected
 from multireplay.report.missing import Missing
 from multireplay.report.rivals import Rival
 from multireplay.report.uncertainty import Uncertainty
 from multireplay.result import Result
-from multireplay.solving.recipe import Recipe
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.disk import StoredBuffer
 from multireplay.diagnose import Diagnosis, diagnose
-from multireplay.engine.residuals import Residual, measure
 from multireplay.errors import InputError, MultireplayError
+from multireplay.inference.residuals import Residual, measure
 from multireplay.problems import Problem
 from multireplay.problems.base import Columns, as_constraint, row_count
 from multireplay.replay import Dyadic, Replay
@@ -26,9 +26,9 @@ from multireplay.report.rivals import Rival
 from multireplay.report.uncertainty import Uncertainty, uncertainty, uncertainty_of_run
 from multireplay.result import Result
 from multireplay.sets import Set
-from multireplay.solving.recipe import Lost, Recipe
-from multireplay.solving.selection import SLOW
+from multireplay.solving.run import Lost
 from multireplay.tracking import Track
+from multireplay.updates.plain import SLOW
 
 OPERATOR_ROWS = 2**16
 """Rows at the end of the record on which the autocorrelation of the operator is measured."""

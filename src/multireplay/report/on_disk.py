@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.buffer.record import as_record
-from multireplay.engine.residuals import residual_of
+from multireplay.inference.residuals import residual_of
 from multireplay.replay import Replay
 from multireplay.report.evidence import Evidence
 from multireplay.report.missing import Missing
@@ -16,7 +16,6 @@ from multireplay.report.rivals import Rival
 from multireplay.report.uncertainty import uncertainty_of_run
 from multireplay.result import Result
 from multireplay.sets import Set
-from multireplay.solving.recipe import Recipe
 
 LEFT_OUT = Missing(
     "The record is on disk and this page loads none of it: its dependence, the exact fit and other orders are left "

@@ -19,9 +19,8 @@ from multireplay.report.missing import Missing
 from multireplay.report.wording import rough
 from multireplay.result import Result
 from multireplay.sets import Set
-from multireplay.solving.recipe import Recipe
 from multireplay.tracking import Track
-from multireplay.updates.base import Plain
+from multireplay.updates import Plain
 
 WIDEST = 512
 MOST_WORK = 5e9

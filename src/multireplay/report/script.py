@@ -17,7 +17,7 @@ from multireplay.problems import Problem
 from multireplay.result import Result
 from multireplay.sets import Set, WholeSpace
 from multireplay.sets.product import Product
-from multireplay.solving.recipe import Lost, Recipe
+from multireplay.solving.run import Lost
 
 MOST_NUMBERS = 64
 """Longer arrays are not written out: the program asks for them by name."""

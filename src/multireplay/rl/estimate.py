@@ -20,7 +20,7 @@ from multireplay.rl.features import BoundFeatures, as_features, bound_to
 from multireplay.rl.spaces import Array
 from multireplay.rl.trajectory import Trajectory, summary
 from multireplay.solve import solve
-from multireplay.updates.base import Newton, VarianceReduced
+from multireplay.updates import Newton, VarianceReduced
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,20 +10,38 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.record import Record
-from multireplay.engine.residuals import measure
-from multireplay.problems import Problem
-from multireplay.problems.base import Columns, as_constraint
+from multireplay.errors import InputError
+from multireplay.inference.residuals import measure_on
+from multireplay.problems import GLM, Problem
+from multireplay.problems.base import Columns
 from multireplay.result import Result, Status
 from multireplay.sets import Set
 from multireplay.show.text import TextTable
-from multireplay.solving.arguments import as_schedule
-from multireplay.solving.selection import FACTORS, split
-from multireplay.updates.base import Plain, Update, VarianceReduced
+from multireplay.solving.resolve import default_order
+from multireplay.solving.run import Run
+from multireplay.updates import Plain, Update, VarianceReduced
+from multireplay.updates.plain import as_schedule
+
+CROWDED = 20
+"""Fewer rows than this for every coordinate of a GLM, and its exact fit overfits: a block is held out by default."""
+DEFAULT_SHARE = 0.2
+FEWEST = 200
+"""A record shorter than this is not split by default."""
+FACTORS = (1.0, 0.25, 1 / 16, 1 / 64)
+"""Step sizes that compete on a held-out block, as multiples of the automatic one."""
 
 
-class Rival(NamedTuple):
-    """One candidate: what it is run with, the size of its step, and its score on the held-out block."""
+class Split(NamedTuple):
+    """The record in time: what is learnt from, a gap that is thrown away, and the block that is held out."""
+
+    learn: Buffer
+    test: Buffer
+
+
+class Candidate(NamedTuple):
+    """What it is run with, whether its last iterate or average answers, the size of its step, and its score."""
 
     update: Update
     step: Any
@@ -32,39 +50,47 @@ class Rival(NamedTuple):
     score: float
 
 
-def solve_held_out(
-    solve: Callable[..., Result],
-    record: Record,
-    buffer: Any,
-    share: float,
-    step: Any,
-    average: Any,
-    track: Any,
-    options: dict[str, Any],
-) -> Result:
+def as_share(holdout: Any, run: Run) -> float | None:
+    """The share to hold out: as asked for, or by default where the exact fit of a GLM would overfit."""
+    record: Record = run.record
+    if holdout == "auto":
+        free = all(run.arguments[name] is None for name in ("update", "passes", "replay"))
+        overfits = isinstance(record.problem, GLM) and FEWEST <= record.length < CROWDED * record.dim
+        return DEFAULT_SHARE if free and overfits and not record.on_disk else None
+    if holdout is None:
+        return None
+    if isinstance(holdout, bool | str) or not isinstance(holdout, int | float | np.number) or not 0 < holdout < 1:
+        raise InputError(f"holdout must be a share in (0, 1), 'auto' or None, not {holdout!r}")
+    if record.on_disk:
+        raise InputError("holdout=... needs a buffer in memory: buffer.load(), if it fits")
+    return float(holdout)
+
+
+def split(buffer: Buffer, share: float) -> Split:
+    """Hold out the last `share` of the record, with a gap of a hundredth of it before."""
+    length = len(buffer)
+    held, gap = int(share * length), max(1, length // 100)
+    if held < 1 or length - held - gap < 1:
+        raise InputError(f"holdout={share:g} of {length} rows leaves nothing to learn from or to test on")
+    return Split(buffer[: length - held - gap], buffer[length - held :])
+
+
+def solve_held_out(solve: Callable[..., Result], run: Run, share: float) -> Result:
     """Let step sizes and updates compete on a held-out block of time, and run the winner on the whole record."""
-    problem = record.problem
-    learn, test = split(buffer, share)
-    feasible = problem.constraint if options["constraint"] is None else as_constraint(options["constraint"])
-    first = as_schedule(step, problem, problem.samples(problem.columns(learn)))
-    base = float(first.values(1, 0, 1)[0])
-    held = problem.columns(test)
-    rivals: list[Rival] = []
-    passes = share
-    for update, size in [*((Plain(), factor * base) for factor in FACTORS), (VarianceReduced(), step)]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tried = solve(problem, learn, update=update, step=size, average=average, holdout=None, **options)
-        passes += tried.passes * len(learn) / len(buffer)
-        epoch = tried.epochs[tried.chosen]
-        kinds = {average: epoch.average, "none": epoch.last} if isinstance(update, Plain) else {average: tried.x}
-        for kind, x in kinds.items():
-            score = score_of(problem, held, feasible, x) if tried.status.ok else np.inf
-            rivals.append(Rival(update, size, kind, epoch.step, score))
+    given = run.arguments
+    if given["checkpoint"] is not None:
+        raise InputError(
+            f"checkpoint=... is for one run, and holding out {share:.0%} of the record takes several: "
+            "give holdout=None, or leave checkpoint=... out"
+        )
+    problem, learn, test = run.record.problem, *split(run.buffer, share)
+    options = {name: given[name] for name in ("x0", "constraint", "backend", "threads")}
+    options["replay"] = given["replay"] or default_order(run.record)
+    rivals, passes = _compete(solve, run, (learn, test), options)
     best = min(rivals, key=lambda rival: rival.score)
     chosen = {"update": best.update, "step": best.step, "average": best.average}
-    final = solve(problem, buffer, **chosen, holdout=None, track=track, **options)
-    scored = "residual" if problem.loss(final.x, held) is None else "loss"
+    final = solve(problem, run.buffer, **chosen, holdout=None, track=given["track"], **options)
+    scored = "residual" if problem.loss(final.x, problem.columns(test)) is None else "loss"
     rows = [
         {
             "update": repr(rival.update),
@@ -79,12 +105,34 @@ def solve_held_out(
     return replace(
         final,
         status=Status(final.status.code, f"{final.status} {how}"),
-        passes=passes + final.passes,
+        passes=share + passes + final.passes,
         candidates=TextTable(rows),
+        run=replace(final.run, problem=run.problem, arguments=given, why=how),
     )
+
+
+def _compete(
+    solve: Callable[..., Result], run: Run, parts: tuple[Buffer, Buffer], options: dict[str, Any]
+) -> tuple[list[Candidate], float]:
+    """Every candidate with its score, and the passes that they took."""
+    (learn, test), problem, step, average = parts, run.record.problem, run.arguments["step"], run.arguments["average"]
+    first = as_schedule(run.steps[0], problem, problem.samples(problem.columns(learn)))
+    base, held = float(first.values(1, 0, 1)[0]), problem.columns(test)
+    found, passes = [], 0.0
+    for update, size in [*((Plain(), factor * base) for factor in FACTORS), (VarianceReduced(), step)]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tried = solve(problem, learn, update=update, step=size, average=average, holdout=None, **options)
+        passes += tried.passes * len(learn) / len(run.buffer)
+        epoch = tried.epochs[tried.chosen]
+        kinds = {average: epoch.average, "none": epoch.last} if tried.run.route == "steps" else {average: tried.x}
+        for kind, x in kinds.items():
+            score = score_of(problem, held, run.feasible, x) if tried.status.ok else np.inf
+            found.append(Candidate(update, size, kind, epoch.step, score))
+    return found, passes
 
 
 def score_of(problem: Problem, held: Columns, feasible: Set, x: Vector) -> float:
     """The loss on the held-out rows, or the residual there for a problem that has no loss."""
     loss = problem.loss(x, held)
-    return measure(problem, held, feasible, x).size if loss is None else loss
+    return measure_on(problem, held, feasible, x).size if loss is None else loss

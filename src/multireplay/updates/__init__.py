@@ -1,5 +1,20 @@
 """How the record moves the iterate: one file an update."""
 
-from multireplay.updates.base import Newton, Plain, RichardsonRomberg, Update, VarianceReduced
+from multireplay.updates.base import Found, Needs, Unsuitable, Update
+from multireplay.updates.exact import Exact
+from multireplay.updates.newton import Newton
+from multireplay.updates.plain import Plain
+from multireplay.updates.richardson_romberg import RichardsonRomberg
+from multireplay.updates.variance_reduced import VarianceReduced
 
-__all__ = ["Newton", "Plain", "RichardsonRomberg", "Update", "VarianceReduced"]
+__all__ = [
+    "Exact",
+    "Found",
+    "Needs",
+    "Newton",
+    "Plain",
+    "RichardsonRomberg",
+    "Unsuitable",
+    "Update",
+    "VarianceReduced",
+]

@@ -6,153 +6,109 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-import scipy.linalg
-from numpy.typing import NDArray
 
-from multireplay._check import Vector
-from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.record import Record
-from multireplay.engine.checkpoint import Checkpoint
-from multireplay.engine.ledger import Ledger
-from multireplay.engine.residuals import Batches
-from multireplay.errors import InputError
-from multireplay.problems.penalty import Penalty
-from multireplay.problems.rows import dense_products
-from multireplay.replay.multiscale import scattered
-from multireplay.result import Epoch, Result
+from multireplay._check import Vector, whole_number
+from multireplay.engine.checkpoint import KeptPasses
+from multireplay.engine.sums import Batches, Folding
+from multireplay.inference.residuals import standard_error_of_length, standard_errors
 from multireplay.show.progress import step_bar
-from multireplay.solving import sentences
-from multireplay.tracking import Recorder, Track
+from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update, pass_over_rows
+from multireplay.updates.coarse import Coarse, coarse_fit
 
-COARSE = 2**13
-"""Samples of the coarse epoch, unless more are needed."""
-DEPENDABLE = 0.3
-"""The epoch is doubled while its two halves disagree about the Jacobian by more than this share of it."""
-HOPELESS = 10.0
-"""And where they still do by more than this many times it, corrections lead away from the fit at first."""
-CHEAP = 2e9
-"""Multiplications for a Jacobian that are always allowed: about a tenth of a second."""
-PASSES_WORTH = 32
-"""And otherwise as many as this many passes over the record need."""
-SINGULAR = 1e11
-SLIGHTLY = 1e-13
+if TYPE_CHECKING:
+    from multireplay.solving.run import Run
+
 NEGLIGIBLE = 0.1
 """A correction expected to be below this share of its standard error is not worth a pass."""
 ROUNDING = 1e-12
 """A correction below this share of the predictions is rounding: there is nothing left where a record has no noise."""
 MOST = 5
+CANNOT = (
+    "mr.Newton() cannot be used here: it needs mr.PolicyEvaluation, or mr.GLM with a built-in link, on the whole "
+    "space, with at least 4 rows a coordinate, no feature that is a combination of others (or a ridge), and no "
+    "separable classes"
+)
+OTHERWISE = "Leave update=... out, and what can be used is chosen"
 
 
-@dataclass(frozen=True, eq=False)
-class Coarse:
-    """The exact fit of 2^k samples scattered evenly over the record, and F̂'s Jacobian J there.
+@dataclass(frozen=True)
+class Newton(Update):
+    """A coarse epoch solved exactly, then x ← x − J⁻¹F̂(x) in passes over the whole record, with the epoch's Jacobian J.
 
-    Attributes
+    The coarse epoch has 2^13 samples, one in each of as many equal stretches of the record, as in MER's epoch 13, so
+    that they are nearly independent whatever the mixing time; it is doubled up to a quarter of the record while its
+    two halves disagree about J. Each correction takes one pass in order at O(d) a row and shrinks the distance to the
+    exact fit by about √(d/2^13); corrections that do not shrink are combined by Anderson's acceleration. They end when
+    the next one is expected to be below a tenth of its own standard error under dependence (from 32 batch means).
+
+    J costs O(d²) a sample of the coarse epoch, and d² numbers of memory: for d beyond about 1000 `VarianceReduced` is
+    better. It needs a problem whose Jacobian is known (`PolicyEvaluation`, `GLM` with a built-in link) on the whole
+    space, at least 4 rows a coordinate, and features none of which is missing from the coarse epoch or a combination of
+    the others. On records no longer than the coarse epoch a ridge makes up for all of the latter.
+
+    Parameters
     ----------
-    x : ndarray
-        The fit.
-    matrix, half : ndarray
-        J in the units of `scale`, and half the difference between the Jacobians of the odd and the even samples: as
-        large as the error of J itself.
-    scale : ndarray
-        One over the root mean square of the features, the units in which J is well scaled.
-    root : ndarray
-        R with RᵀR the second moments of the features in those units: ‖Rz‖ is the root mean square of predictions.
-    rows : int
-        Number of samples.
+    corrections : int or "auto"
+        Number of passes over the record. "auto" is as many as it takes, at most 5; usually 2.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> process = mr.simulate.paper_mrp(m=0.95)
+    >>> buffer = process.buffer(length=2**16, seed=0)
+    >>> exact = process.problem.fit_exactly(buffer)
+    >>> for corrections in (1, 2, 3):
+    ...     result = mr.solve(process.problem, buffer, update=mr.Newton(corrections))
+    ...     print(result.passes, f"{abs(result.x - exact).max():.0e}")
+    1.125 2e-02
+    2.125 2e-03
+    3.125 2e-04
     """
 
-    x: Vector
-    matrix: Vector
-    half: Vector
-    scale: Vector
-    root: Vector
-    rows: int
+    route: ClassVar[Route] = "corrections"
+    needs: ClassVar[Needs] = Needs(
+        whole_space=f"{CANNOT}, and there is {{feasible}}. {OTHERWISE}",
+        own_order="mr.Newton() reads the record in order: leave replay=... out",
+    )
 
-    @cached_property
-    def _factors(self) -> tuple[Vector, NDArray[np.int32]]:
-        return scipy.linalg.lu_factor(self.matrix)  # type: ignore[no-any-return]
+    corrections: int | Literal["auto"] = "auto"
 
-    def solve(self, values: Vector) -> Vector:
-        """J⁻¹ times each row, in the units of `scale`."""
-        return np.asarray(scipy.linalg.lu_solve(self._factors, (values * self.scale).T).T)
+    def __post_init__(self) -> None:
+        if self.corrections != "auto":
+            object.__setattr__(self, "corrections", whole_number("corrections", self.corrections, least=1))
 
-    def size(self, moves: Vector) -> float:
-        """Root mean square of the change in predictions."""
-        return float(np.linalg.norm(self.root @ moves))
+    def run(self, run: Run) -> Found:
+        """The coarse epoch, and corrections until what is left is noise."""
+        began, record = time.perf_counter(), run.record
+        try:
+            coarse = coarse_fit(record)
+        except Unsuitable as why:
+            raise Unsuitable(f"{CANNOT}; here {why}. {OTHERWISE}") from why
+        length, passes_kept = record.length, KeptPasses(record, run.checkpoint)
 
-    @cached_property
-    def disagreement(self) -> float:
-        """‖J⁻¹ · half‖: how much of an error is expected to survive a correction. By power iteration: O(d²)."""
-        vector, size = np.ones(len(self.half)) / np.sqrt(len(self.half)), 0.0
-        for _ in range(8):
-            moved = scipy.linalg.lu_solve(self._factors, self.half @ vector)
-            size = float(np.linalg.norm(moved))
-            if not size:
-                break
-            vector = self.half.T @ scipy.linalg.lu_solve(self._factors, moved / size, trans=1)
-            vector /= np.linalg.norm(vector) or 1.0
-        return size
+        def pass_over(x: Vector) -> Batches:
+            with step_bar(length, "rows") if run.progress else nullcontext(lambda rows: None) as advanced:
+                return passes_kept.batches(x, Folding(run.threads, advanced))
 
-
-def coarse_fit(record: Record) -> Coarse | None:
-    """The coarse epoch, as long as it has to be; None where this problem or its size is not for Newton corrections.
-
-    Where even a quarter of the record says next to nothing about some direction, as with features that are seldom
-    active, the epoch is all of the record if that is cheap.
-    """
-    length, dim = record.length, record.dim
-    rows = min(length, COARSE)
-    most = max(CHEAP, PASSES_WORTH * length * dim) / dim**2
-    if rows > most or not _is_enough(record, rows):
-        return None
-    fit = _fit(record, rows)
-    while fit is not None and fit.disagreement > DEPENDABLE and 2 * rows <= min(most, length // 4):
-        rows *= 2
-        fit = _fit(record, rows)
-    if fit is not None and fit.disagreement > HOPELESS and rows < length:
-        return None if length > most or record.on_disk else _fit(record, length)
-    return fit
-
-
-def _is_enough(record: Record, rows: int) -> bool:
-    """Whether so many samples settle the answer: 4 a coordinate, or all there are where a penalty settles the rest."""
-    penalty: Penalty | None = getattr(record.problem, "penalty", None)
-    return rows >= 4 * record.dim or (rows == record.length >= 2 and penalty is not None and penalty.ridge > 0)
-
-
-def _fit(record: Record, rows: int) -> Coarse | None:
-    problem, columns = record.problem, record.take(scattered(record.length, rows))
-    even, odd = ({name: column[first::2] for name, column in columns.items()} for first in (0, 1))
-    try:
-        x = problem.fit_exactly(Buffer(**columns))
-    except InputError:  # separable data, say: steps of bounded length are safer there
-        return None
-    first, second = problem.jacobian(x, even), problem.jacobian(x, odd)
-    if first is None or second is None:
-        return None
-    features = problem.samples(columns).features
-    moments = dense_products(features, features) / rows
-    sizes = np.sqrt(np.diag(moments))
-    if rows < record.length and not sizes.all():  # a feature that occurs elsewhere, perhaps
-        return None
-    scale = 1 / np.where(sizes > 0, sizes, 1.0)
-    units = np.outer(scale, scale)
-    matrix = units * (first + second) / 2
-    if _is_singular(matrix):
-        return None
-    almost = units * moments + SLIGHTLY * len(scale) * np.eye(len(scale))  # so that it has a root whatever the rounding
-    return Coarse(x, matrix, units * (first - second) / 2, scale, np.asarray(np.linalg.cholesky(almost).T), rows)
-
-
-def _is_singular(matrix: Vector) -> bool:
-    """Whether the condition number is beyond any use, by LAPACK's estimate: O(d²) beside the factors."""
-    factors, _, _ = scipy.linalg.lapack.dgetrf(matrix)
-    reciprocal, _ = scipy.linalg.lapack.dgecon(factors, np.linalg.norm(matrix, 1))
-    return not reciprocal > 1 / SINGULAR
+        asked = None if self.corrections == "auto" else self.corrections
+        found = correct(coarse, pass_over, asked or run.passes or MOST, asked is not None)
+        k = coarse.rows.bit_length() - 1
+        epochs = [pass_over_rows(k, length / coarse.rows, coarse.rows, coarse.x, run.track)]
+        epochs += [
+            pass_over_rows(k + i, 1.0, length, part.x, run.track) for i, part in enumerate(found.corrections, start=1)
+        ]
+        passes, count = sum(epoch.taken for epoch in epochs) / length, len(found.corrections)
+        what = (
+            f"{coarse.rows} samples, {length / coarse.rows:.3g} apart, fitted exactly, then {count} Newton "
+            f"correction{'s' * (count > 1)} in passes over all {length} in order ({passes:.3g} passes in all)"
+            f"{f'; {found.note}' if found.note else ''}"
+        )
+        error = found.corrections[-1].standard_error
+        seconds = time.perf_counter() - began
+        return Found(tuple(epochs), len(epochs) - 1, passes, seconds, what, standard_error=error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,14 +121,14 @@ class Correction:
 
 
 @dataclass(frozen=True, eq=False)
-class Corrected:
+class Corrections:
     """All corrections, and why there were no more."""
 
     corrections: tuple[Correction, ...]
     note: str
 
 
-def correct(coarse: Coarse, pass_over: Callable[[Vector], Batches], most: int, all_of_them: bool) -> Corrected:
+def correct(coarse: Coarse, pass_over: Callable[[Vector], Batches], most: int, all_of_them: bool) -> Corrections:
     """x ← x − J⁻¹F̂(x) with the Jacobian of the coarse epoch, accelerated, until what is left is noise.
 
     Where J is not good enough for the plain correction to shrink, the corrections so far are combined to the point at
@@ -198,22 +154,22 @@ def correct(coarse: Coarse, pass_over: Callable[[Vector], Batches], most: int, a
         batches = pass_over(z * coarse.scale)
         images = coarse.solve(batches.means)
         move = -np.average(images, axis=0, weights=batches.sizes)
-        error, size = batches.spread(images @ coarse.root.T), coarse.size(move)
+        error, size = standard_error_of_length(images @ coarse.root.T), coarse.size(move)
         points.append(z)
         moves.append(move)
         z = _combine(coarse.root, points, moves)
         share = size / error if error > 0 else np.inf if size else 0.0
-        done.append(Correction(z * coarse.scale, share, coarse.scale * batches.spreads(images)))
+        done.append(Correction(z * coarse.scale, share, coarse.scale * standard_errors(images)))
         left = size * min(1.0, size / before) if before else size
         if all_of_them and len(done) == most:
-            return Corrected(tuple(done), "")
+            return Corrections(tuple(done), "")
         if left <= ROUNDING * coarse.size(z) and not all_of_them:
-            return Corrected(tuple(done), "another correction would be rounding")
+            return Corrections(tuple(done), "another correction would be rounding")
         if left <= NEGLIGIBLE * error and not all_of_them:
             expected = left / error if error else 0.0
-            return Corrected(tuple(done), f"another correction would be about {expected:.1g} of its standard error")
+            return Corrections(tuple(done), f"another correction would be about {expected:.1g} of its standard error")
         if len(done) == most:
-            return Corrected(tuple(done), f"the last correction was {share:.2g} of its standard error")
+            return Corrections(tuple(done), f"the last correction was {share:.2g} of its standard error")
         before = size
 
 
@@ -226,42 +182,3 @@ def _combine(root: Vector, points: list[Vector], moves: list[Vector]) -> Vector:
     changes = np.diff(np.array(moves), axis=0)
     weights = np.linalg.lstsq(root @ changes.T, root @ move, rcond=None)[0]
     return np.asarray(z + move - weights @ (steps + changes))
-
-
-def solve_by_corrections(
-    record: Record, most: int, all_of_them: bool, track: Track | None, checkpoint: Checkpoint | None, progress: bool
-) -> Result | None:
-    """The whole run; None where it is not for Newton corrections, see `coarse_fit`."""
-    began = time.perf_counter()
-    coarse = coarse_fit(record)
-    if coarse is None:
-        return None
-    length, ledger = record.length, Ledger(checkpoint)
-
-    def pass_over(x: Vector) -> Batches:
-        with step_bar(length, "rows") if progress else nullcontext(lambda rows: None) as advanced:
-            return ledger.batches(record, x, advanced)
-
-    found = correct(coarse, pass_over, most, all_of_them)
-    k = coarse.rows.bit_length() - 1
-    epochs = [_epoch(k, length / coarse.rows, coarse.rows, coarse.x, track)]
-    epochs += [_epoch(k + i, 1.0, length, part.x, track) for i, part in enumerate(found.corrections, start=1)]
-    passes = sum(epoch.taken for epoch in epochs) / length
-    return Result(
-        x=found.corrections[-1].x.copy(),
-        epochs=tuple(epochs),
-        status=sentences.corrected(coarse.rows, length, len(found.corrections), passes, found.note),
-        passes=passes,
-        seconds=time.perf_counter() - began,
-        chosen=len(epochs) - 1,
-        standard_error=found.corrections[-1].standard_error,
-    )
-
-
-def _epoch(k: int, gap: float, length: int, x: Vector, track: Track | None) -> Epoch:
-    curve = None
-    if track is not None:
-        recorder = Recorder(track, length, np.zeros_like(x))
-        recorder.end(length, x, x)
-        curve = recorder.curve(x, x)
-    return Epoch(k, gap, length, 1.0, last=x, average=x, answer=x, taken=length, diverged=False, curve=curve)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse.linalg import eigsh, svds
 
 from multireplay._check import Vector
+from multireplay.buffer.record import Record
+from multireplay.engine.sums import Largest, fold
 from multireplay.errors import InputError
-from multireplay.problems.base import row_blocks
+from multireplay.problems.base import largest_square, row_blocks
 from multireplay.problems.rows import Rows, dense_products, distinct, is_sparse, squares, take
+from multireplay.replay.multiscale import scattered
+from multireplay.sets import Set, WholeSpace
 
 PREFIX = 4096
 WIDE = 128
@@ -52,6 +57,39 @@ class Preconditioner:
             shortened = squares(block) + ((block @ self.axes.T) ** 2) @ self.stretch
             largest = max(largest, float((weight * shortened).max()))
         return largest
+
+
+def choose(wanted: int | Literal["auto"] | None, record: Record, feasible: Set) -> Preconditioner:
+    """The preconditioner of the rank that was asked for, or an error where it cannot be had."""
+    if wanted is None:
+        return none(record.dim)
+    whole = isinstance(feasible, WholeSpace)
+    if whole and record.problem.block_bytes is not None and hasattr(record.example, "features"):
+        rows = record.take(scattered(record.length, PREFIX))
+        return from_sample(record.problem.samples(rows).features, wanted)
+    if wanted == "auto":
+        return none(record.dim)
+    if record.problem.block_bytes is None:
+        raise InputError(f"precondition={wanted} is not for the batched engine; leave it out, or use NumPy arrays")
+    reason = "the problem has no features" if whole else f"it does not commute with {feasible!r}"
+    raise InputError(f"precondition={wanted} cannot be used here: {reason}")
+
+
+def shortening(record: Record, preconditioner: Preconditioner) -> Callable[[float], float] | None:
+    """What the preconditioner makes of a Lipschitz constant; a ridge in it stays, no direction is shortened for it."""
+    if not preconditioner.rank:
+        return None
+    ridge = getattr(record.example, "ridge", None) or 0.0
+    before, after = (
+        fold(record, Largest(record.problem, lambda samples, longest=longest: longest(*weighted_rows(samples))))[0][0]
+        for longest in (largest_square, preconditioner.largest_square)
+    )
+    return lambda bound: float((bound - ridge) * after / before + ridge)
+
+
+def weighted_rows(samples: Any) -> tuple[Any, Vector | None]:
+    """The features and, where there are any, the weights of their rows."""
+    return samples.features, getattr(samples, "weights", None)
 
 
 def none(dim: int) -> Preconditioner:

@@ -6,7 +6,7 @@ from multireplay.compare.methods.base import Answer, Case, Method
 from multireplay.compare.worlds.base import World
 from multireplay.sets import WholeSpace
 from multireplay.solve import solve
-from multireplay.updates.base import RichardsonRomberg, VarianceReduced
+from multireplay.updates import RichardsonRomberg, VarianceReduced
 
 
 def unconstrained(world: World) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.buffer.record import as_record
-from multireplay.engine.residuals import residual_of as mean_operator_at
+from multireplay.inference.residuals import residual_of as mean_operator_at
 from multireplay.problems.base import as_constraint
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Plot, Section, Table, Text

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 from multireplay.buffer.disk.sizes import in_words
 from multireplay.buffer.record import StoredRecord
 from multireplay.engine import (
@@ -17,9 +15,9 @@ from multireplay.engine import (
     runs_in_order,
     size_of_iterates,
 )
-from multireplay.errors import InputError
+from multireplay.errors import InputError, warn
 from multireplay.replay import PlannedEpoch, Replay
-from multireplay.updates.base import Plain, RichardsonRomberg, Update
+from multireplay.updates.base import Update
 
 Plan = tuple[PlannedEpoch, ...]
 
@@ -32,17 +30,17 @@ def tell_costs(plan: Plan, replay: Replay, update: Update, job: Job) -> None:
     InputError
         If there is to be a checkpoint, and the epochs are not read in an order that it can keep.
     """
-    in_order = isinstance(update, Plain | RichardsonRomberg)
+    in_order = job.make is not None
     again = readings_in_order(plan, job)
     if job.checkpoint is not None and again > 1:
         raise InputError(f"checkpoint=... is for one reading, and {_no_room_at_once(again)}: give it more")
-    if job.checkpoint is not None and not (isinstance(update, Plain) and can_be_resumed(plan, job)):
+    if job.checkpoint is not None and not can_be_resumed(plan, job):
         usual = "mr.Newton(), or mr.Multiscale() or mr.Interleaved() with mr.Plain(), and without track="
         why = (_no_room(plan, replay, job) or _too_many(plan, replay, job)) if in_order else ""
         raise InputError(f"checkpoint=... is for passes in order: {why or usual}")
     if isinstance(job.record, StoredRecord):
         for what in _costs(plan, replay, update, job, job.record, in_order):
-            warnings.warn(what, stacklevel=4)
+            warn(what)
 
 
 def _costs(plan: Plan, replay: Replay, update: Update, job: Job, record: StoredRecord, in_order: bool) -> list[str]:

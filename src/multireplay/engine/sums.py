@@ -1,0 +1,325 @@
+"""Sums over fixed blocks of consecutive rows: the second way of running, beside chains.
+
+A sum says what it is of nothing (`zero`), of one block of rows (`of`), and how a part is added (`add`). It knows
+nothing of where it runs. Which rows make a block depends on the record alone, and parts are added in the order of their
+blocks: threads, memory and disk give the same answer to the last bit.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+import threadpoolctl
+from numpy.typing import NDArray
+
+from multireplay._check import Positions, Vector
+
+if TYPE_CHECKING:
+    from multireplay.buffer.record import Record
+    from multireplay.problems import Problem
+    from multireplay.problems.base import Columns
+
+Part: TypeAlias = tuple[Any, ...]
+"""What a sum is of some rows: arrays, all but always."""
+
+BATCHES = 32
+FEWEST_BATCHES = 8
+BATCH_NUMBERS = 2**22
+"""Where the sums of 32 batches would be more numbers than this, fewer batches are taken, but at least 8."""
+TOGETHER = 2**24
+"""Bytes of blocks that a thread is given at a time, so that handing them out costs nothing beside reading them."""
+
+
+class BlockSum(ABC):
+    """Something that is added up over all rows.
+
+    Attributes
+    ----------
+    least : int
+        Rows that a block has at least: a matrix is worth adding only for as many rows as it has.
+    """
+
+    least: int = 16
+
+    @abstractmethod
+    def zero(self) -> Part:
+        """The sum over no rows."""
+
+    @abstractmethod
+    def of(self, block: Columns) -> Part:
+        """The sum over the rows of one block."""
+
+    def add(self, total: Part, part: Part) -> Part:
+        """The sum of both; `total` may be changed and given back."""
+        for one, other in zip(total, part, strict=True):
+            one += other
+        return total
+
+
+class OperatorSum(BlockSum):
+    """Σ_t F̃(x, ξ_t) at each of the points, without the penalty, which is no sum over rows."""
+
+    def __init__(self, problem: Problem, points: Vector) -> None:
+        self.problem, self.points = problem, points
+
+    def zero(self) -> Part:
+        return (np.zeros_like(self.points),)
+
+    def of(self, block: Columns) -> Part:
+        return (self.problem.operator_sums(self.points, block),)
+
+
+class MomentSum(BlockSum):
+    """A = Σ_t A_t and b = Σ_t b_t of a linear operator F̃(x, ξ_t) = A_t x − b_t, without the penalty."""
+
+    def __init__(self, problem: Problem, dim: int) -> None:
+        self.problem, self.dim, self.least = problem, dim, max(16, 2 * dim)
+
+    def zero(self) -> Part:
+        return np.zeros((self.dim, self.dim)), np.zeros(self.dim)
+
+    def of(self, block: Columns) -> Part:
+        moments = self.problem.moments(block)
+        assert moments is not None
+        return moments
+
+
+class JacobianSum(BlockSum):
+    """Σ_t of the derivative of F̃(·, ξ_t) at x, the penalty's included for every row."""
+
+    def __init__(self, problem: Problem, x: Vector) -> None:
+        self.problem, self.x, self.least = problem, x, max(16, 2 * len(x))
+
+    def zero(self) -> Part:
+        return (np.zeros((len(self.x), len(self.x))),)
+
+    def of(self, block: Columns) -> Part:
+        mean = self.problem.jacobian(self.x, block)
+        assert mean is not None
+        return (next(iter(block.values())).shape[0] * mean,)
+
+
+class ExtremeRows(BlockSum):
+    """Rows among which are those that the Lipschitz constant and the limit of a run from x0 depend on."""
+
+    def __init__(self, problem: Problem, x0: Vector) -> None:
+        self.problem, self.x0 = problem, x0
+
+    def zero(self) -> Part:
+        return ()
+
+    def of(self, block: Columns) -> Part:
+        rows = self.problem.extreme_rows(self.problem.samples(block), self.x0)
+        return ({name: column[rows] for name, column in block.items()},)
+
+    def add(self, total: Part, part: Part) -> Part:
+        return total + part
+
+    def samples(self, found: Part) -> Any:
+        """The packed samples of the rows that were found."""
+        return self.problem.samples({name: np.concatenate([part[name] for part in found]) for name in found[0]})
+
+
+class Largest(BlockSum):
+    """The largest value that a function of packed samples has on a block."""
+
+    def __init__(self, problem: Problem, function: Callable[[Any], float]) -> None:
+        self.problem, self.function = problem, function
+
+    def zero(self) -> Part:
+        return (-np.inf,)
+
+    def of(self, block: Columns) -> Part:
+        return (self.function(self.problem.samples(block)),)
+
+    def add(self, total: Part, part: Part) -> Part:
+        return (max(total[0], part[0]),)
+
+
+class Kept(NamedTuple):
+    """A sum that was begun: the rows that are in it, the totals by stretch, and who is told of more."""
+
+    row: int
+    totals: list[Part]
+    note: Callable[[int], object]
+
+
+class Folding(NamedTuple):
+    """How a sum is carried out: on how many threads, and who is told of the rows that are done."""
+
+    threads: int = 1
+    advanced: Callable[[int], object] = lambda rows: None
+
+
+ALONE = Folding()
+"""On one thread, and nobody is told."""
+
+
+class _Block(NamedTuple):
+    """Rows of one stretch, and the row after the last of them."""
+
+    stretch: int
+    columns: Columns
+    rows: int
+    end: int
+
+
+def batch_bounds(length: int, dim: int) -> Positions:
+    """Where the batches of a record of that length begin and end, for sums of `dim` numbers."""
+    batches = min(BATCHES, length, max(FEWEST_BATCHES, BATCH_NUMBERS // dim))
+    return np.linspace(0, length, batches + 1).astype(np.int64)
+
+
+def fold(
+    record: Record,
+    block_sum: BlockSum,
+    bounds: Positions | None = None,
+    how: Folding = ALONE,
+    kept: Kept | None = None,
+) -> list[Part]:
+    """The sum over each stretch of the record, from bounds[i] to before bounds[i + 1]; by default over all of it.
+
+    Parameters
+    ----------
+    record : Record
+        The rows.
+    block_sum : BlockSum
+        What is added up.
+    bounds : array of int, optional
+        Where the stretches begin and end, from 0 to the length of the record.
+    how : Folding
+        Threads, and who is told of progress.
+    kept : Kept, optional
+        A sum that was begun before and goes on.
+    """
+    ends = np.array([0, record.length]) if bounds is None else bounds
+    totals = [block_sum.zero() for _ in ends[1:]] if kept is None else kept.totals
+    first = 0 if kept is None else kept.row
+    rows = record.block_rows(block_sum.least)
+    together = TOGETHER if record.budget is None else min(TOGETHER, record.budget // 32)
+    many = max(1, together // (rows * record.row_bytes)) if block_sum.least <= 16 else 1
+
+    def work(blocks: list[_Block]) -> list[Part]:
+        return [block_sum.of(block.columns) for block in blocks]
+
+    threads = 1 if record.problem.users_code else min(how.threads, -(-record.length // (rows * many)))
+    ahead = 2 * threads
+    blocks = _blocks(record, ends, rows, first, aside=ahead * many * rows * record.row_bytes)
+    with _one_thread_each(), ThreadPoolExecutor(threads) as pool, closing(blocks):
+        for done, parts in _in_order(pool if threads > 1 else None, work, _groups(blocks, many), ahead):
+            for block, part in zip(done, parts, strict=True):
+                totals[block.stretch] = block_sum.add(totals[block.stretch], part)
+                how.advanced(block.rows)
+            if kept is not None:
+                kept.note(done[-1].end)
+    return totals
+
+
+def _one_thread_each() -> Any:
+    """The linear algebra of a block on one thread: its own threads would add in another order on another machine."""
+    return _controller().limit(limits=1, user_api="blas")
+
+
+@functools.lru_cache(maxsize=1)
+def _controller() -> Any:
+    return threadpoolctl.ThreadpoolController()  # looks at every loaded library, once
+
+
+def _groups(blocks: Iterable[_Block], count: int) -> Iterator[list[_Block]]:
+    iterator = iter(blocks)
+    while group := list(islice(iterator, count)):
+        yield group
+
+
+def _in_order(
+    pool: ThreadPoolExecutor | None,
+    work: Callable[[list[_Block]], list[Part]],
+    groups: Iterator[list[_Block]],
+    ahead: int,
+) -> Iterator[tuple[list[_Block], list[Part]]]:
+    """The work on each group, in their order, with no more than `ahead` of them under way."""
+    if pool is None:
+        for group in groups:
+            yield group, work(group)
+        return
+    waiting: deque[tuple[list[_Block], Future[list[Part]]]] = deque()
+    for group in groups:
+        waiting.append((group, pool.submit(work, group)))
+        if len(waiting) == ahead:
+            done, future = waiting.popleft()
+            yield done, future.result()
+    while waiting:
+        done, future = waiting.popleft()
+        yield done, future.result()
+
+
+def _blocks(record: Record, bounds: Positions, rows: int, first: int, aside: int) -> Generator[_Block, None, None]:
+    """The blocks from row `first` on, which is where one begins, put together from what the record hands out."""
+    edges = _edges(bounds, rows, first)
+    start, end, stretch = next(edges, (0, 0, 0))
+    waiting: list[Columns] = []
+    have = first  # the row after those that wait
+    with closing(record.parts(first, aside)) as parts:
+        for begin, columns in parts:
+            last = begin + _count(columns)
+            while start < end <= last:
+                here = {name: column[have - begin : end - begin] for name, column in columns.items()}
+                yield _Block(stretch, _joined([*waiting, here]) if waiting else here, end - start, end)
+                waiting, have = [], end
+                start, end, stretch = next(edges, (end, end, stretch))
+            if have < last:  # copied, so that the memory of the part is free again
+                waiting.append({name: column[have - begin :].copy() for name, column in columns.items()})
+                have = last
+
+
+def _edges(bounds: Positions, rows: int, first: int) -> Iterator[tuple[int, int, int]]:
+    """First row, the row after the last, and stretch of every block from row `first` on."""
+    for stretch, (begin, stop) in enumerate(pairwise(bounds.tolist())):
+        for start in range(begin, stop, rows):
+            if start >= first:
+                yield start, min(start + rows, stop), stretch
+
+
+def _count(columns: Columns) -> int:
+    return int(next(iter(columns.values())).shape[0])
+
+
+def _joined(parts: list[Columns]) -> Columns:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+class Batches(NamedTuple):
+    """F̂ on each of up to 32 consecutive batches of the record, a row each, and their numbers of samples."""
+
+    means: Vector
+    sizes: NDArray[np.int64]
+
+    @property
+    def mean(self) -> Vector:
+        """F̂ over the whole record."""
+        return np.asarray(np.average(self.means, axis=0, weights=self.sizes))
+
+
+def operator_batches(
+    record: Record, points: Iterable[Vector], how: Folding = ALONE, kept: Kept | None = None
+) -> list[Batches]:
+    """F̂ at each of the points by batches, in one pass over the record in order."""
+    places = np.array(list(points))
+    bounds = batch_bounds(record.length, record.dim)
+    totals = fold(record, OperatorSum(record.problem, places), bounds, how, kept)
+    return as_batches(record, places, np.array([total[0] for total in totals]), bounds)
+
+
+def as_batches(record: Record, points: Vector, sums: Vector, bounds: Positions) -> list[Batches]:
+    """The means of these sums over batches, of shape (batches, points, d), for each point."""
+    sizes = np.diff(bounds)
+    means = sums / sizes[:, None, None] + record.problem.penalty_at(points)
+    return [Batches(means[:, index], sizes) for index in range(len(points))]

@@ -1,0 +1,1 @@
+"""How well the record knows what it says: standard errors under dependence."""

@@ -1,0 +1,179 @@
+"""What a run was asked to do, and on which data, as one short text: two runs that differ anywhere differ in it.
+
+Nothing is taken from a `repr`, which may leave out what matters. Arrays count with all their bytes, functions with
+their code, constants, defaults and what they close over, other objects with their class and all that they hold.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import sys
+import types
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from multireplay.buffer.foreign import as_numpy, is_foreign
+from multireplay.errors import InputError
+
+if TYPE_CHECKING:
+    from multireplay.solving.run import Run
+
+STABLE = {"multireplay", "numpy", "scipy", "numba", "torch", "cupy", "jax", "sklearn", *sys.stdlib_module_names} - {
+    "__main__"
+}
+"""Packages whose functions and classes are known by their names; those of everybody else count with their code."""
+
+
+def fingerprint(**parts: Any) -> str:
+    """One text that stands for all of these values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multireplay.solving.fingerprint import fingerprint
+    >>> one, other = np.zeros(2000), np.zeros(2000)
+    >>> fingerprint(x0=one) == fingerprint(x0=other)
+    True
+    >>> other[1000] = 1e-300
+    >>> fingerprint(x0=one) == fingerprint(x0=other)
+    False
+    >>> fingerprint(link=lambda z: z + 1) == fingerprint(link=lambda z: z + 2)
+    False
+    """
+    reader = _Reader()
+    reader.take(parts)
+    return reader.digest.hexdigest()
+
+
+def fingerprint_of(run: Run) -> str:
+    """What stands for a run and its data: all but threads, progress and memory, which change no bit of the answer."""
+    what = {"problem": run.problem, "update": run.update, "replay": run.replay, "averaging": run.averaging}
+    how = {"step": run.step, "passes": run.passes, "precision": run.precision, "engine": run.engine}
+    where = {"start": run.start, "feasible": run.feasible, "track": run.track, "data": run.buffer.fingerprint()}
+    return fingerprint(**what, **how, **where, version=version("multireplay"))
+
+
+class _Reader:
+    """Goes through a value and all that it holds; what it has met before is named by the order in which it was met."""
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+        self.met: dict[int, tuple[int, Any]] = {}
+
+    def write(self, kind: str, text: str | bytes = b"") -> None:
+        data = text if isinstance(text, bytes) else text.encode()
+        self.digest.update(f"{kind}:{len(data)}:".encode() + data)
+
+    def take(self, value: Any) -> None:
+        """Add one value."""
+        if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
+            self.write(type(value).__name__, value if isinstance(value, str | bytes) else _exactly(value))
+            return
+        if id(value) in self.met:
+            self.write("again", str(self.met[id(value)][0]))
+            return
+        self.met[id(value)] = len(self.met), value  # kept, so that no other object gets its identity
+        self._take_new(value)
+
+    def _take_new(self, value: Any) -> None:
+        if isinstance(value, type):
+            self._class(value)
+        elif issparse(value):
+            self._several("sparse", value.shape, value.data, value.indices, getattr(value, "indptr", None))
+        elif isinstance(value, np.ndarray) or is_foreign(value):
+            self._array(value if isinstance(value, np.ndarray) else as_numpy(value))
+        elif isinstance(value, Mapping):
+            self._several("mapping", *(part for key in sorted(value, key=str) for part in (key, value[key])))
+        elif isinstance(value, list | tuple):
+            self._several(type(value).__name__, *value)
+        elif isinstance(value, set | frozenset):
+            self._several("set", *sorted(value, key=str))
+        elif isinstance(value, types.ModuleType):
+            self.write("module", value.__name__)
+        elif isinstance(value, types.FunctionType):
+            self._function(value)
+        elif isinstance(value, types.CodeType):
+            self._code(value)
+        elif isinstance(value, types.MethodType):
+            self._several("method", value.__func__, value.__self__)
+        elif isinstance(value, types.BuiltinFunctionType | np.ufunc):
+            self.write("built-in", f"{getattr(value, '__module__', '')}.{value.__name__}")
+        elif hasattr(value, "py_func"):  # compiled by Numba
+            self._several("compiled", value.py_func)
+        else:
+            self._object(value)
+
+    def _several(self, kind: str, *parts: Any) -> None:
+        self.write(kind, str(len(parts)))
+        for part in parts:
+            self.take(part)
+
+    def _array(self, array: np.ndarray[Any, Any]) -> None:
+        if array.dtype.hasobject:
+            self._several("objects", array.shape, array.ravel().tolist())
+            return
+        self.write("array", f"{array.dtype.str}{array.shape}")
+        for start in range(0, max(1, array.shape[0] if array.ndim else 1), 2**14):
+            part = array[start : start + 2**14] if array.ndim else array
+            self.digest.update(np.ascontiguousarray(part).tobytes())
+
+    def _function(self, function: types.FunctionType) -> None:
+        self.write("function", f"{function.__module__}.{function.__qualname__}")
+        if (function.__module__ or "").partition(".")[0] in STABLE:
+            return
+        held = [_contents(cell) for cell in function.__closure__ or ()]
+        used = {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}
+        self._several("inside", function.__code__, function.__defaults__, function.__kwdefaults__, held, used)
+
+    def _code(self, code: types.CodeType) -> None:
+        self._several("code", code.co_code, code.co_names, code.co_varnames, list(code.co_consts))
+
+    def _class(self, kind: type) -> None:
+        self.write("class", f"{kind.__module__}.{kind.__qualname__}")
+        if kind.__module__.partition(".")[0] in STABLE:
+            return
+        own = {name: item for name, item in vars(kind).items() if isinstance(item, types.FunctionType | property)}
+        getters = {name: item.fget if isinstance(item, property) else item for name, item in own.items()}
+        self._several("methods", getters, list(kind.__bases__))
+
+    def _object(self, value: Any) -> None:
+        self.take(type(value))
+        if dataclasses.is_dataclass(value):
+            self._several("fields", {field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
+            return
+        if type(value).__reduce_ex__ is object.__reduce_ex__ and type(value).__reduce__ is object.__reduce__:
+            self._several("state", getattr(value, "__dict__", {}), _slots(value))
+            return
+        try:
+            reduced = value.__reduce_ex__(2)
+        except Exception:  # an object's own code may raise anything
+            raise InputError(
+                f"checkpoint=... cannot tell whether {type(value).__name__} objects are the same: leave it out"
+            ) from None
+        self._several("reduced", *(reduced if isinstance(reduced, tuple) else (reduced,)))
+
+
+def _exactly(value: Any) -> str:
+    """A number without rounding."""
+    return float(value).hex() if isinstance(value, float | np.floating) else str(value)
+
+
+def _slots(value: Any) -> dict[str, Any]:
+    names = [name for kind in type(value).__mro__ for name in _as_names(getattr(kind, "__slots__", ()))]
+    return {name: getattr(value, name) for name in names if hasattr(value, name) and name != "__weakref__"}
+
+
+def _as_names(slots: Any) -> tuple[str, ...]:
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing is in it yet
+        return None

@@ -1,0 +1,237 @@
+"""From the arguments of one call to one resolved run: what they mean, and which way to the answer is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import joblib
+import numpy as np
+from scipy.sparse import issparse
+
+from multireplay._check import Vector, as_vector, whole_number
+from multireplay.averaging import as_averaging
+from multireplay.buffer import Buffer, StoredBuffer
+from multireplay.buffer.foreign import describe, is_foreign, on_cpu
+from multireplay.buffer.record import Record, as_record
+from multireplay.engine import as_backend, make_stepper
+from multireplay.errors import InputError
+from multireplay.problems import Problem
+from multireplay.problems.base import as_constraint
+from multireplay.problems.batched import Batched, as_batched, can_be_batched
+from multireplay.replay import Dyadic, Interleaved, Replay, Shuffle
+from multireplay.sets import Set
+from multireplay.solving.run import Run, as_given
+from multireplay.steps import Constant, Schedule, positive
+from multireplay.tracking import as_track
+from multireplay.updates import Newton, Plain, Update, VarianceReduced
+from multireplay.updates.base import Needs
+
+DEFAULT_TAIL = 7 / 8
+DEEPEST = 12
+"""By default a chain has at most 2^12 steps, since every step of all lanes together costs the same small time."""
+WIDTH = 3
+"""… and there are at least 2^3 lanes, or array operations are slower than plain Python."""
+
+
+def resolve(given: Mapping[str, Any]) -> Run:
+    """The run that these arguments of `solve` ask for; everything that can be refused beforehand is.
+
+    The checkpoint is left out, since its file is named by what this gives.
+    """
+    problem, buffer = _checked(given["problem"], given["buffer"])
+    replay = given["replay"]
+    if replay is not None and not isinstance(replay, Replay):
+        raise InputError(f"replay must be a replay scheme such as mr.Multiscale(), not {replay!r}")
+    passes = as_passes(given["passes"], given["update"])
+    precision = given["precision"]
+    if precision not in ("float64", "float32"):
+        raise InputError(f"precision must be 'float64' or 'float32', not {precision!r}")
+    backend = as_backend(given["backend"])
+    record = as_record(over_batches(problem, buffer, backend), buffer)
+    feasible = problem.constraint if given["constraint"] is None else as_constraint(given["constraint"])
+    update, why = choose_update(given, passes)
+    run = Run(
+        problem=problem,
+        buffer=buffer,
+        rows=len(buffer),
+        arguments=as_given(given),
+        update=update,
+        replay=replay,
+        instead=None,
+        why=why,
+        engine="sums",
+        start=starting_point(given["x0"], feasible, record.dim),
+        step=as_step(given["step"]),
+        passes=passes,
+        feasible=feasible,
+        averaging=as_averaging(given["average"]),
+        track=as_track(given["track"], record.dim),
+        backend=backend,
+        threads=as_threads(given["threads"]),
+        precision=precision,
+        record=record,
+        progress=given["progress"],
+    )
+    if update.needs.own_order:
+        return _chosen_or_otherwise(run, given)
+    return with_steps(run, update, why)
+
+
+def _chosen_or_otherwise(run: Run, given: Mapping[str, Any]) -> Run:
+    """The run, or one of steps where its update was not asked for and already a feasible set rules it out."""
+    if given["update"] is None and not run.on_the_whole_space:
+        return with_steps(run, _by_passes(run.passes), f"mr.Newton() needs the whole space, not {run.feasible!r}")
+    check_needs(run, given["checkpoint"] is not None)
+    return run
+
+
+def with_steps(run: Run, update: Update, why: str) -> Run:
+    """The run with an update that takes steps: it has an order, and an engine."""
+    record = run.record
+    order = run.replay or default_order(record)
+    engine = make_stepper(record.problem, run.feasible, record.dim, run.backend, record.example, run.precision).name
+    instead = Shuffle(0) if run.replay is None and isinstance(order, Dyadic) else None
+    found = replace(run, update=update, replay=order, instead=instead, why=why, engine=engine)
+    check_needs(found, run.arguments["checkpoint"] is not None)
+    return found
+
+
+def otherwise(run: Run, why: str) -> Run:
+    """The run by steps, where the update that was chosen for it turned out not to be for its data."""
+    return with_steps(run, _by_passes(run.passes), why)
+
+
+def choose_update(given: Mapping[str, Any], passes: int | None) -> tuple[Update, str]:
+    """What moves the iterate, and why."""
+    update, step = given["update"], given["step"]
+    if update is not None:
+        if not isinstance(update, Update):
+            known = "mr.Plain(), mr.VarianceReduced(), mr.RichardsonRomberg(), mr.Newton() or mr.Exact()"
+            raise InputError(f"update must be {known}, not {update!r}")
+        return update, "update=... is given"
+    if given["replay"] is not None:
+        return (Plain() if passes is None else _by_passes(passes)), "replay=... is given"
+    if isinstance(step, Schedule | list | tuple) and passes is None:
+        return Plain(), "step=... is given"
+    if given["precision"] != "float64":
+        return _by_passes(passes), "precision=... is given"
+    if not (isinstance(step, str) and step == "auto"):
+        return _by_passes(passes), "step=... is given"
+    return Newton(), "rows spread over the record are fitted exactly, and passes over all of it correct that fit"
+
+
+def _by_passes(passes: int | None) -> Update:
+    """Variance reduction in as many passes, or a plain pass where there are too few for a round."""
+    if passes is None:
+        return VarianceReduced()
+    return VarianceReduced(rounds=(passes - 1) // 2) if passes >= 3 else Plain()
+
+
+def check_needs(run: Run, checkpoint: bool) -> None:
+    """Refuse a run that does not meet what its update needs, with the update's own sentence."""
+    needs: Needs = run.update.needs
+    met = (
+        (needs.whole_space, run.on_the_whole_space),
+        (needs.constant_step, not isinstance(run.step, Schedule) or isinstance(run.step, Constant)),
+        (needs.one_step, len(run.steps) == 1),
+        (needs.double, run.precision == "float64"),
+        (needs.own_order, run.replay is None),
+        (needs.resumed, not checkpoint),
+    )
+    for sentence, fine in met:
+        if sentence and not fine:
+            given = {"feasible": f"{run.feasible!r}", "precision": f"{run.precision!r}", "step": f"{run.step!r}"}
+            raise InputError(sentence.format(**given))
+
+
+def _checked(problem: Any, buffer: Any) -> tuple[Problem, Buffer | StoredBuffer]:
+    if not isinstance(problem, Problem):
+        raise InputError(f"problem must be a multireplay problem such as mr.GLM(), not {problem!r}")
+    if not isinstance(buffer, Buffer | StoredBuffer):
+        raise InputError(
+            f"buffer must be a multireplay Buffer, not {type(buffer).__name__}: mr.Buffer(features=..., ...)"
+        )
+    return problem, buffer
+
+
+def as_passes(passes: object, update: Update | None) -> int | None:
+    """The number of passes asked for, or an error."""
+    if passes is None:
+        return None
+    if update is not None:
+        raise InputError("give update=... or passes=..., not both")
+    return whole_number("passes", passes, least=1)
+
+
+def as_step(step: Any) -> Any:
+    """A schedule, "auto", a number, or several numbers, checked."""
+    if isinstance(step, Schedule) or (isinstance(step, str) and step == "auto"):
+        return step
+    if isinstance(step, str):
+        raise InputError(f"step must be a positive number, a schedule from mr.steps or 'auto', not {step!r}")
+    if isinstance(step, Sequence):
+        if not step:
+            raise InputError("several step sizes compete with mr.Plain() alone, and there must be at least one")
+        return tuple(as_step(one) for one in step)
+    return positive("step", step)
+
+
+def as_threads(threads: object) -> int:
+    """The number of threads asked for; by default the cores that this process may use."""
+    return int(joblib.cpu_count()) if threads is None else whole_number("threads", threads, least=1)
+
+
+def starting_point(x0: Any, feasible: Set, dim: int) -> Vector:
+    """x0 checked against the dimension and the set; by default the point of the set closest to 0."""
+    feasible.check(dim)
+    if x0 is None:
+        return feasible.projected(np.zeros(dim))
+    start = as_vector("x0", x0)
+    if start.shape != (dim,):
+        raise InputError(f"x0 has shape {start.shape}, but x has {dim} coordinates")
+    if not np.isfinite(start).all():
+        raise InputError("x0 must be finite")
+    if not feasible.contains(start):
+        raise InputError(f"x0 is not in {feasible!r}; the closest point of it is {feasible.projected(start)}")
+    return start
+
+
+def over_batches(problem: Problem, buffer: Buffer | StoredBuffer, backend: str) -> Problem:
+    """The problem over batches where it is to be run so, otherwise the problem as it is.
+
+    That is where the backend says so, where the user's operator is written over a batch, or where the columns lie on
+    a device. Columns that another library holds in the memory of the processor are read through NumPy, without a copy,
+    by the other engines. On disk, only an operator that is written over a batch is run so.
+    """
+    written_so = getattr(problem, "batch_operator", None) is not None
+    if isinstance(buffer, StoredBuffer):
+        if backend == "batched" and not written_so:
+            raise InputError("backend='batched' needs a buffer in memory: buffer.load(), if it fits")
+        there = written_so and backend in ("auto", "batched") and all(name in buffer for name in problem.required)
+        return as_batched(problem, np.zeros((1, 1))) if there else problem
+    names = [name for name in (*problem.required, *problem.optional) if name in buffer]
+    away = [name for name in names if is_foreign(buffer[name]) and not on_cpu(buffer[name])]
+    if not names or not (backend == "batched" or (backend == "auto" and (written_so or away))):
+        return problem
+    why = f"a column on {describe(buffer[away[0]])}" if away else "backend='batched'"
+    if not can_be_batched(problem):
+        raise InputError(
+            f"{why} needs an operator over batches, which {problem!r} does not have: write it as operator(X, batch), "
+            "one row a lane, and give VariationalInequality(..., batched=True), or give the columns as NumPy arrays"
+        )
+    sparse = [name for name in names if issparse(buffer[name])]
+    if sparse:
+        raise InputError(f"{why} needs dense columns, and {sparse[0]!r} is sparse: leave the backend out")
+    return as_batched(problem, buffer[names[0]])
+
+
+def default_order(record: Record) -> Replay:
+    """Dyadic order; over batches all offsets of a gap side by side, with chains that are long and yet many."""
+    depth = min(DEEPEST, record.length.bit_length() - 1 - WIDTH)
+    if record.on_disk:  # with no more chains than steps, their iterates are a small part of it
+        depth = max(depth, record.length.bit_length() // 2)
+    if not isinstance(record.problem, Batched) or depth < 1:
+        return Dyadic()
+    return cast(Replay, Interleaved(gap=record.length >> depth))

@@ -1,0 +1,243 @@
+"""The paper's step in the order of a replay scheme, and what every update that takes steps has in common with it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multireplay._check import Vector
+from multireplay.buffer.record import Record
+from multireplay.engine import Job, Stepper, fit_together, in_one_pass
+from multireplay.engine import run as run_plan
+from multireplay.engine.sums import ExtremeRows, Folding, fold, operator_batches
+from multireplay.errors import InputError, warn
+from multireplay.inference.residuals import residual_of
+from multireplay.problems import Problem
+from multireplay.problems.base import GROWTH, UNBOUNDED
+from multireplay.problems.packed import has_sparse_rows
+from multireplay.problems.rows import column_sizes, take
+from multireplay.replay import PlannedEpoch
+from multireplay.replay.multiscale import scattered
+from multireplay.result import Epoch
+from multireplay.show.progress import step_bar
+from multireplay.steps import Constant, Schedule
+from multireplay.updates.base import Found, Update
+from multireplay.updates.costs import tell_costs
+
+if TYPE_CHECKING:
+    from multireplay.solving.run import Run
+
+AUTO_SHARE = 0.5
+"""The automatic step is this share of 1/L."""
+UNEVEN = 30.0
+"""Features whose sizes differ by more than this factor are warned of."""
+SLOW = 300_000
+"""Calls of a plain Python operator beyond which it is not evaluated on the whole record for every epoch."""
+
+
+@dataclass(frozen=True)
+class Plain(Update):
+    """x ← Proj_X(x − η F̃(x, ξ)), the paper's step (Eq. MER_update).
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> mr.Plain()
+    Plain()
+    """
+
+    def run(self, run: Run) -> Found:
+        """One run through the plan, for every step size."""
+        with Stepping(run) as stepping:
+            return stepping.found(*stepping.through_the_plan())
+
+
+class Stepping:
+    """The steps of one run, for the time of a ``with`` block: step sizes, the limit of divergence, and a progress bar.
+
+    Parameters
+    ----------
+    run : Run
+        What is run.
+    make : callable, optional
+        Makes the stepper, if it is not the run's own.
+    shorten : callable, optional
+        What a preconditioner makes of the Lipschitz constant from which the automatic step is made.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        make: Callable[[], Stepper] | None = None,
+        shorten: Callable[[float], float] | None = None,
+    ) -> None:
+        self._open = ExitStack()
+        self._advanced: Callable[[int], object] = lambda steps: None
+        self._began = 0.0
+        record = run.record
+        self.run, self.plan = run, run.replay.plan(record.length)
+        self.plain = make is None
+        self.make = run.make_stepper if make is None else make
+        self.make()  # says first what cannot be
+        all_rows = run.automatic or not record.on_disk
+        self.extremes = extreme_samples(record, run.start, run.threads) if all_rows else record.example
+        self.limit = record.problem.limit(self.extremes, run.start) if all_rows else UNBOUNDED
+        self.schedules = [as_schedule(step, record.problem, self.extremes, shorten) for step in run.steps]
+        record.problem.probe(run.start, record.example)
+        tell_costs(self.plan, run.replay, run.update, self.job(self.schedules[0]))
+
+    def __enter__(self) -> Stepping:
+        total = sum(epoch.steps for epoch in self.plan) * len(self.schedules)
+        if self.run.progress:
+            self._advanced = self._open.enter_context(step_bar(total))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def job(self, schedule: Schedule) -> Job:
+        """What is run at these step sizes, with its loop compiled."""
+        run, record, stepper = self.run, self.run.record, self.make()
+        with_them = run.averaging, run.start, self.limit, run.track, self._advanced, run.threads, run.checkpoint
+        made = Job(record.problem, record, stepper, schedule, *with_them, self.make if self.plain else None)
+        if not in_one_pass(self.plan, made):
+            nothing = np.zeros(0)
+            stepper.advance(record.example, nothing.astype(np.int64), nothing, nothing, self.limit)  # compiles
+        return made
+
+    def through_the_plan(self) -> tuple[tuple[Epoch, ...], int, float]:
+        """Every epoch of the plan for every step size, the one with the smallest residual, and the passes it took."""
+        record = self.run.record
+        jobs = [self.job(schedule) for schedule in self.schedules]
+        if not fit_together(self.plan, jobs):
+            self._tell_of_turns()
+        self._began = time.perf_counter()
+        epochs = tuple(epoch for found in run_plan(self.plan, jobs) for epoch in found)
+        if record.on_disk and not self.run.automatic:
+            epochs = self._marked(epochs)
+        passes = sum(epoch.taken for epoch in epochs) / record.length / len(self.schedules)
+        return *by_residual(epochs, self.run), passes
+
+    def epoch(self, planned: PlannedEpoch, schedule: Schedule) -> Epoch:
+        """One epoch at these step sizes."""
+        return run_plan((planned,), [self.job(schedule)])[0][0]
+
+    def _tell_of_turns(self) -> None:
+        """Warn that step sizes are run one after the other, which a checkpoint does not keep."""
+        count = len(self.schedules)
+        reason = f"the memory budget has no room for the iterates of {count} step sizes side by side"
+        if self.run.checkpoint is not None:
+            raise InputError(f"{reason}, and checkpoint=... is for one reading: give more memory=, or fewer step sizes")
+        warn(f"{reason}: the record is read anew for each of them")
+
+    def _marked(self, epochs: tuple[Epoch, ...]) -> tuple[Epoch, ...]:
+        """The epochs, marked as diverged where the answer is beyond what a limit would have stopped.
+
+        The limit needs all rows, and a record on disk is not read once more for it: its first rows have to do.
+        """
+        record = self.run.record
+        most = GROWTH * record.problem.limit(record.example, self.run.start)
+        with np.errstate(over="ignore"):
+            sizes = [record.problem.limit(record.example, epoch.answer) for epoch in epochs]
+        return tuple(
+            replace(epoch, diverged=epoch.diverged or not size <= most)
+            for epoch, size in zip(epochs, sizes, strict=True)
+        )
+
+    def found(
+        self,
+        epochs: tuple[Epoch, ...],
+        chosen: int,
+        passes: float,
+        what: str = "",
+        notes: tuple[str, ...] = (),
+        how: str = "",
+    ) -> Found:
+        """What was found, with the sentence on it: `what` the answer is, and `how` it differs from plain steps."""
+        run, answer = self.run, epochs[chosen]
+        what = what or f"{run.averaging} of epoch {answer.k}"
+        automatic = "automatic " if run.automatic else ""
+        smallest = ", which has the smallest residual" if answer.residual is not None else ""
+        sentence = (
+            f"{passes:.3g} passes in the order of {run.replay!r}{how}, {automatic}step size {answer.step:.4g}; "
+            f"the answer is {what}{smallest}"
+        )
+        diverged = any(epoch.diverged for epoch in epochs)
+        seconds = time.perf_counter() - self._began
+        if run.automatic and not diverged:
+            warn_of_scales(run.record)
+        bound = run.record.problem.lipschitz(self.extremes) if diverged else None
+        return Found(epochs, chosen, passes, seconds, sentence, (*self._costs(), *notes), lipschitz=bound)
+
+    def _costs(self) -> tuple[str, ...]:
+        """What to know of the price of a step, if anything."""
+        if not has_sparse_rows(self.run.record.example) or self.run.on_the_whole_space:
+            return ()
+        return (f"every step projects on {self.run.feasible!r}, and so costs O(d) although the rows are sparse",)
+
+
+def extreme_samples(record: Record, x0: Vector, threads: int = 1) -> Any:
+    """Samples among which are the largest of the record, for bounds on F̃ from x0 on."""
+    if not record.on_disk and not all(type(column) is np.ndarray for column in record.columns.values()):
+        return record.example  # which is all of it
+    rows = ExtremeRows(record.problem, x0)
+    return rows.samples(fold(record, rows, how=Folding(threads))[0])
+
+
+def as_schedule(step: Any, problem: Problem, samples: Any, shorten: Callable[[float], float] | None = None) -> Schedule:
+    """A schedule from a number, a schedule, or "auto", for which a preconditioner shortens the Lipschitz constant."""
+    if isinstance(step, Schedule):
+        return step
+    if not isinstance(step, str):
+        return Constant(step)
+    bound = problem.lipschitz(samples)
+    if bound is None:
+        raise InputError(f"step='auto' needs a Lipschitz constant: give step=..., or lipschitz=... to {problem!r}")
+    if bound == 0:
+        raise InputError("step='auto' has nothing to go by: every feature in the buffer is 0")
+    return Constant(AUTO_SHARE / (bound if shorten is None else shorten(bound)))
+
+
+def by_residual(epochs: tuple[Epoch, ...], run: Run) -> tuple[tuple[Epoch, ...], int]:
+    """The epochs with their residuals ‖x − Proj(x − F̂(x))‖ on the record, and the index of the smallest.
+
+    It costs the arithmetic of one pass for every epoch; a record on disk is read once for all of them. It fails where
+    the exact fit overfits, because there a smaller residual is not a better answer (hold out a block instead), and it
+    is blind to what the record does not show. A plain Python operator that would have to be called more than 300000
+    times is not evaluated: the last epoch is taken.
+    """
+    record = run.record
+    good = [index for index, epoch in enumerate(epochs) if not epoch.diverged]
+    if not good:
+        return epochs, len(epochs) - 1
+    if len(epochs) == 1 or (record.problem.is_slow and record.length * len(good) > SLOW):
+        return epochs, good[-1]
+    points = [epochs[index].answer for index in good]
+    found = zip(good, points, operator_batches(record, points, Folding(run.threads)), strict=True)
+    sizes = {index: residual_of(batches, run.feasible, x).size for index, x, batches in found}
+    chosen = min(sizes, key=lambda index: sizes[index])
+    marked = tuple(replace(epoch, residual=sizes.get(index)) for index, epoch in enumerate(epochs))
+    return marked, chosen
+
+
+def warn_of_scales(record: Record) -> None:
+    """Warn where features differ so much in size that one step cannot suit them all; looks at about 1000 rows."""
+    if not hasattr(record.example, "features"):
+        return
+    features = record.problem.samples(record.take(scattered(record.length, 1000))).features
+    sizes = column_sizes(take(features, slice(None)))
+    sizes = sizes[sizes > 0]
+    if len(sizes) and sizes.max() > UNEVEN * sizes.min():
+        ratio = sizes.max() / sizes.min()
+        warn(
+            f"features differ in size by a factor of {ratio:.0f}: one step size cannot suit them all, and the answer "
+            "is likely to be far from converged. Standardize the columns (divide each by its standard deviation)"
+        )
