@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from disk_records import budget, record, stored
 from interruption import interrupting
 
 import multireplay as mr
-from multireplay.engine import lanes
+from multireplay.engine import compiled
+from multireplay.engine.checkpoint import Checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,7 @@ def both(tmp_path_factory):
 
 def test_a_checkpoint_of_another_run_is_refused(both, tmp_path):
     path = tmp_path / "state"
-    np.savez(path.open("wb"), digest="other", row=3)
+    np.savez(path.open("wb"), fingerprint="other", row=3)
     with pytest.raises(mr.InputError, match="belongs to another run"):
         mr.solve(mr.GLM(), both[1], replay=mr.Multiscale(), step=0.01, checkpoint=path)
     path.write_text("nonsense")
@@ -83,10 +85,123 @@ def test_an_interrupted_run_goes_on_with_smaller_blocks(tmp_path, monkeypatch, o
     options = {"replay": order, "step": 0.01}
     straight = mr.solve(mr.GLM(), large, **options)
     with monkeypatch.context() as patch:
-        patch.setattr(lanes.Lanes, "advance", interrupting(lanes.Lanes.advance, 3))
+        patch.setattr(compiled.Lanes, "advance", interrupting(compiled.Lanes.advance, 3))
         with pytest.raises(KeyboardInterrupt):
             mr.solve(mr.GLM(), large, checkpoint=tmp_path / "state", **options)
     again = mr.solve(mr.GLM(), small, checkpoint=tmp_path / "state", **options)
     for one, other in zip(straight.epochs, again.epochs, strict=True):
         assert one.taken == other.taken
         assert np.array_equal(one.average, other.average)
+
+
+def test_a_run_on_other_data_or_with_other_arguments_is_refused(tmp_path, monkeypatch):
+    """Of the same shapes: the data, a table, a function, a long start. Interrupted on one, resumed on the other."""
+    path = tmp_path / "state"
+    one, other = record(20_000, 8), record(20_000, 8, seed=1)
+    stop = {"replay": mr.Multiscale(), "step": 0.01, "checkpoint": path}
+
+    def interrupted(problem, buffer, **options):
+        path.unlink(missing_ok=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(Checkpoint, "note", saving_and_stopping)
+            with pytest.raises(KeyboardInterrupt):
+                mr.solve(problem, buffer, **options)
+        assert path.exists()
+
+    interrupted(mr.GLM(), one, **stop)
+    for problem, buffer, options in (
+        (mr.GLM(), other, stop),
+        (mr.GLM(ridge=0.1), one, stop),
+        (mr.GLM("logistic"), one, stop),
+        (mr.GLM(), one, {**stop, "x0": np.full(8, 1e-9)}),
+        (mr.GLM(), one, {**stop, "step": 0.02}),
+        (mr.GLM(), one, {**stop, "average": "none"}),
+    ):
+        with pytest.raises(mr.InputError, match="belongs to another run"):
+            mr.solve(problem, buffer, **options)
+    assert mr.solve(mr.GLM(), one, **stop).status.ok
+
+
+def saving_and_stopping(self, row, state):
+    """Save what there is and stop, as Ctrl-C right after the first block would."""
+    self._noted = row, {name: np.array(array) for name, array in state.items()}
+    self.save()
+    raise KeyboardInterrupt
+
+
+def test_what_is_wrong_with_the_place_is_said_before_the_work(both, tmp_path):
+    options = {"replay": mr.Multiscale(), "step": 0.01}
+    with pytest.raises(mr.InputError, match="there is no folder"):
+        mr.solve(mr.GLM(), both[0], checkpoint=tmp_path / "nowhere" / "state", **options)
+    with pytest.raises(mr.InputError, match="is a folder"):
+        mr.solve(mr.GLM(), both[0], checkpoint=tmp_path, **options)
+    with pytest.raises(mr.InputError, match="give holdout=None, or leave checkpoint=... out"):
+        mr.solve(mr.GLM(), both[0], holdout=0.2, checkpoint=tmp_path / "state")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
+def test_a_torn_file_is_refused(both, tmp_path, share):
+    path = tmp_path / "state"
+    np.savez(path.open("wb"), fingerprint="x" * 64, row=3, xs=np.arange(5000.0))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(mr.InputError, match="cannot be read"):
+        mr.solve(mr.GLM(), both[1], replay=mr.Multiscale(), step=0.01, checkpoint=path)
+
+
+def test_several_processes_save_under_one_name(tmp_path):
+    first, second = (Checkpoint(tmp_path / "state", name) for name in ("one", "two"))
+    for kept in (first, second):
+        kept.note(1, {"x": np.arange(3.0)})
+    first.save()
+    second.save()
+    assert os.listdir(tmp_path) == ["state"]
+    state = {"x": np.zeros(3)}
+    assert second.restore(state) == 1
+    with pytest.raises(mr.InputError, match="belongs to another run"):
+        first.restore(state)
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    (tmp_path / f".state.{gone.pid}.7.partial").write_text("half")
+    (tmp_path / f".state.{os.getpid()}.7.partial").write_text("under way")
+    Checkpoint(tmp_path / "state", "one")
+    assert os.listdir(tmp_path) == [f".state.{os.getpid()}.7.partial"]
+
+
+KILLED = [("replay=mr.Multiscale(), step=0.01", 3), ("replay=mr.Interleaved(64), step=0.01", 3), ("update=mr.Newton(3)", 2)]
+
+
+@pytest.mark.parametrize(("options", "kills"), [*KILLED, ("update=mr.Exact()", 2), ("replay=mr.Serial(), step=0.01", 2)])
+def test_a_run_that_is_killed_goes_on_to_the_same_bits(tmp_path, options, kills):
+    """Killed at random moments, with a file saved after every block: what is there is whole, and the end is the same."""
+    (tmp_path / "record").mkdir()
+    stored(tmp_path / "record", record(40_000, 8))
+    script = f"""
+    import sys, time
+    import multireplay as mr
+    from multireplay.engine import checkpoint
+    checkpoint.EVERY = checkpoint.OFTEN = -1.0
+    wait, note = float(sys.argv[1]), checkpoint.Checkpoint.note
+    checkpoint.Checkpoint.note = lambda self, row, state: (note(self, row, state), print("at", row, flush=True), time.sleep(wait))
+    buffer = mr.Buffer.open({str(tmp_path / "record")!r}, memory={budget(record(40_000, 8))})
+    result = mr.solve(mr.GLM(), buffer, checkpoint={str(tmp_path / "state")!r}, {options})
+    print("answer", result.x.tobytes().hex())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    rng = np.random.default_rng(len(options))
+    for _ in range(kills):
+        with subprocess.Popen([*command, "0.01"], stdout=subprocess.PIPE, text=True) as running:
+            for _ in range(int(rng.integers(1, 6))):
+                running.stdout.readline()
+            time.sleep(float(rng.random()) * 0.02)
+            running.kill()
+    again, straight = (
+        subprocess.run([*command, "0"], capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+        for _ in range(2)
+    )
+    assert again == straight
+    assert again.startswith("answer")
+    assert os.listdir(tmp_path) == ["record"]
