@@ -146,11 +146,11 @@ def as_column(name: str, values: Array, whole: bool = False) -> Array:
         raise InputError(f"column {name!r} has dtype {array.dtype}; it needs real numbers or booleans")
     elif array.dtype not in (xp.float32, xp.float64):
         array = xp.astype(array, xp.float32)
-    _require_finite(name, array)
+    require_finite(name, array)
     return array
 
 
-def _require_finite(name: str, array: Array) -> None:
+def require_finite(name: str, array: Array) -> None:
     """Raise if a value is NaN or infinite, naming the first place; reads the column once, in blocks."""
     xp = namespace(array)
     width = array.shape[1] if array.ndim == 2 else 1
@@ -170,7 +170,7 @@ def _require_finite(name: str, array: Array) -> None:
         raise InputError(f"column {name!r} holds {value} at {where} (counting from 0); all values must be finite")
 
 
-class Column:
+class ForeignColumn:
     """A column of any library, with what the package asks of a column: a length, slices, and rows picked for NumPy."""
 
     def __init__(self, array: Array) -> None:
@@ -183,7 +183,7 @@ class Column:
 
     def __getitem__(self, rows: slice | NDArray[np.int64]) -> Any:
         if isinstance(rows, slice):
-            return Column(rows_of(self.array, rows))
+            return ForeignColumn(rows_of(self.array, rows))
         return as_numpy(picked(self.array, rows))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -192,7 +192,7 @@ class Column:
 
 def array_of(column: Any) -> Array:
     """The array of a column; a block of a record on disk is one itself."""
-    return column.array if isinstance(column, Column) else column
+    return column.array if isinstance(column, ForeignColumn) else column
 
 
 def picked(array: Array, rows: NDArray[np.int64]) -> Array:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from multireplay._check import Positions, Vector
 from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.columns import Array, Columns, row_count, size_of
 from multireplay.buffer.disk import StoredBuffer
-from multireplay.buffer.disk.readahead import read_ahead
 from multireplay.buffer.disk.stored import LOTS
-from multireplay.engine.residuals import Batches, batch_bounds, batch_means
+from multireplay.buffer.disk.stream import read_ahead
 from multireplay.errors import InputError
-from multireplay.problems import Problem
-from multireplay.problems.base import Columns, row_count
+
+if TYPE_CHECKING:
+    from multireplay.engine.residuals import Batches
+    from multireplay.problems import Problem
 
 Advanced = Callable[[int], object]
 
@@ -132,6 +132,8 @@ class MemoryRecord(Record):
     def batches(
         self, points: Sequence[Vector], advanced: Advanced = lambda rows: None, partial: Partial | None = None
     ) -> list[Batches]:
+        from multireplay.engine.residuals import batch_means
+
         return batch_means(self.problem, self.columns, np.array(points), advanced)
 
     def at_once(self, aside: int = 0) -> int:
@@ -182,6 +184,8 @@ class StoredRecord(Record):
     def batches(
         self, points: Sequence[Vector], advanced: Advanced = lambda rows: None, partial: Partial | None = None
     ) -> list[Batches]:
+        from multireplay.engine.residuals import Batches, batch_bounds
+
         bounds = batch_bounds(self.length, self.dim)
         sums = partial.sums[None] if partial else np.zeros((len(points), len(bounds) - 1, self.dim))
         for first, block in self._blocks(partial.row if partial else 0):
@@ -229,7 +233,7 @@ class StoredRecord(Record):
             yield Window(self.problem.samples(block), start + 1, start + row_count(block))
 
     def extremes(self, x0: Vector) -> Any:
-        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in self.names}
+        parts: dict[str, list[Array]] = {name: [] for name in self.names}
         for _, block in self._blocks(0):
             rows = self.problem.extreme_rows(self.problem.samples(block), x0)
             for name, column in block.items():
@@ -257,8 +261,3 @@ def as_record(problem: Problem, buffer: Buffer | StoredBuffer) -> Record:
     if isinstance(buffer, StoredBuffer):
         return StoredRecord(problem, buffer)
     return MemoryRecord(problem, problem.columns(buffer))
-
-
-def size_of(column: Any) -> int:
-    """Bytes of a column, dense or sparse."""
-    return int(column.data.nbytes + column.indices.nbytes if issparse(column) else column.nbytes)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay._check import Vector
+from multireplay.buffer.columns import Columns, row_count
 from multireplay.problems import Problem
-from multireplay.problems.base import Columns, row_count
 from multireplay.sets import Set
 
 BATCHES = 32

@@ -10,12 +10,13 @@ from scipy.sparse import issparse
 
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.columns import Columns, row_count
 from multireplay.buffer.disk import StoredBuffer
 from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.engine.residuals import Residual, measure
 from multireplay.errors import InputError, MultireplayError
 from multireplay.problems import Problem
-from multireplay.problems.base import Columns, as_constraint, row_count
+from multireplay.problems.base import as_constraint
 from multireplay.replay import Dyadic, Replay
 from multireplay.report import rivals
 from multireplay.report.corrected import Corrected

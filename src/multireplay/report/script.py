@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.record import size_of
+from multireplay.buffer.columns import size_of
 from multireplay.problems import Problem
 from multireplay.result import Result
 from multireplay.sets import Set, WholeSpace

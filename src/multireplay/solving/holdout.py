@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay.buffer.columns import Columns
 from multireplay.buffer.record import Record
 from multireplay.engine.residuals import measure
 from multireplay.problems import Problem
-from multireplay.problems.base import Columns, as_constraint
+from multireplay.problems.base import as_constraint
 from multireplay.result import Result, Status
 from multireplay.sets import Set
 from multireplay.show.text import TextTable

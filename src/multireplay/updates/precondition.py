@@ -9,8 +9,8 @@ import numpy as np
 from scipy.sparse.linalg import eigsh, svds
 
 from multireplay._check import Vector
+from multireplay.buffer.columns import row_blocks
 from multireplay.errors import InputError
-from multireplay.problems.base import row_blocks
 from multireplay.problems.rows import Rows, dense_products, distinct, is_sparse, squares, take
 
 PREFIX = 4096

@@ -10,13 +10,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.disk.assembly import Assembly
-from multireplay.buffer.disk.mapping import Column, Layout
-from multireplay.buffer.disk.readahead import read_ahead
-from multireplay.buffer.disk.saving import save_folder
-from multireplay.buffer.disk.sizes import in_words
-from multireplay.buffer.disk.source import Array, Field, Source
-from multireplay.buffer.disk.stream import block_rows, check, stream, take
+from multireplay.buffer.columns import Array
+from multireplay.buffer.disk.folder import save_folder
+from multireplay.buffer.disk.layout import Assembly, Layout, MappedColumn
+from multireplay.buffer.disk.memory import in_words
+from multireplay.buffer.disk.source import Field, Source
+from multireplay.buffer.disk.stream import block_rows, check, read_ahead, stream, take
+from multireplay.buffer.fingerprint import Fingerprint
 from multireplay.errors import InputError
 
 STEP = 2**22
@@ -48,7 +48,7 @@ class StoredBuffer:
     >>> folder.cleanup()
     """
 
-    def __init__(self, source: Source, columns: Mapping[str, Column], memory: int) -> None:
+    def __init__(self, source: Source, columns: Mapping[str, MappedColumn], memory: int) -> None:
         self._source = source
         self._columns = dict(columns)
         self._fields = {name: column.layout.field(source) for name, column in columns.items()}
@@ -173,6 +173,22 @@ class StoredBuffer:
         """Write the folder form, block by block: one .npy file a column and a page that says what is there."""
         with closing(self.blocks()) as blocks:
             save_folder(path, self._fields, self._length, (block for _, block in blocks))
+
+    def fingerprint(self) -> str:
+        """Thirty-two letters that tell this record from another: a hash of 128 bits, of what can be had at once.
+
+        It covers the number of rows, the names of the columns and what they are made of (stored columns, picked
+        features, shifts), and the files, not where they are. A folder that `save` wrote and a ``.npz`` archive
+        have checksums of all values, which are taken as they stand: a copy has the same fingerprint. Of other files it
+        covers the size, the time of writing to the nanosecond, and the first and last 64 kB (of Parquet files all of
+        the index at the end); a copy is another record unless it keeps the time, and so is a file that was written
+        again. The values themselves are not read: a file that was changed in the middle, with its size and time put
+        back, is taken for the same.
+        """
+        found = Fingerprint()
+        found.add_facts([len(self), {name: column.identity() for name, column in self._columns.items()}])
+        found.add_facts(self._source.identity(Assembly(self._source, self._layouts(self.names)).names))
+        return found.text()
 
     def cost_of_random_access(self) -> str:
         """What one pass in random order costs compared with one in order, as a sentence."""

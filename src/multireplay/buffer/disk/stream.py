@@ -1,18 +1,22 @@
-"""Blocks of rows in order: filled, checked, and with the rows that a shift reaches over."""
+"""Blocks of rows in order: filled, checked, with the rows that a shift reaches over, and read ahead by a thread."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from typing import TypeVar
 
 import numpy as np
 
-from multireplay.buffer.disk.assembly import Assembly
-from multireplay.buffer.disk.mapping import Layout
-from multireplay.buffer.disk.pool import Pool
-from multireplay.buffer.disk.sizes import in_words
-from multireplay.buffer.disk.source import Array, Rows, Source
+from multireplay._check import Positions
+from multireplay.buffer.columns import Array
+from multireplay.buffer.disk.layout import Assembly, Layout
+from multireplay.buffer.disk.memory import Pool, in_words
+from multireplay.buffer.disk.source import Source
 from multireplay.errors import InputError
+
+T = TypeVar("T")
 
 BLOCK = 2**24
 """Bytes of a block, where the budget allows it: larger ones are not read faster."""
@@ -21,7 +25,7 @@ _CHECKED = 2**20
 
 
 def block_rows(source: Source, layouts: Sequence[Layout], memory: int, overlap: int, aside: int = 0) -> int:
-    """Rows of a block, such that all that is in flight stays within the budget.
+    """Positions of a block, such that all that is in flight stays within the budget.
 
     To leave so many bytes aside, blocks are made up to four times smaller.
     """
@@ -61,7 +65,7 @@ def stream(
             del block, fresh
 
 
-def take(source: Source, layouts: Sequence[Layout], rows: Rows) -> dict[Layout, Array]:
+def take(source: Source, layouts: Sequence[Layout], rows: Positions) -> dict[Layout, Array]:
     """These rows, which are ascending and distinct, checked."""
     assembly = Assembly(source, layouts)
     found = assembly.take(rows)
@@ -69,7 +73,7 @@ def take(source: Source, layouts: Sequence[Layout], rows: Rows) -> dict[Layout, 
     return found
 
 
-def check(source: Source, assembly: Assembly, block: Mapping[Layout, Array], rows: int | Rows) -> None:
+def check(source: Source, assembly: Assembly, block: Mapping[Layout, Array], rows: int | Positions) -> None:
     """Raise if a value is not finite; `rows` is the number of the first row, or of every row."""
     for layout, array in block.items():
         step = max(1, _CHECKED // max(1, assembly.fields[layout].row_bytes))
@@ -107,4 +111,56 @@ def _bad(source: Source, assembly: Assembly, layout: Layout, row: int, feature: 
         return InputError(f"{file} is corrupt: a byte at row {inside}{exact} (counting from 0) is no boolean")
     return InputError(
         f"{file} holds {value} in column {name!r} at row {inside}{exact} (counting from 0); all values must be finite"
+    )
+
+
+def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
+    """The same items in the same order, each prepared by a thread while the caller has the one before.
+
+    An exception of `items` is raised where its item would have come. The thread ends with the last item, or when this
+    generator is closed, at the latest after the item it is at.
+
+    Examples
+    --------
+    >>> from multireplay.buffer.disk.stream import read_ahead
+    >>> list(read_ahead(number**2 for number in range(4)))
+    [0, 1, 4, 9]
+    """
+    with closing(items), ThreadPoolExecutor(1, "multireplay-read-ahead") as thread:
+        pending = thread.submit(_next, items)
+        while ready := pending.result():
+            pending = thread.submit(_next, items)
+            yield ready.pop()
+
+
+def _next(items: Generator[T, None, None]) -> list[T]:
+    """The next item in a list, so that handing it on leaves no reference behind; an empty list at the end."""
+    for item in items:
+        return [item]
+    return []
+
+
+def check_order(source: Source, time: Layout, memory: int) -> None:
+    """Read the time column once and raise where it goes back, within a file or from one file to the next."""
+    name = time.parts[0].name
+    before = None
+    rows = block_rows(source, [time], memory, 0)
+    with closing(read_ahead(stream(source, [time], 0, source.rows, rows))) as blocks:
+        for start, block in blocks:
+            times = block[time]
+            if before is not None and times[0] < before:
+                raise _back(source, name, start, before, times[0])
+            back = (times[1:] < times[:-1]).nonzero()[0]
+            if len(back):
+                raise _back(source, name, start + int(back[0]) + 1, times[back[0]], times[back[0] + 1])
+            before = times[-1]
+
+
+def _back(source: Source, name: str, row: int, before: object, after: object) -> InputError:
+    file, inside = source.place(name, row)
+    last, at = source.place(name, row - 1)
+    where = f"row {at} of the same file" if last == file else f"the last row of {last}"
+    return InputError(
+        f"the rows are not in time order: {file} has {name} = {after} at row {inside} (counting from 0), "
+        f"after {before} in {where}"
     )

@@ -1,13 +1,34 @@
-"""A column of sparse rows: scipy's CSR array, checked, with slices that copy nothing."""
+"""Columns: what a record is made of. Dense ones are arrays, sparse ones scipy's CSR arrays whose slices are views."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.sparse import csr_array
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
 
 from multireplay.errors import InputError
+
+Array: TypeAlias = NDArray[Any]
+Columns: TypeAlias = Mapping[str, Array]
+"""Columns of one length by name, dense or sparse."""
+
+
+def row_count(columns: Columns) -> int:
+    """The number of samples; a sparse column has no length."""
+    return int(next(iter(columns.values())).shape[0])
+
+
+def row_blocks(rows: Any, count: int = 2**13) -> list[Any]:
+    """The rows in blocks of so many, as views, so that temporaries stay small."""
+    return [rows[start : start + count] for start in range(0, rows.shape[0], count)]
+
+
+def size_of(column: Any) -> int:
+    """Bytes of a column, dense or sparse."""
+    return int(column.data.nbytes + column.indices.nbytes if issparse(column) else column.nbytes)
 
 
 class SparseColumn(csr_array):  # type: ignore[misc]
