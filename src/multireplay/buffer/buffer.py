@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from multireplay.buffer import foreign
-from multireplay.buffer.columns import Array, SparseColumn, as_sparse_column
+from multireplay.buffer.columns import Array, SparseColumn, as_sparse_column, kept_type
 from multireplay.buffer.fingerprint import Fingerprint
 from multireplay.errors import InputError
 
@@ -251,17 +251,12 @@ def _as_column(name: str, values: Any) -> Array:
         raise InputError(f"column {name!r} has {array.ndim} dimensions; it needs 1 (numbers) or 2 (rows)")
     if array.dtype == np.object_:
         return _from_objects(name, array)
-    if name in STATES and array.ndim == 1 and array.dtype.kind in "iu":
-        return array.astype(array.dtype.newbyteorder("="), copy=False)
-    if array.dtype.kind in "iu" or array.dtype.char == "g":
-        return array.astype(np.float64)
-    if array.dtype == np.float16:
-        return array.astype(np.float32)
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    if array.dtype not in (np.float64, np.float32, np.bool_):
+    kind = kept_type(array.dtype)
+    if kind is None:
         raise InputError(f"column {name!r} has dtype {array.dtype}; it needs real numbers or booleans")
-    return array
+    if kind.kind in "iu" and not (name in STATES and array.ndim == 1):
+        kind = np.dtype(np.float64)
+    return array.astype(kind, copy=False)
 
 
 def _from_objects(name: str, array: Array) -> Array:

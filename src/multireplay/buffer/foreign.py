@@ -152,22 +152,31 @@ def as_column(name: str, values: Array, whole: bool = False) -> Array:
 
 def require_finite(name: str, array: Array) -> None:
     """Raise if a value is NaN or infinite, naming the first place; reads the column once, in blocks."""
-    xp = namespace(array)
-    width = array.shape[1] if array.ndim == 2 else 1
     for rows in blocks(array.shape[0], rows_at_once(row_bytes(array), array)):
         block = rows_of(array, rows)
-        with np.errstate(all="ignore"):
-            total = xp.sum(block)
-        if bool(xp.isfinite(total)):
-            continue
-        bad = xp.reshape(~xp.isfinite(block), (-1,))
-        if not bool(xp.any(bad)):  # the sum overflowed, the values did not
-            continue
-        first = int(xp.argmax(xp.astype(bad, xp.int8)))
-        row, feature = divmod(first, width)
-        where = f"row {rows.start + row}" + (f", feature {feature}" if array.ndim == 2 else "")
-        value = float(xp.reshape(block, (-1,))[first])
-        raise InputError(f"column {name!r} holds {value} at {where} (counting from 0); all values must be finite")
+        place = first_not_finite(block)
+        if place is not None:
+            where = f"row {rows.start + place[0]}" + (f", feature {place[1]}" if array.ndim == 2 else "")
+            value = float(block[place[: array.ndim]])
+            raise InputError(f"column {name!r} holds {value} at {where} (counting from 0); all values must be finite")
+
+
+def first_not_finite(block: Array) -> tuple[int, int] | None:
+    """Row and feature of the first value that is NaN or infinite."""
+    xp = namespace(block)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if bool(xp.isfinite(xp.sum(block))):
+            return None
+    return first_true(~xp.isfinite(block))  # none where the sum overflowed and the values did not
+
+
+def first_true(flags: Array) -> tuple[int, int] | None:
+    """Row and feature of the first of these that is true."""
+    xp = namespace(flags)
+    if not bool(xp.any(flags)):
+        return None
+    first = int(xp.argmax(xp.astype(xp.reshape(flags, (-1,)), xp.int8)))
+    return divmod(first, flags.shape[1] if flags.ndim == 2 else 1)
 
 
 class ForeignColumn:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -13,10 +16,12 @@ from multireplay._check import Positions
 from multireplay.buffer.columns import Array
 from multireplay.buffer.disk.memory import pages
 from multireplay.buffer.disk.source import Field, Reader, Source
+from multireplay.buffer.foreign import first_not_finite, first_true
 from multireplay.errors import InputError
 
 BARE = "samples"
 """The name of the one array in a bare .npy file."""
+_CHECKED = 2**20
 
 
 @dataclass(frozen=True)
@@ -153,32 +158,19 @@ def _picked(name: str, wanted: Any, source: Source) -> tuple[int, ...]:
     return found
 
 
-@dataclass(frozen=True)
-class _Use:
-    layout: Layout
-    start: int
-    stop: int
-    pick: tuple[int, ...] | None
-    single: bool
-
-
 class Assembly:
-    """How the stored columns of a source fill some layouts."""
+    """How the stored columns of a source fill some layouts: straight into place where possible, else by a copy.
+
+    Every value is checked on the way.
+    """
 
     def __init__(self, source: Source, layouts: Sequence[Layout]) -> None:
-        self._source = source
+        self.source = source
         self.fields = {layout: layout.field(source) for layout in layouts}
-        self._uses: dict[str, list[_Use]] = {}
-        for layout in self.fields:
-            start = 0
-            for part in layout.parts:
-                field = source.field(part.name)
-                stop = start + Layout.width_of(part, field)
-                use = _Use(layout, start, stop, part.pick, field.width is None)
-                self._uses.setdefault(part.name, []).append(use)
-                start = stop
-        self.names = tuple(self._uses)
-        self._copied = [name for name, uses in self._uses.items() if len(uses) > 1 or uses[0].pick is not None]
+        parts = [part for layout in self.fields for part in layout.parts]
+        uses = Counter(part.name for part in parts)
+        self.names = tuple(uses)
+        self._copied = {part.name for part in parts if uses[part.name] > 1 or part.pick is not None}
         self._scratch: dict[str, Array] = {}
 
     @property
@@ -189,61 +181,93 @@ class Assembly:
     @property
     def scratch_bytes(self) -> int:
         """Bytes of a row of the copies."""
-        return sum(self._source.field(name).row_bytes for name in self._copied)
+        return sum(self.source.field(name).row_bytes for name in self._copied)
 
-    def read(self, reader: Reader, filled: Mapping[Layout, Array]) -> None:
-        """Fill the arrays, all of one length, with the reader's next rows."""
-        count = len(next(iter(filled.values())))
-        targets = {
-            name: self._copy(name, count) if name in self._copied else _strip(filled, uses[0])
-            for name, uses in self._uses.items()
+    def read(self, reader: Reader, filled: Mapping[Layout, Array], first: int) -> None:
+        """Fill the arrays, all of one length, with the reader's next rows, of which row `first` is the first."""
+        copies = {name: self._copy(name, len(next(iter(filled.values())))) for name in self._copied}
+        straight = {
+            part.name: strip
+            for layout, array in filled.items()
+            for part, strip in self._strips(layout, array)
+            if part.name not in copies
         }
-        reader.read(targets)
-        self._spread({name: targets[name] for name in self._copied}, filled)
+        reader.read({**straight, **copies})
+        self._spread(copies, filled)
+        self._check(filled, first)
 
     def take(self, rows: Positions) -> dict[Layout, Array]:
         """These rows, which are ascending and distinct."""
-        stored = self._source.take(self.names, rows)
+        stored = self.source.take(self.names, rows)
         filled = {}
         for layout, field in self.fields.items():
             alone = layout.parts[0].name
-            whole = len(layout.parts) == 1 and alone not in self._copied and field == self._source.field(alone)
+            whole = len(layout.parts) == 1 and alone not in self._copied and field == self.source.field(alone)
             filled[layout] = stored.pop(alone) if whole else pages(field, len(rows))
         self._spread(stored, filled)
+        self._check(filled, rows)
         return filled
 
+    def _strips(self, layout: Layout, array: Array) -> Iterator[tuple[Part, Array]]:
+        """The parts of a layout, each with the place it fills, of as many dimensions as its stored column."""
+        start = 0
+        for part in layout.parts:
+            field = self.source.field(part.name)
+            stop = start + Layout.width_of(part, field)
+            if array.ndim == 1:
+                yield part, array
+            else:
+                yield part, array[:, start] if field.width is None else array[:, start:stop]
+            start = stop
+
     def _spread(self, stored: Mapping[str, Array], filled: Mapping[Layout, Array]) -> None:
-        for name, values in stored.items():
-            for use in self._uses[name]:
-                strip = _strip(filled, use)
-                if use.pick is None:
+        for layout, array in filled.items() if stored else ():
+            for part, strip in self._strips(layout, array):
+                if part.name not in stored:
+                    continue
+                values, pick = stored[part.name], part.pick
+                if pick is None:
                     strip[...] = values
                 elif strip.ndim == 1:
-                    strip[...] = values[:, use.pick[0]]
-                elif use.pick == tuple(range(use.pick[0], use.pick[-1] + 1)):
-                    strip[...] = values[:, use.pick[0] : use.pick[-1] + 1]
+                    strip[...] = values[:, pick[0]]
+                elif pick == tuple(range(pick[0], pick[-1] + 1)):
+                    strip[...] = values[:, pick[0] : pick[-1] + 1]
                 else:  # one feature after the other: a fancy index would make another copy
-                    for place, feature in enumerate(use.pick):
+                    for place, feature in enumerate(pick):
                         strip[:, place] = values[:, feature]
 
     def _copy(self, name: str, count: int) -> Array:
         if name not in self._scratch or len(self._scratch[name]) < count:
-            field = self._source.field(name)
+            field = self.source.field(name)
             self._scratch[name] = np.empty(field.shape(count), field.dtype)
         return self._scratch[name][:count]
 
-    def stored_place(self, layout: Layout, feature: int) -> str:
-        """The stored column that a feature of the layout comes from."""
-        for name, uses in self._uses.items():
-            for use in uses:
-                if use.layout == layout and use.start <= feature < use.stop:
-                    return name
-        raise IndexError(feature)
+    def _check(self, block: Mapping[Layout, Array], rows: int | Positions) -> None:
+        """Raise if a value is not finite, or no boolean; `rows` is the number of the first row, or of every row."""
+        for layout, array in block.items():
+            step = max(1, _CHECKED // max(1, self.fields[layout].row_bytes))
+            for start in range(0, len(array), step):
+                place = _first_bad(array[start : start + step])
+                if place is not None:
+                    at, feature = start + place[0], place[1]
+                    row = rows + at if isinstance(rows, int) else int(rows[at])
+                    raise self._bad(layout, row, feature, array[at] if array.ndim == 1 else array[at, feature])
+
+    def _bad(self, layout: Layout, row: int, feature: int, value: object) -> InputError:
+        widths = (Layout.width_of(part, self.source.field(part.name)) for part in layout.parts)
+        name = layout.parts[bisect_right(list(accumulate(widths)), feature)].name
+        file, inside = self.source.place(name, row)
+        exact = f", feature {feature}" if not layout.flat and len(layout.parts) == 1 else ""
+        if isinstance(value, np.bool_):
+            return InputError(f"{file} is corrupt: a byte at row {inside}{exact} (counting from 0) is no boolean")
+        return InputError(
+            f"{file} holds {value} in column {name!r} at row {inside}{exact} (counting from 0); "
+            "all values must be finite"
+        )
 
 
-def _strip(filled: Mapping[Layout, Array], use: _Use) -> Array:
-    """The part of the layout's array that a stored column fills, with as many dimensions as that column has."""
-    array = filled[use.layout]
-    if array.ndim == 1:
-        return array
-    return array[:, use.start] if use.single else array[:, use.start : use.stop]
+def _first_bad(block: Array) -> tuple[int, int] | None:
+    """Row and feature of the first value that is not finite, or no boolean."""
+    if block.dtype.kind == "b":
+        return first_true(block.view(np.uint8) > 1)
+    return None if block.dtype.kind in "iu" else first_not_finite(block)

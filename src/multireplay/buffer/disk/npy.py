@@ -18,10 +18,10 @@ from typing import IO, Any
 import numpy as np
 
 from multireplay._check import Positions
-from multireplay.buffer.columns import Array
+from multireplay.buffer.columns import Array, kept_type
 from multireplay.buffer.disk.files import Checksums, RunningChecksums, Stamp, named
 from multireplay.buffer.disk.memory import pages
-from multireplay.buffer.disk.source import Field, Reader, Source, kept_type
+from multireplay.buffer.disk.source import Field, Reader, Source
 from multireplay.errors import InputError
 
 PIECE = 2**22

@@ -82,13 +82,3 @@ class Source(ABC):
 
     def field(self, name: str) -> Field:
         return self.fields[name] if name in self.fields else self.times[name]
-
-
-def kept_type(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """The type in which numbers of this type are handed on, or None where they are not real numbers.
-
-    Integers and booleans stay what they are (states, flags); half precision becomes single, as in a buffer in memory.
-    """
-    if dtype.kind == "f":
-        return np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
-    return dtype.newbyteorder("=") if dtype.kind in "iub" else None

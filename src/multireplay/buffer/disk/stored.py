@@ -15,7 +15,7 @@ from multireplay.buffer.disk.folder import save_folder
 from multireplay.buffer.disk.layout import Assembly, Layout, MappedColumn
 from multireplay.buffer.disk.memory import in_words
 from multireplay.buffer.disk.source import Field, Source
-from multireplay.buffer.disk.stream import block_rows, check, read_ahead, stream, take
+from multireplay.buffer.disk.stream import block_rows, read_ahead, stream
 from multireplay.buffer.fingerprint import Fingerprint
 from multireplay.errors import InputError
 
@@ -149,7 +149,7 @@ class StoredBuffer:
         for shift in sorted({self._columns[name].shift for name in chosen}):
             here = [name for name in chosen if self._columns[name].shift == shift]
             distinct, back = np.unique(wanted, return_inverse=True)
-            arrays = take(self._source, self._layouts(here), distinct + shift)
+            arrays = Assembly(self._source, self._layouts(here)).take(distinct + shift)
             straight = len(distinct) == len(wanted) and bool((distinct == wanted).all())
             for name in here:
                 array = arrays[self._columns[name].layout]
@@ -165,8 +165,7 @@ class StoredBuffer:
         with closing(self._source.reader(assembly.names, 0)) as reader:
             for start in range(0, rows, step):
                 part = {layout: array[start : start + step] for layout, array in whole.items()}
-                assembly.read(reader, part)
-                check(self._source, assembly, part, start)
+                assembly.read(reader, part, start)
         return Buffer(**{name: self._shown(whole, name, self._length) for name in self.names})
 
     def save(self, path: str | os.PathLike[str]) -> None:

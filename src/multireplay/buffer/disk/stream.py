@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TypeVar
 
-import numpy as np
-
-from multireplay._check import Positions
 from multireplay.buffer.columns import Array
 from multireplay.buffer.disk.layout import Assembly, Layout
 from multireplay.buffer.disk.memory import Pool, in_words
@@ -21,7 +18,6 @@ T = TypeVar("T")
 BLOCK = 2**24
 """Bytes of a block, where the budget allows it: larger ones are not read faster."""
 _IN_FLIGHT = 4  # one at the caller, one ready, one being read, and the copies that some layouts need
-_CHECKED = 2**20
 
 
 def block_rows(source: Source, layouts: Sequence[Layout], memory: int, overlap: int, aside: int = 0) -> int:
@@ -57,61 +53,11 @@ def stream(
             for layout, tail in tails.items():
                 block[layout][:known] = tail
             fresh = {layout: array[known:] for layout, array in block.items()}
-            assembly.read(reader, fresh)
-            check(source, assembly, fresh, start + known)
+            assembly.read(reader, fresh, start + known)
             if overlap:  # copies: the caller may write into its block
                 tails = {layout: array[count - overlap :].copy() for layout, array in block.items()}
             yield start, block
             del block, fresh
-
-
-def take(source: Source, layouts: Sequence[Layout], rows: Positions) -> dict[Layout, Array]:
-    """These rows, which are ascending and distinct, checked."""
-    assembly = Assembly(source, layouts)
-    found = assembly.take(rows)
-    check(source, assembly, found, rows)
-    return found
-
-
-def check(source: Source, assembly: Assembly, block: Mapping[Layout, Array], rows: int | Positions) -> None:
-    """Raise if a value is not finite; `rows` is the number of the first row, or of every row."""
-    for layout, array in block.items():
-        step = max(1, _CHECKED // max(1, assembly.fields[layout].row_bytes))
-        for start in range(0, len(array), step):
-            place = _first_bad(array[start : start + step])
-            if place is not None:
-                at, feature = start + place[0], place[1]
-                row = rows + at if isinstance(rows, int) else int(rows[at])
-                raise _bad(source, assembly, layout, row, feature, array[at] if array.ndim == 1 else array[at, feature])
-
-
-def _first_bad(block: Array) -> tuple[int, int] | None:
-    """Row and feature of the first value that is not finite, or no boolean."""
-    if block.dtype.kind in "iu":
-        return None
-    if block.dtype.kind == "b":
-        wrong = block.view(np.uint8) > 1
-        if not wrong.any():
-            return None
-    else:
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = block.sum()
-        if np.isfinite(total):
-            return None
-        wrong = ~np.isfinite(block)
-    places = np.argwhere(wrong)
-    return (int(places[0, 0]), int(places[0, -1]) if block.ndim == 2 else 0) if len(places) else None
-
-
-def _bad(source: Source, assembly: Assembly, layout: Layout, row: int, feature: int, value: object) -> InputError:
-    name = assembly.stored_place(layout, feature)
-    file, inside = source.place(name, row)
-    exact = f", feature {feature}" if not layout.flat and len(layout.parts) == 1 else ""
-    if isinstance(value, np.bool_):
-        return InputError(f"{file} is corrupt: a byte at row {inside}{exact} (counting from 0) is no boolean")
-    return InputError(
-        f"{file} holds {value} in column {name!r} at row {inside}{exact} (counting from 0); all values must be finite"
-    )
 
 
 def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from multireplay._check import Positions
-from multireplay.buffer.columns import Array
+from multireplay.buffer.columns import Array, kept_type
 from multireplay.buffer.disk.memory import pages
-from multireplay.buffer.disk.source import Field, Reader, Source, kept_type
+from multireplay.buffer.disk.source import Field, Reader, Source
 from multireplay.errors import InputError
 
 BATCH_BYTES = 2**21
