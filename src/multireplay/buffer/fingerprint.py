@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from multireplay.buffer import foreign
-from multireplay.buffer.columns import SparseColumn
 
 WORDS = 2**14
 """Words of 64 bits in a block: what is worked out on the way stays in the cache."""
@@ -61,10 +61,11 @@ class Fingerprint:
 
         It is read in blocks of rows, which alone are copied where they are not contiguous or on a device.
         """
-        if isinstance(array, SparseColumn):
-            self.add_facts([name, "sparse", list(array.shape)])
+        if issparse(array):
+            rows = array.tocsr()
+            self.add_facts([name, "sparse", list(rows.shape)])
             for part in ("data", "indices", "indptr"):
-                self.add_array(part, getattr(array, part))
+                self.add_array(part, getattr(rows, part))
             return
         shape = list(map(int, array.shape))
         kind = foreign.as_numpy(foreign.rows_of(array, slice(0, 1))).dtype

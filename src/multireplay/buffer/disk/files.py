@@ -65,7 +65,7 @@ def named(what: str, *kinds: type[Exception]) -> Iterator[None]:
     try:
         yield
     except caught as error:
-        reason = error.strerror if isinstance(error, OSError) and not kinds else error
+        reason = (not kinds and getattr(error, "strerror", None)) or error
         raise InputError(f"{what}: {reason}") from None
 
 

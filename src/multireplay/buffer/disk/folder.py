@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 import numpy as np
@@ -41,21 +41,6 @@ class SavedColumn:
     dtype: str
     shape: tuple[int, ...]
     sums: Checksums
-
-
-def write_page(entries: list[SavedColumn]) -> str:
-    """The page's text."""
-    columns = [
-        {
-            "name": entry.name,
-            "file": entry.file,
-            "dtype": entry.dtype,
-            "shape": list(entry.shape),
-            "crc32": {"rows": entry.sums.chunk, "values": list(entry.sums.values)},
-        }
-        for entry in entries
-    ]
-    return json.dumps({"format": FORMAT, "version": VERSION, "rows": entries[0].shape[0], "columns": columns}, indent=1)
 
 
 def open_folder(folder: Path) -> ArraySource:
@@ -120,8 +105,11 @@ def save_folder(
         wanted.parent.mkdir(parents=True, exist_ok=True)
         unfinished = _beside(wanted, "unfinished")
         try:
-            entries = _write_columns(unfinished, fields, rows, blocks)
-            _write_file(unfinished / PAGE_NAME, write_page(entries).encode())
+            columns = _write_columns(unfinished, fields, rows, blocks)
+            page = {"format": FORMAT, "version": VERSION, "rows": rows, "columns": columns}
+            with (unfinished / PAGE_NAME).open("w", encoding="utf-8") as file:
+                json.dump(page, file, indent=1)
+                _to_disk(file)
             _put(unfinished, wanted)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -143,7 +131,7 @@ def _check_place(wanted: Path) -> None:
 
 def _write_columns(
     folder: Path, fields: Mapping[str, Field], rows: int, blocks: Iterable[Mapping[str, Array]]
-) -> list[SavedColumn]:
+) -> list[dict[str, Any]]:
     names = _file_names(fields)
     running = {
         name: RunningChecksums(max(1, files.CHUNK_BYTES // field.row_bytes), rows) for name, field in fields.items()
@@ -162,12 +150,15 @@ def _write_columns(
                     opened[name].write(piece.data)
                     sums[name].extend(found for _, found in running[name].add(piece))
         for file in opened.values():
-            file.flush()
-            os.fsync(file.fileno())
+            _to_disk(file)
     return [
-        SavedColumn(
-            name, names[name], field.dtype.str, field.shape(rows), Checksums(running[name].chunk, tuple(sums[name]))
-        )
+        {
+            "name": name,
+            "file": names[name],
+            "dtype": field.dtype.str,
+            "shape": field.shape(rows),
+            "crc32": {"rows": running[name].chunk, "values": sums[name]},
+        }
         for name, field in fields.items()
     ]
 
@@ -187,11 +178,9 @@ def _file_names(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _write_file(path: Path, text: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+def _to_disk(file: IO[Any]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _put(unfinished: Path, wanted: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -255,7 +256,7 @@ def open_raw(source: ArrayFile) -> FileIO:
             raise InputError(f"{source.label} has disappeared since it was opened") from None
 
 
-def fill(file: FileIO, values: Array, source: ArrayFile, row: int) -> None:
+def fill(file: Any, values: Array, source: ArrayFile, row: int) -> None:
     """Fill an array with the file's next bytes; `row` is its first row, for messages."""
     view = values.reshape(-1).view(np.uint8).data
     row_bytes = len(view) // len(values)
@@ -333,18 +334,13 @@ class ArraySource(Source):
 
 class _ArrayReader(Reader):
     def __init__(self, files: Mapping[str, ArrayFile], first: int) -> None:
-        self._cursors = {}
-        try:
-            for name, file in files.items():
-                self._cursors[name] = file.cursor(first)
-        except BaseException:
-            self.close()
-            raise
+        with ExitStack() as opened:  # closes them all where one cannot be opened
+            self._cursors = {name: opened.enter_context(closing(file.cursor(first))) for name, file in files.items()}
+            self._opened = opened.pop_all()
 
     def read(self, targets: Mapping[str, Array]) -> None:
         for name, target in targets.items():
             self._cursors[name].read(target)
 
     def close(self) -> None:
-        for cursor in self._cursors.values():
-            cursor.close()
+        self._opened.close()

@@ -82,7 +82,7 @@ class StoredBuffer:
     @property
     def nbytes(self) -> int:
         """Bytes of all columns in memory; a column that is another one shifted takes none of its own."""
-        return sum(layout.field(self._source).row_bytes for layout in self._layouts(self.names)) * self._source.rows
+        return self._assembly(self.names).row_bytes * self._source.rows
 
     def __repr__(self) -> str:
         parts = (f"{name} {field.shape(self._length)} {field.dtype}" for name, field in self._fields.items())
@@ -118,14 +118,14 @@ class StoredBuffer:
         stop = self._length if last is None else last
         if not 0 <= first <= stop <= self._length:
             raise InputError(f"rows {first} to {stop} are not in this buffer, which has rows 0 to {self._length}")
-        rows = block_rows(self._source, self._layouts(chosen), self.memory, self._overlap(chosen), aside)
+        rows = block_rows(self._assembly(chosen), self.memory, self._overlap(chosen), aside)
         return self._blocks(chosen, first, stop, rows)
 
     def _blocks(
         self, names: tuple[str, ...], first: int, last: int, rows: int
     ) -> Generator[tuple[int, dict[str, Array]], None, None]:
-        layouts, overlap = self._layouts(names), self._overlap(names)
-        with closing(read_ahead(stream(self._source, layouts, first, last, rows, overlap))) as ready:
+        blocks = stream(self._assembly(names), first, last, rows, self._overlap(names))
+        with closing(read_ahead(blocks)) as ready:
             for start, block in ready:
                 count = min(rows, last - start)
                 shown = {name: self._shown(block, name, count) for name in names}
@@ -149,7 +149,7 @@ class StoredBuffer:
         for shift in sorted({self._columns[name].shift for name in chosen}):
             here = [name for name in chosen if self._columns[name].shift == shift]
             distinct, back = np.unique(wanted, return_inverse=True)
-            arrays = Assembly(self._source, self._layouts(here)).take(distinct + shift)
+            arrays = self._assembly(here).take(distinct + shift)
             straight = len(distinct) == len(wanted) and bool((distinct == wanted).all())
             for name in here:
                 array = arrays[self._columns[name].layout]
@@ -158,7 +158,7 @@ class StoredBuffer:
 
     def load(self) -> Buffer:
         """All rows, as a buffer in memory."""
-        assembly = Assembly(self._source, self._layouts(self.names))
+        assembly = self._assembly(self.names)
         rows = self._source.rows
         whole = {layout: np.empty(field.shape(rows), field.dtype) for layout, field in assembly.fields.items()}
         step = max(1, STEP // max(1, assembly.row_bytes))
@@ -186,13 +186,12 @@ class StoredBuffer:
         """
         found = Fingerprint()
         found.add_facts([len(self), {name: column.identity() for name, column in self._columns.items()}])
-        found.add_facts(self._source.identity(Assembly(self._source, self._layouts(self.names)).names))
+        found.add_facts(self._source.identity(self._assembly(self.names).names))
         return found.text()
 
     def cost_of_random_access(self) -> str:
         """What one pass in random order costs compared with one in order, as a sentence."""
-        layouts = self._layouts(self.names)
-        assembly = Assembly(self._source, layouts)
+        assembly = self._assembly(self.names)
         touched, reason = self._source.touched(assembly.names)
         ratio = touched / sum(self._source.field(name).row_bytes for name in assembly.names)
         lots = -(-LOTS * self.nbytes // self.memory)
@@ -222,8 +221,8 @@ class StoredBuffer:
             raise InputError("names is empty; give at least one column")
         return chosen
 
-    def _layouts(self, names: Iterable[str]) -> list[Layout]:
-        return list(dict.fromkeys(self._columns[name].layout for name in names))
+    def _assembly(self, names: Iterable[str]) -> Assembly:
+        return Assembly(self._source, [self._columns[name].layout for name in names])
 
     def _overlap(self, names: Iterable[str]) -> int:
         """Rows that a block needs beyond its own; all blocks are read from shift 0 on, as the record begins there."""

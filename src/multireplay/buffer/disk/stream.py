@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TypeVar
@@ -20,32 +20,31 @@ BLOCK = 2**24
 _IN_FLIGHT = 4  # one at the caller, one ready, one being read, and the copies that some layouts need
 
 
-def block_rows(source: Source, layouts: Sequence[Layout], memory: int, overlap: int, aside: int = 0) -> int:
-    """Positions of a block, such that all that is in flight stays within the budget.
+def block_rows(assembly: Assembly, memory: int, overlap: int, aside: int = 0) -> int:
+    """Rows of a block, such that all that is in flight stays within the budget.
 
     To leave so many bytes aside, blocks are made up to four times smaller.
     """
-    assembly = Assembly(source, layouts)
     a_row = max(assembly.row_bytes, assembly.scratch_bytes, 1)
-    overhead = source.overhead(assembly.names)
+    overhead = assembly.source.overhead(assembly.names)
     room = (memory - overhead) // _IN_FLIGHT
     rows = min(BLOCK, max(room - aside // _IN_FLIGHT, room // 4)) // a_row - overlap
     if rows < 1:
         needed = overhead + _IN_FLIGHT * a_row * (overlap + 1)
         raise InputError(
-            f"memory={in_words(memory)!r} is too little to read {source.label}; it needs at least "
+            f"memory={in_words(memory)!r} is too little to read {assembly.source.label}; it needs at least "
             f"{in_words(needed * 1.1)}"
         )
     return rows if rows < 8 else rows // 8 * 8
 
 
 def stream(
-    source: Source, layouts: Sequence[Layout], first: int, last: int, rows: int, overlap: int = 0
+    assembly: Assembly, first: int, last: int, rows: int, overlap: int = 0
 ) -> Generator[tuple[int, dict[Layout, Array]], None, None]:
     """Blocks of `rows` rows from `first` to before `last`; each has `overlap` rows more, with which the next begins."""
-    assembly, pool = Assembly(source, layouts), Pool()
+    pool = Pool()
     tails: dict[Layout, Array] = {}
-    with closing(source.reader(assembly.names, first)) as reader:
+    with closing(assembly.source.reader(assembly.names, first)) as reader:
         for start in range(first, last, rows):
             count = min(rows, last - start) + overlap
             known = len(next(iter(tails.values()))) if tails else 0
@@ -90,8 +89,8 @@ def check_order(source: Source, time: Layout, memory: int) -> None:
     """Read the time column once and raise where it goes back, within a file or from one file to the next."""
     name = time.parts[0].name
     before = None
-    rows = block_rows(source, [time], memory, 0)
-    with closing(read_ahead(stream(source, [time], 0, source.rows, rows))) as blocks:
+    assembly = Assembly(source, [time])
+    with closing(read_ahead(stream(assembly, 0, source.rows, block_rows(assembly, memory, 0)))) as blocks:
         for start, block in blocks:
             times = block[time]
             if before is not None and times[0] < before:

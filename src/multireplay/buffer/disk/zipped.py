@@ -15,7 +15,7 @@ from multireplay._check import Positions
 from multireplay.buffer.columns import Array
 from multireplay.buffer.disk.files import Stamp, named
 from multireplay.buffer.disk.memory import pages
-from multireplay.buffer.disk.npy import PIECE, ArrayFile, Cursor, Header, open_raw
+from multireplay.buffer.disk.npy import PIECE, ArrayFile, Cursor, Header, fill, open_raw
 from multireplay.buffer.disk.source import Field
 
 _LOCAL_HEADER = 30
@@ -139,13 +139,7 @@ class ZippedCursor(Cursor):
 
     def _fill(self, values: Array, last: bool) -> None:
         """Fill an array with the member's next bytes; after the last ones the archive compares the checksum."""
-        view = values.reshape(-1).view(np.uint8).data
-        done = 0
         with named(f"{self._source.label} is corrupt at row {self._row} or after it (counting from 0)", *_BROKEN):
-            while done < len(view):
-                count = self._member.readinto(view[done:])
-                if not count:
-                    raise self._source.ends(self._row, "it was complete when it was opened")
-                done += count
+            fill(self._member, values, self._source, self._row)
             if last:
                 self._member.read(1)
