@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import array_api_compat as compat
@@ -22,6 +23,7 @@ LARGE = 2**28
 FEWEST = 64
 NARROW = 16
 """Below so many numbers a row, what a row costs is its bookkeeping; a product with ones does without."""
+_NUMPY: Namespace = compat.array_namespace(np.empty(0))  # looked up once: small buffers are made in great numbers
 
 
 def is_foreign(values: object) -> bool:
@@ -33,12 +35,12 @@ def is_foreign(values: object) -> bool:
 
 def namespace(array: Array) -> Namespace:
     """The library of an array, under the names of the standard."""
-    return compat.array_namespace(array)
+    return _NUMPY if isinstance(array, np.ndarray) else compat.array_namespace(array)
 
 
 def on_cpu(array: Array) -> bool:
     """Whether the array lies in the memory of the processor."""
-    return "cpu" in str(compat.device(array)).lower()
+    return isinstance(array, np.ndarray) or "cpu" in str(compat.device(array)).lower()
 
 
 def describe(array: Array) -> str:
@@ -118,6 +120,8 @@ def row_bytes(array: Array) -> int:
 
 def numpy_type(array: Array) -> np.dtype[Any]:
     """The type of a column's values, in NumPy's words."""
+    if isinstance(array, np.ndarray) and array.dtype.kind == "f":
+        return np.dtype(array.dtype)
     xp = namespace(array)
     if xp.isdtype(array.dtype, "bool"):
         return np.dtype(np.bool_)
@@ -165,7 +169,7 @@ def first_not_finite(block: Array) -> tuple[int, int] | None:
     """Row and feature of the first value that is NaN or infinite."""
     xp = namespace(block)
     with np.errstate(over="ignore", invalid="ignore"):
-        if bool(xp.isfinite(xp.sum(block))):
+        if math.isfinite(xp.sum(block)):
             return None
     return first_true(~xp.isfinite(block))  # none where the sum overflowed and the values did not
 

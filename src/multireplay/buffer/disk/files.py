@@ -17,6 +17,7 @@ from multireplay.errors import InputError
 CHUNK_BYTES = 2**22
 """Bytes of rows that have one checksum."""
 _ENDS = 2**16
+"""Bytes at either end of a file that its identity covers."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,16 @@ class Stamp:
                 f"{self.path} has changed since it was opened (noticed at row {row}, counting from 0); open it again"
             )
 
-    def identity(self, ends: int = _ENDS) -> list[object]:
-        """What tells the file from another without reading it: size, time of writing, a hash of its two ends."""
+    def identity(self, more: int = 0) -> list[object]:
+        """What tells the file from another without reading it: size, time of writing, a hash of its two ends.
+
+        So many bytes `more` are looked at at the last end.
+        """
         digest = blake2b(digest_size=16)
         with named(f"{self.path} cannot be read"), self.path.open("rb") as file:
             digest.update(file.read(_ENDS))
-            file.seek(max(0, self.size - ends))
-            digest.update(file.read(ends))
+            file.seek(max(0, self.size - _ENDS - more))
+            digest.update(file.read())
         self.check(0)
         return [self.size, self.modified, digest.hexdigest()]
 

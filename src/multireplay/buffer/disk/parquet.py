@@ -22,7 +22,6 @@ from multireplay.errors import InputError
 
 _BROKEN = (pa.ArrowException, OSError)
 _BUFFER = 2**16
-_ENDING = 2**16
 _BATCHES = 8
 """Batches that the decoder takes up: some in use, and more that its allocator does not give back at once (measured)."""
 _PAGES = 3 * 2**20
@@ -137,16 +136,13 @@ class ParquetSource(TableSource):
         return pages + _BATCHES * min(BATCH_BYTES, self.rows * sum(self.field(name).row_bytes for name in names))
 
     def identity(self, names: Sequence[str]) -> list[object]:
-        return [file.stamp.identity(_ENDING + file.footer) for file in self._files]
+        return [file.stamp.identity(file.footer) for file in self._files]
 
     def touched(self, names: Sequence[str]) -> tuple[float, str]:
         groups = [rows for file in self._files for rows in file.groups]
         typical = sum(rows * rows for rows in groups) / self.rows
         row = sum(self.field(name).row_bytes for name in names)
-        return (
-            typical * row,
-            f"a row of {row} bytes comes with all of its row group, of about {typical:.0f} rows",
-        )
+        return typical * row, f"a row of {row} bytes comes with all of its row group, of about {typical:.0f} rows"
 
 
 def _groups(metadata: Any) -> tuple[tuple[int, ...], dict[str, int]]:

@@ -196,10 +196,8 @@ class StoredBuffer:
         ratio = touched / sum(self._source.field(name).row_bytes for name in assembly.names)
         lots = -(-LOTS * self.nbytes // self.memory)
         if lots < ratio:
-            ratio, reason = (
-                lots,
-                f"it is taken in {lots} lots of a quarter of the memory budget, each spread over all of it",
-            )
+            ratio = lots
+            reason = f"it is taken in {lots} lots of a quarter of the memory budget, each spread over all of it"
         if ratio < 1.05:
             return f"One pass over {self._source.label} in random order reads about as many bytes as one in order."
         return (
