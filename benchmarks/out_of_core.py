@@ -26,7 +26,7 @@ from scipy.signal import lfilter
 from scipy.special import expit
 
 import multireplay as mr
-from multireplay.buffer.disk.saving import save_folder
+from multireplay.buffer.disk.folder import save_folder
 from multireplay.buffer.disk.source import Field
 from multireplay.show.text import TextTable
 

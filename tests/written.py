@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multireplay.buffer.disk.assembly import Assembly
-from multireplay.buffer.disk.mapping import resolve
+from multireplay.buffer.disk.layout import Assembly, resolve
 from multireplay.buffer.disk.opening import find_source
 from multireplay.buffer.disk.stored import StoredBuffer
 

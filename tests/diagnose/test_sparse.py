@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import multireplay as mr
-from multireplay.buffer.sparse_column import SparseColumn
+from multireplay.buffer.columns import SparseColumn
 from multireplay.diagnose import integrated_autocorrelation_time
 from multireplay.diagnose.sparse import most_frequent
 from multireplay.errors import InputError

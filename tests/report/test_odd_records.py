@@ -90,7 +90,7 @@ def test_a_record_on_disk_stays_there(options, tmp_path):
     buffer = mr.Buffer(features=A, targets=A @ np.arange(8.0) + rng.standard_normal(150_000))
     np.savez(tmp_path / "record.npz", **buffer.columns)
     stored = mr.Buffer.open(tmp_path / "record.npz", memory="13 MB")
-    assert isinstance(stored, mr.storage.StoredBuffer)
+    assert isinstance(stored, mr.StoredBuffer)
     result = mr.solve(mr.GLM(), stored, **options)
     stored.load = None
     evidence = gather(result)

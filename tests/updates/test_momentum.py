@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import multireplay as mr
-from multireplay.engine.compiled import CompiledStepper
+from multireplay.engine.steppers import CompiledStepper
 from multireplay.updates import Needs, Update
 from multireplay.updates.plain import Stepping
 

@@ -8,25 +8,21 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from multireplay.buffer import foreign
-from multireplay.buffer.sparse_column import SparseColumn, as_sparse_column
+from multireplay.buffer.columns import Array, SparseColumn, as_sparse_column, kept_type
+from multireplay.buffer.fingerprint import Fingerprint
 from multireplay.errors import InputError
 
 if TYPE_CHECKING:
     from multireplay.buffer.disk import StoredBuffer
-
-Array = NDArray[Any]
 
 MAX_ROWS = 2**46
 """Positions ⌊t·B/2^k⌋ are computed in 64-bit integers block by block; beyond this B they would overflow."""
 
 STATES = ("states", "next_states")
 """Columns of row numbers of a feature table: whole numbers in them stay whole numbers."""
-
-_CHECK_BYTES = 2**22
 
 
 class Buffer:
@@ -73,7 +69,8 @@ class Buffer:
         arrays = {name: _as_column(name, values) for name, values in columns.items()}
         _check_lengths({name: array.shape[0] for name, array in arrays.items()})
         for name, array in arrays.items():
-            _check_finite(name, array)
+            if isinstance(array, np.ndarray) and array.dtype.kind == "f":  # the others have been checked
+                foreign.require_finite(name, array)
         self._keep(arrays)
 
     @classmethod
@@ -131,7 +128,7 @@ class Buffer:
         Buffer(2 rows: features (2, 1) float64, targets (2,) float64)
         >>> folder.cleanup()
         """
-        from multireplay.buffer.disk.saving import save_arrays
+        from multireplay.buffer.disk.folder import save_arrays
 
         save_arrays(path, self.to_numpy().columns)
 
@@ -151,9 +148,28 @@ class Buffer:
             name: foreign.as_numpy(array) if foreign.is_foreign(array) else array
             for name, array in self._columns.items()
         }
-        same = Buffer.__new__(Buffer)  # its values have been checked
-        same._keep(arrays)
-        return same
+        return _of_checked(arrays)
+
+    def fingerprint(self) -> str:
+        """Thirty-two letters that tell this record from any other of the same shape: a hash of 128 bits.
+
+        It covers the names, types, shapes and all values of all columns (of sparse ones the nonzeros and their
+        places), whichever library they are of and wherever they lie, but not the order in which they were named. A
+        record is read once, at about the speed of memory. No defence against somebody who wants two records to agree.
+
+        Examples
+        --------
+        >>> import multireplay as mr
+        >>> one, other = mr.Buffer(targets=[0.0, 1.0, 2.0]), mr.Buffer(targets=[0.0, 2.0, 1.0])
+        >>> one.fingerprint() == mr.Buffer(targets=[0, 1, 2]).fingerprint()
+        True
+        >>> one.fingerprint() == other.fingerprint()
+        False
+        """
+        found = Fingerprint()
+        for name in sorted(self._columns):
+            found.add_array(name, self._columns[name])
+        return found.text()
 
     def _keep(self, arrays: dict[str, Array]) -> None:
         self._columns = MappingProxyType(arrays)
@@ -192,9 +208,7 @@ class Buffer:
         arrays = {name: foreign.rows_of(array, rows) for name, array in self._columns.items()}
         if not next(iter(arrays.values())).shape[0]:
             raise InputError(f"no rows in {rows} of this buffer, which has {self._length}")
-        part = Buffer.__new__(Buffer)  # its values have been checked
-        part._keep(arrays)
-        return part
+        return _of_checked(arrays)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (dict(self._columns),))
@@ -208,6 +222,13 @@ class Buffer:
 
 def _rebuild(columns: dict[str, Array]) -> Buffer:
     return Buffer(**columns)
+
+
+def _of_checked(arrays: dict[str, Array]) -> Buffer:
+    """A buffer of columns whose values have been checked."""
+    found = Buffer.__new__(Buffer)
+    found._keep(arrays)
+    return found
 
 
 def _nonzeros(array: Array) -> str:
@@ -230,17 +251,12 @@ def _as_column(name: str, values: Any) -> Array:
         raise InputError(f"column {name!r} has {array.ndim} dimensions; it needs 1 (numbers) or 2 (rows)")
     if array.dtype == np.object_:
         return _from_objects(name, array)
-    if name in STATES and array.ndim == 1 and array.dtype.kind in "iu":
-        return array.astype(array.dtype.newbyteorder("="), copy=False)
-    if array.dtype.kind in "iu" or array.dtype.char == "g":
-        return array.astype(np.float64)
-    if array.dtype == np.float16:
-        return array.astype(np.float32)
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    if array.dtype not in (np.float64, np.float32, np.bool_):
+    kind = kept_type(array.dtype)
+    if kind is None:
         raise InputError(f"column {name!r} has dtype {array.dtype}; it needs real numbers or booleans")
-    return array
+    if kind.kind in "iu" and not (name in STATES and array.ndim == 1):
+        kind = np.dtype(np.float64)
+    return array.astype(kind, copy=False)
 
 
 def _from_objects(name: str, array: Array) -> Array:
@@ -271,23 +287,3 @@ def _check_lengths(lengths: dict[str, int]) -> None:
         raise InputError(f"the buffer is empty: column {name!r} has no rows")
     if length > MAX_ROWS:
         raise InputError(f"{length} rows are more than the {MAX_ROWS} that positions are computed for")
-
-
-def _check_finite(name: str, array: Array) -> None:
-    """Raise if a value is NaN or infinite, naming the first place; reads the column once, in blocks."""
-    if foreign.is_foreign(array) or isinstance(array, SparseColumn) or array.dtype.kind in "biu":
-        return  # the former have been checked
-    row_bytes = array.itemsize * (array.shape[1] if array.ndim == 2 else 1)
-    rows = max(1, _CHECK_BYTES // max(1, row_bytes))
-    for start in range(0, len(array), rows):
-        block = array[start : start + rows]
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = block.sum()
-        if np.isfinite(total):
-            continue
-        bad = np.argwhere(~np.isfinite(block))
-        if len(bad):
-            place = (start + int(bad[0, 0]), *map(int, bad[0, 1:]))
-            raise InputError(
-                f"column {name!r} holds {array[place]} at {_where(place)} (counting from 0); all values must be finite"
-            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import array_api_compat as compat
@@ -22,6 +23,7 @@ LARGE = 2**28
 FEWEST = 64
 NARROW = 16
 """Below so many numbers a row, what a row costs is its bookkeeping; a product with ones does without."""
+_NUMPY: Namespace = compat.array_namespace(np.empty(0))  # looked up once: small buffers are made in great numbers
 
 
 def is_foreign(values: object) -> bool:
@@ -33,12 +35,12 @@ def is_foreign(values: object) -> bool:
 
 def namespace(array: Array) -> Namespace:
     """The library of an array, under the names of the standard."""
-    return compat.array_namespace(array)
+    return _NUMPY if isinstance(array, np.ndarray) else compat.array_namespace(array)
 
 
 def on_cpu(array: Array) -> bool:
     """Whether the array lies in the memory of the processor."""
-    return "cpu" in str(compat.device(array)).lower()
+    return isinstance(array, np.ndarray) or "cpu" in str(compat.device(array)).lower()
 
 
 def describe(array: Array) -> str:
@@ -118,6 +120,8 @@ def row_bytes(array: Array) -> int:
 
 def numpy_type(array: Array) -> np.dtype[Any]:
     """The type of a column's values, in NumPy's words."""
+    if isinstance(array, np.ndarray) and array.dtype.kind == "f":
+        return np.dtype(array.dtype)
     xp = namespace(array)
     if xp.isdtype(array.dtype, "bool"):
         return np.dtype(np.bool_)
@@ -146,31 +150,40 @@ def as_column(name: str, values: Array, whole: bool = False) -> Array:
         raise InputError(f"column {name!r} has dtype {array.dtype}; it needs real numbers or booleans")
     elif array.dtype not in (xp.float32, xp.float64):
         array = xp.astype(array, xp.float32)
-    _require_finite(name, array)
+    require_finite(name, array)
     return array
 
 
-def _require_finite(name: str, array: Array) -> None:
+def require_finite(name: str, array: Array) -> None:
     """Raise if a value is NaN or infinite, naming the first place; reads the column once, in blocks."""
-    xp = namespace(array)
-    width = array.shape[1] if array.ndim == 2 else 1
     for rows in blocks(array.shape[0], rows_at_once(row_bytes(array), array)):
         block = rows_of(array, rows)
-        with np.errstate(all="ignore"):
-            total = xp.sum(block)
-        if bool(xp.isfinite(total)):
-            continue
-        bad = xp.reshape(~xp.isfinite(block), (-1,))
-        if not bool(xp.any(bad)):  # the sum overflowed, the values did not
-            continue
-        first = int(xp.argmax(xp.astype(bad, xp.int8)))
-        row, feature = divmod(first, width)
-        where = f"row {rows.start + row}" + (f", feature {feature}" if array.ndim == 2 else "")
-        value = float(xp.reshape(block, (-1,))[first])
-        raise InputError(f"column {name!r} holds {value} at {where} (counting from 0); all values must be finite")
+        place = first_not_finite(block)
+        if place is not None:
+            where = f"row {rows.start + place[0]}" + (f", feature {place[1]}" if array.ndim == 2 else "")
+            value = float(block[place[: array.ndim]])
+            raise InputError(f"column {name!r} holds {value} at {where} (counting from 0); all values must be finite")
 
 
-class Column:
+def first_not_finite(block: Array) -> tuple[int, int] | None:
+    """Row and feature of the first value that is NaN or infinite."""
+    xp = namespace(block)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if math.isfinite(xp.sum(block)):
+            return None
+    return first_true(~xp.isfinite(block))  # none where the sum overflowed and the values did not
+
+
+def first_true(flags: Array) -> tuple[int, int] | None:
+    """Row and feature of the first of these that is true."""
+    xp = namespace(flags)
+    if not bool(xp.any(flags)):
+        return None
+    first = int(xp.argmax(xp.astype(xp.reshape(flags, (-1,)), xp.int8)))
+    return divmod(first, flags.shape[1] if flags.ndim == 2 else 1)
+
+
+class ForeignColumn:
     """A column of any library, with what the package asks of a column: a length, slices, and rows picked for NumPy."""
 
     def __init__(self, array: Array) -> None:
@@ -183,7 +196,7 @@ class Column:
 
     def __getitem__(self, rows: slice | NDArray[np.int64]) -> Any:
         if isinstance(rows, slice):
-            return Column(rows_of(self.array, rows))
+            return ForeignColumn(rows_of(self.array, rows))
         return as_numpy(picked(self.array, rows))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -192,7 +205,7 @@ class Column:
 
 def array_of(column: Any) -> Array:
     """The array of a column; a block of a record on disk is one itself."""
-    return column.array if isinstance(column, Column) else column
+    return column.array if isinstance(column, ForeignColumn) else column
 
 
 def picked(array: Array, rows: NDArray[np.int64]) -> Array:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
 
 from multireplay._check import Positions
 from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.columns import Columns, row_count, size_of
 from multireplay.buffer.disk import StoredBuffer
-from multireplay.buffer.disk.readahead import read_ahead
 from multireplay.buffer.disk.stored import LOTS
+from multireplay.buffer.disk.stream import read_ahead
 from multireplay.errors import InputError
-from multireplay.problems import Problem
-from multireplay.problems.base import Columns, row_count
+
+if TYPE_CHECKING:
+    from multireplay.problems import Problem
 
 WINDOW = 2**23
 """Bytes of a window in memory: small enough to stay in the cache while several epochs read it."""
@@ -222,8 +223,3 @@ def as_record(problem: Problem, buffer: Buffer | StoredBuffer) -> Record:
     if isinstance(buffer, StoredBuffer):
         return StoredRecord(problem, buffer)
     return MemoryRecord(problem, problem.columns(buffer))
-
-
-def size_of(column: Any) -> int:
-    """Bytes of a column, dense or sparse."""
-    return int(column.data.nbytes + column.indices.nbytes if issparse(column) else column.nbytes)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.disk import StoredBuffer
+from multireplay.buffer.disk.memory import bytes_of, in_words
 from multireplay.buffer.disk.opening import find_source
-from multireplay.buffer.disk.sizes import bytes_of, in_words
 from multireplay.buffer.disk.source import Source
 from multireplay.cli.words import read_words
 from multireplay.errors import InputError

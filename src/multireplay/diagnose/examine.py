@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from multireplay.buffer.sparse_column import SparseColumn
+from multireplay.buffer.columns import SparseColumn
 from multireplay.diagnose.autocorrelation import estimate
 from multireplay.diagnose.checks import HasColumns, as_series, named_columns
 from multireplay.diagnose.report import ColumnDiagnosis, Diagnosis

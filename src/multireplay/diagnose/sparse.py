@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from multireplay.buffer.buffer import STATES
-from multireplay.buffer.sparse_column import SparseColumn, as_sparse_column
+from multireplay.buffer.columns import SparseColumn, as_sparse_column
 from multireplay.diagnose.checks import MIN_ROWS
 from multireplay.errors import InputError
 

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from multireplay._check import Positions, Vector
 
 if TYPE_CHECKING:
+    from multireplay.buffer.columns import Columns
     from multireplay.buffer.record import Record
     from multireplay.problems import Problem
-    from multireplay.problems.base import Columns
 
 Part: TypeAlias = tuple[Any, ...]
 """What a sum is of some rows: arrays, all but always."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay.buffer.columns import Columns
 from multireplay.buffer.record import MemoryRecord, Record
 from multireplay.engine.sums import Batches, Folding, operator_batches
 from multireplay.problems import Problem
-from multireplay.problems.base import Columns
 from multireplay.sets import Set
 
 WELL_BELOW = 0.1

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.columns import Columns, row_blocks, row_count
 from multireplay.buffer.foreign import as_numpy, is_foreign
 from multireplay.errors import InputError
 from multireplay.problems.rows import Rows, distinct, squares, take
 from multireplay.sets import Set, WholeSpace
-
-Columns = Mapping[str, NDArray[Any]]
 
 UNBOUNDED = 1e100
 """The size of an operator value beyond which any run counts as diverged: squares of it are still finite."""
@@ -209,11 +208,6 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
         raise InputError(f"column {name!r} holds booleans; it needs real numbers")
 
 
-def row_count(columns: Columns) -> int:
-    """The number of samples; a sparse column has no length."""
-    return int(next(iter(columns.values())).shape[0])
-
-
 def largest_square(features: Rows, weights: Vector | None = None) -> float:
     """max w_t‖ψ_t‖² over the rows, in one pass, in float64 also where the features are not."""
     if weights is not None:
@@ -234,11 +228,6 @@ def square_lengths(features: Rows) -> Vector:
 def largest(values: NDArray[Any]) -> float:
     """max |v_t|."""
     return max(float(values.max()), -float(values.min()))
-
-
-def row_blocks(array: Rows, rows: int = 2**13) -> list[Any]:
-    """The rows in blocks, as views, so that temporaries stay small."""
-    return [array[start : start + rows] for start in range(0, array.shape[0], rows)]
 
 
 def blocks_in_cache(columns: Columns, size: int = 2**20) -> Iterator[Columns]:

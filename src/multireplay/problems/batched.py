@@ -10,9 +10,10 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.columns import Columns
 from multireplay.buffer.foreign import (
     Array,
-    Column,
+    ForeignColumn,
     Namespace,
     array_of,
     as_numpy,
@@ -27,7 +28,7 @@ from multireplay.buffer.foreign import (
     rows_of,
 )
 from multireplay.errors import InputError, OperatorError
-from multireplay.problems.base import Columns, Problem
+from multireplay.problems.base import Problem
 from multireplay.problems.batched_links import on_arrays
 from multireplay.problems.glm import GLM, RegressionSamples
 from multireplay.problems.penalty import Penalty
@@ -72,7 +73,7 @@ class Batched(Problem):
         return np.asarray(length * (self.mean_operators(points, columns) - self.penalty_at(points)))
 
     def column(self, buffer: Buffer, name: str) -> Any:
-        return Column(buffer[name])
+        return ForeignColumn(buffer[name])
 
     def check(self, columns: Columns) -> None:
         given = {name: array_of(column) for name, column in columns.items()}
@@ -102,7 +103,7 @@ class Batched(Problem):
 
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         there = {
-            name: Column(near(column, self.home)) if isinstance(column, np.ndarray) else column
+            name: ForeignColumn(near(column, self.home)) if isinstance(column, np.ndarray) else column
             for name, column in columns.items()
         }
         samples = self.samples(cast(Columns, there))

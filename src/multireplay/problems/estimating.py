@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from multireplay._check import Vector
-from multireplay.problems.base import row_blocks
+from multireplay.buffer.columns import row_blocks
 from multireplay.problems.exact import Balance
 from multireplay.problems.links import Link
 from multireplay.problems.rows import Rows, dense_products, is_sparse, scaled_columns

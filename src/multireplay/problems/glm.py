@@ -12,18 +12,17 @@ from numpy.typing import NDArray
 
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.columns import Columns, row_blocks
 from multireplay.errors import InputError
 from multireplay.problems.base import (
     GROWTH,
     UNBOUNDED,
-    Columns,
     Problem,
     as_constraint,
     blocks_in_cache,
     extremes,
     largest,
     largest_square,
-    row_blocks,
     square_lengths,
 )
 from multireplay.problems.estimating import estimating_equation, largest_second_moment

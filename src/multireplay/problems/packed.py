@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay._check import Vector
-from multireplay.buffer.sparse_column import SparseColumn
+from multireplay.buffer.columns import SparseColumn
 from multireplay.problems.rows import IndexedRows
 
 

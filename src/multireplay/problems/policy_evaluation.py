@@ -11,18 +11,17 @@ from numpy.typing import NDArray
 
 from multireplay._check import Vector
 from multireplay.buffer.buffer import STATES, Buffer
+from multireplay.buffer.columns import Columns, row_blocks
 from multireplay.errors import InputError
 from multireplay.problems.base import (
     GROWTH,
     UNBOUNDED,
-    Columns,
     Problem,
     as_constraint,
     blocks_in_cache,
     extremes,
     largest,
     largest_square,
-    row_blocks,
     square_lengths,
 )
 from multireplay.problems.exact import as_ridge, extragradient

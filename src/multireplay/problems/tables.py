@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.buffer.buffer import STATES, Buffer
-from multireplay.buffer.sparse_column import SparseColumn
+from multireplay.buffer.columns import SparseColumn
 from multireplay.errors import InputError
 from multireplay.problems.rows import Rows, is_sparse
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from multireplay._check import Vector, whole_number
+from multireplay.buffer.columns import Columns
 from multireplay.errors import InputError, OperatorError
-from multireplay.problems.base import Columns, Problem, as_constraint
+from multireplay.problems.base import Problem, as_constraint
 from multireplay.sets import Set, WholeSpace
 
 

@@ -16,6 +16,7 @@ from multireplay.report.missing import Missing
 from multireplay.report.rivals import Rival
 from multireplay.report.uncertainty import Uncertainty
 from multireplay.result import Result
+from multireplay.solving.run import Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,7 @@ class Evidence:
 
     Attributes
     ----------
-    result, recipe : Result, Recipe
+    result, recipe : Result, Run
         The run, and what it was asked to do.
     names : sequence of str
         Of the coordinates.
@@ -49,7 +50,7 @@ class Evidence:
     """
 
     result: Result
-    recipe: Recipe
+    recipe: Run
     names: Sequence[str]
     replay: Replay | None
     residuals: Sequence[Residual | Missing]

@@ -10,12 +10,13 @@ from scipy.sparse import issparse
 
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.columns import Columns, row_count
 from multireplay.buffer.disk import StoredBuffer
 from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.errors import InputError, MultireplayError
 from multireplay.inference.residuals import Residual, measure
 from multireplay.problems import Problem
-from multireplay.problems.base import Columns, as_constraint, row_count
+from multireplay.problems.base import as_constraint
 from multireplay.replay import Dyadic, Replay
 from multireplay.report import rivals
 from multireplay.report.corrected import Corrected
@@ -26,7 +27,7 @@ from multireplay.report.rivals import Rival
 from multireplay.report.uncertainty import Uncertainty, uncertainty, uncertainty_of_run
 from multireplay.result import Result
 from multireplay.sets import Set
-from multireplay.solving.run import Lost
+from multireplay.solving.run import Lost, Run
 from multireplay.tracking import Track
 from multireplay.updates.plain import SLOW
 
@@ -94,7 +95,7 @@ def gather(
     )
 
 
-def _without_record(result: Result, recipe: Recipe, names: Sequence[str], replay: Replay | None) -> Evidence:
+def _without_record(result: Result, recipe: Run, names: Sequence[str], replay: Replay | None) -> Evidence:
     lost = "problem, which holds code that cannot be pickled," if recipe.problem is None else "record"
     hint = "" if recipe.problem is None else " result.report(path, buffer=...) takes it."
     missing = Missing(f"The {lost} was left behind when this result was pickled.{hint}")
@@ -118,19 +119,19 @@ def _names(names: Sequence[str] | None, dim: int) -> Sequence[str]:
     return [str(name) for name in names]
 
 
-def _with_record(recipe: Recipe, buffer: Buffer | StoredBuffer | None) -> Recipe:
+def _with_record(recipe: Run, buffer: Buffer | StoredBuffer | None) -> Run:
     if buffer is None:
         here = recipe.buffer.to_numpy() if isinstance(recipe.buffer, Buffer) else recipe.buffer
-        return Recipe(recipe.problem, here, recipe.rows, recipe.arguments)
+        return Run(recipe.problem, here, recipe.rows, recipe.arguments)
     if not isinstance(buffer, Buffer | StoredBuffer):
         raise InputError(f"buffer must be the record of this run, a multireplay Buffer, not {type(buffer).__name__}")
     if len(buffer) != recipe.rows:
         raise InputError(f"buffer must be the record of this run, which has {recipe.rows} rows, not {len(buffer)}")
     here = buffer.to_numpy() if isinstance(buffer, Buffer) else buffer
-    return Recipe(recipe.problem, here, recipe.rows, recipe.arguments)
+    return Run(recipe.problem, here, recipe.rows, recipe.arguments)
 
 
-def _replay(result: Result, recipe: Recipe) -> Replay | None:
+def _replay(result: Result, recipe: Run) -> Replay | None:
     if result.standard_error is not None:
         return Corrected.of(result)
     replay = recipe.arguments["replay"]
@@ -139,7 +140,7 @@ def _replay(result: Result, recipe: Recipe) -> Replay | None:
     return None if isinstance(replay, Lost) else replay
 
 
-def _solution(recipe: Recipe) -> Vector | None:
+def _solution(recipe: Run) -> Vector | None:
     track = recipe.arguments["track"]
     if track is None or isinstance(track, Lost):
         return None
@@ -192,7 +193,7 @@ def _operator(problem: Problem, columns: Columns, x: Vector) -> Vector | None:
 
 
 def _passes(
-    recipe: Recipe, result: Result, reference: Vector | None, wanted: bool | str
+    recipe: Run, result: Result, reference: Vector | None, wanted: bool | str
 ) -> tuple[Rival | Missing, Rival | Missing]:
     if wanted is False:
         missing = Missing("No other order was run (rivals=False).")
@@ -211,7 +212,7 @@ def _passes(
 
 def _ours(
     result: Result,
-    recipe: Recipe,
+    recipe: Run,
     replay: Replay | None,
     reference: Vector | None,
     solution: Vector | None,

@@ -16,6 +16,7 @@ from multireplay.report.rivals import Rival
 from multireplay.report.uncertainty import uncertainty_of_run
 from multireplay.result import Result
 from multireplay.sets import Set
+from multireplay.solving.run import Run
 
 LEFT_OUT = Missing(
     "The record is on disk and this page loads none of it: its dependence, the exact fit and other orders are left "
@@ -25,7 +26,7 @@ LEFT_OUT = Missing(
 
 def evidence_on_disk(
     result: Result,
-    recipe: Recipe,
+    recipe: Run,
     names: Sequence[str],
     replay: Replay | None,
     feasible: Set,

@@ -19,6 +19,7 @@ from multireplay.report.missing import Missing
 from multireplay.report.wording import rough
 from multireplay.result import Result
 from multireplay.sets import Set
+from multireplay.solving.run import Run
 from multireplay.tracking import Track
 from multireplay.updates import Plain
 
@@ -80,7 +81,7 @@ def exact_fit(problem: Problem, buffer: Buffer, feasible: Set, wanted: bool | st
     return Rival("exact fit", x, float("nan"), time.perf_counter() - began)
 
 
-def one_pass(name: str, replay: Replay, recipe: Recipe, reference: Vector | None) -> Rival | Missing:
+def one_pass(name: str, replay: Replay, recipe: Run, reference: Vector | None) -> Rival | Missing:
     """One plain pass in another order, with the step, average, start and set of the run."""
     assert recipe.problem is not None
     assert recipe.buffer is not None
@@ -95,7 +96,7 @@ def one_pass(name: str, replay: Replay, recipe: Recipe, reference: Vector | None
     return Rival(name, result.x, result.passes, result.seconds, steps, distances, result.status.ok)
 
 
-def again(recipe: Recipe, reference: Vector) -> Result | None:
+def again(recipe: Run, reference: Vector) -> Result | None:
     """The run itself once more, followed on its way to the reference."""
     assert recipe.problem is not None
     assert recipe.buffer is not None

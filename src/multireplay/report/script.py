@@ -12,12 +12,12 @@ import numpy as np
 from scipy.sparse import issparse
 
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.record import size_of
+from multireplay.buffer.columns import size_of
 from multireplay.problems import Problem
 from multireplay.result import Result
 from multireplay.sets import Set, WholeSpace
 from multireplay.sets.product import Product
-from multireplay.solving.run import Lost
+from multireplay.solving.run import Lost, Run
 
 MOST_NUMBERS = 64
 """Longer arrays are not written out: the program asks for them by name."""
@@ -52,7 +52,7 @@ def _arrays(column: Any) -> tuple[Any, ...]:
     return (column.data, column.indices, column.indptr) if issparse(column) else (column,)
 
 
-def script(result: Result, recipe: Recipe) -> str:
+def script(result: Result, recipe: Run) -> str:
     """The program. What it cannot write out, such as the record itself, it asks for in a comment."""
     writer = Writer()
     problem = "problem" if recipe.problem is None else writer.text("problem", recipe.problem)
@@ -80,7 +80,7 @@ def script(result: Result, recipe: Recipe) -> str:
     return "\n".join(lines)
 
 
-def _arguments(recipe: Recipe, writer: Writer) -> list[str]:
+def _arguments(recipe: Run, writer: Writer) -> list[str]:
     from multireplay.solve import solve
 
     defaults = {name: parameter.default for name, parameter in inspect.signature(solve).parameters.items()}

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.sparse import issparse
 
 from multireplay._check import Vector
+from multireplay.buffer.columns import Columns, row_count
 from multireplay.engine.sums import BATCHES
 from multireplay.problems import GLM, PolicyEvaluation, Problem
-from multireplay.problems.base import Columns, row_count
 from multireplay.result import Result
 from multireplay.sets import Set, WholeSpace
 

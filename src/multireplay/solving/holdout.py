@@ -11,11 +11,11 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.columns import Columns
 from multireplay.buffer.record import Record
 from multireplay.errors import InputError
 from multireplay.inference.residuals import measure_on
 from multireplay.problems import GLM, Problem
-from multireplay.problems.base import Columns
 from multireplay.result import Result, Status
 from multireplay.sets import Set
 from multireplay.show.text import TextTable

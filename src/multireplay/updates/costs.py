@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multireplay.buffer.disk.sizes import in_words
+from multireplay.buffer.disk.memory import in_words
 from multireplay.buffer.record import StoredRecord
 from multireplay.engine import (
     Job,

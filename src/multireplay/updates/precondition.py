@@ -10,10 +10,11 @@ import numpy as np
 from scipy.sparse.linalg import eigsh, svds
 
 from multireplay._check import Vector
+from multireplay.buffer.columns import row_blocks
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import Largest, fold
 from multireplay.errors import InputError
-from multireplay.problems.base import largest_square, row_blocks
+from multireplay.problems.base import largest_square
 from multireplay.problems.rows import Rows, dense_products, distinct, is_sparse, squares, take
 from multireplay.replay.multiscale import scattered
 from multireplay.sets import Set, WholeSpace

@@ -11,7 +11,8 @@ from hypothesis.extra import numpy as hnp
 from written import FORMS, joined, stored, write
 
 import multireplay as mr
-from multireplay.buffer.disk import npy, saving, stream, sums, table, zipped
+from multireplay.buffer.disk import files, layout, npy, table, zipped
+from multireplay.buffer.disk import folder as folder_module
 from multireplay.buffer.disk import stored as stored_module
 
 DTYPES = [np.float64, np.float32, np.int64, np.int32, np.uint8, np.bool_]
@@ -24,8 +25,8 @@ def pieces(request):
         if request.param == "tiny":
             for module, name, value in (
                 (npy, "PIECE", 50), (npy, "NEAR", 30), (npy, "AHEAD", 3), (zipped, "PIECE", 50),
-                (saving, "_PIECE", 60), (sums, "CHUNK_BYTES", 70), (table, "BATCH_BYTES", 60),
-                (stream, "_CHECKED", 40), (stored_module, "STEP", 60),
+                (folder_module, "_PIECE", 60), (files, "CHUNK_BYTES", 70), (table, "BATCH_BYTES", 60),
+                (layout, "_CHECKED", 40), (stored_module, "STEP", 60),
             ):  # fmt: skip
                 patch.setattr(module, name, value)
         yield

@@ -11,7 +11,7 @@ import pytest
 
 import multireplay as mr
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "out_of_core.py"
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "out_of_core.py"
 
 pytestmark = pytest.mark.skipif(
     not (hasattr(os, "posix_fadvise") and Path("/proc/self/status").exists()), reason="measures memory as Linux does"

@@ -1,13 +1,23 @@
-"""Files on disk: their order by name, and noticing that one has changed or gone since it was opened."""
+"""Files: their order by name, noticing that one has changed or gone since it was opened, checksums of their rows."""
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+import zlib
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 
+from multireplay.buffer.columns import Array
 from multireplay.errors import InputError
+
+CHUNK_BYTES = 2**22
+"""Bytes of rows that have one checksum."""
+_ENDS = 2**16
+"""Bytes at either end of a file that its identity covers."""
 
 
 @dataclass(frozen=True)
@@ -20,26 +30,47 @@ class Stamp:
 
     @classmethod
     def of(cls, path: Path) -> Stamp:
-        try:
+        with named(f"{path} cannot be read"):
             found = os.stat(path)
-        except OSError as error:
-            raise InputError(f"{path} cannot be read: {error.strerror}") from None
         return cls(path, found.st_size, found.st_mtime_ns)
 
     def check(self, row: int) -> None:
         """Raise if the file is gone or is no longer the one that was opened; `row` is where the reading is."""
-        try:
-            found = os.stat(self.path)
-        except FileNotFoundError:
-            raise InputError(
-                f"{self.path} disappeared while it was being read, at row {row} (counting from 0)"
-            ) from None
-        except OSError as error:
-            raise InputError(f"{self.path} cannot be read at row {row} (counting from 0): {error.strerror}") from None
+        with named(f"{self.path} cannot be read at row {row} (counting from 0)"):
+            try:
+                found = os.stat(self.path)
+            except FileNotFoundError:
+                raise InputError(
+                    f"{self.path} disappeared while it was being read, at row {row} (counting from 0)"
+                ) from None
         if (found.st_size, found.st_mtime_ns) != (self.size, self.modified):
             raise InputError(
                 f"{self.path} has changed since it was opened (noticed at row {row}, counting from 0); open it again"
             )
+
+    def identity(self, more: int = 0) -> list[object]:
+        """What tells the file from another without reading it: size, time of writing, a hash of its two ends.
+
+        So many bytes `more` are looked at at the last end.
+        """
+        digest = blake2b(digest_size=16)
+        with named(f"{self.path} cannot be read"), self.path.open("rb") as file:
+            digest.update(file.read(_ENDS))
+            file.seek(max(0, self.size - _ENDS - more))
+            digest.update(file.read())
+        self.check(0)
+        return [self.size, self.modified, digest.hexdigest()]
+
+
+@contextmanager
+def named(what: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Errors of these kinds as an `InputError` that says what happened; without kinds, those of the system."""
+    caught = kinds or (OSError,)
+    try:
+        yield
+    except caught as error:
+        reason = (not kinds and getattr(error, "strerror", None)) or error
+        raise InputError(f"{what}: {reason}") from None
 
 
 def natural(path: Path) -> list[tuple[bool, int, str]]:
@@ -58,8 +89,54 @@ def natural(path: Path) -> list[tuple[bool, int, str]]:
 
 def visible(folder: Path) -> list[Path]:
     """What is in a folder, in natural order, without the marks that other programs leave (.x, _SUCCESS)."""
-    try:
+    with named(f"{folder} cannot be read"):
         found = [path for path in folder.iterdir() if not path.name.startswith((".", "_"))]
-    except OSError as error:
-        raise InputError(f"{folder} cannot be read: {error.strerror}") from None
     return sorted(found, key=natural)
+
+
+@dataclass
+class Checksums:
+    """The CRC-32 of every chunk of a column's rows, and which chunks have been found right already.
+
+    A flipped bit or a lost sector in a saved buffer is noticed by them.
+    """
+
+    chunk: int
+    values: tuple[int, ...]
+    right: set[int] = field(default_factory=set)
+
+
+class RunningChecksums:
+    """Checksums of the chunks of a column that passes by in order, from some row on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multireplay.buffer.disk.files import RunningChecksums
+    >>> running = RunningChecksums(chunk=4, rows=6)
+    >>> running.add(np.arange(3.0)), [chunk for chunk, _ in running.add(np.arange(3.0, 6.0))]
+    ([], [0, 1])
+    """
+
+    def __init__(self, chunk: int, rows: int, first: int = 0, skip: Container[int] = ()) -> None:
+        self.chunk, self._rows, self._row, self._skip = chunk, rows, first, skip
+        self._whole = first % chunk == 0  # a chunk that was entered half-way has no sum
+        self._sum = 0
+
+    def add(self, values: Array) -> list[tuple[int, int]]:
+        """The next rows, contiguous; gives the number and the sum of every chunk that they complete."""
+        done = []
+        start = 0
+        while start < len(values):
+            number, inside = divmod(self._row, self.chunk)
+            stop = min(len(values), start + self.chunk - inside)
+            wanted = self._whole and number not in self._skip
+            if wanted:
+                self._sum = zlib.crc32(values[start:stop].data, self._sum)
+            self._row += stop - start
+            start = stop
+            if self._row % self.chunk == 0 or self._row == self._rows:
+                if wanted:
+                    done.append((number, self._sum))
+                self._whole, self._sum = True, 0
+        return done

@@ -1,4 +1,4 @@
-"""One array in NumPy's format, read piece by piece with plain reads.
+"""Arrays in NumPy's format, read piece by piece with plain reads, and several of them as a source of columns.
 
 Mapped memory is not used: the pages of a mapped file count as the process's memory, and a mapped file that is cut
 short by another program ends this one. Pages of the file that the system keeps for itself are left to it: a second
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -17,10 +18,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from multireplay.buffer.disk.files import Stamp
-from multireplay.buffer.disk.pool import pages
-from multireplay.buffer.disk.source import Array, Field, Rows, kept_type
-from multireplay.buffer.disk.sums import Running, Sums
+from multireplay._check import Positions
+from multireplay.buffer.columns import Array, kept_type
+from multireplay.buffer.disk.files import Checksums, RunningChecksums, Stamp, named
+from multireplay.buffer.disk.memory import pages
+from multireplay.buffer.disk.source import Field, Reader, Source
 from multireplay.errors import InputError
 
 PIECE = 2**22
@@ -81,16 +83,13 @@ class ArrayFile:
     stamp: Stamp
     header: Header
     start: int
-    sums: Sums | None = None
+    sums: Checksums | None = None
 
     @classmethod
-    def open(cls, path: Path, sums: Sums | None = None) -> ArrayFile:
+    def open(cls, path: Path, sums: Checksums | None = None) -> ArrayFile:
         stamp = Stamp.of(path)
-        try:
-            with path.open("rb") as file:
-                header = Header.read(file, str(path))
-        except OSError as error:
-            raise InputError(f"{path} cannot be read: {error.strerror}") from None
+        with named(f"{path} cannot be read"), path.open("rb") as file:
+            header = Header.read(file, str(path))
         found = cls(str(path), stamp, header, header.length, sums)
         if header.refusal(str(path)) is None:
             found.check_length(stamp.size - header.length)
@@ -139,6 +138,12 @@ class ArrayFile:
         else:
             yield self.start, self.width, None
 
+    def identity(self) -> list[object]:
+        """What tells the array from another: its checksums, or what is known of its file."""
+        if self.sums is None:
+            return [*self.stamp.identity(), self.start]
+        return [self.header.dtype.str, list(self.header.shape), self.sums.chunk, list(self.sums.values)]
+
     @property
     def overhead(self) -> int:
         """Bytes that reading takes beyond what it fills."""
@@ -153,7 +158,7 @@ class ArrayFile:
         """A reader in order that starts at row `first`."""
         return Cursor(self, first)
 
-    def take(self, rows: Rows) -> Array:
+    def take(self, rows: Positions) -> Array:
         """These rows, ascending and distinct, with one read for rows that are close together."""
         found = pages(self.field, len(rows))
         self.stamp.check(int(rows[0]) if len(rows) else 0)
@@ -165,7 +170,7 @@ class ArrayFile:
         self.stamp.check(int(rows[-1]) if len(rows) else 0)
         return found
 
-    def _take_strip(self, file: FileIO, begin: int, field: Field, rows: Rows, target: Array) -> None:
+    def _take_strip(self, file: FileIO, begin: int, field: Field, rows: Positions, target: Array) -> None:
         step = field.row_bytes
         straight = target.flags.c_contiguous and target.dtype == field.dtype
         spans = _spans(rows, max(1, NEAR // step), max(1, PIECE // step))
@@ -184,7 +189,7 @@ class ArrayFile:
                 target[start:stop] = span[rows[start:stop] - low]
 
 
-def _spans(rows: Rows, near: int, longest: int) -> list[tuple[int, int]]:
+def _spans(rows: Positions, near: int, longest: int) -> list[tuple[int, int]]:
     """Ascending rows cut where they are more than `near` apart, and after `longest` rows of the file."""
     cuts = np.flatnonzero((np.diff(rows) > near) | (np.diff(rows // longest) > 0)) + 1
     edges = [0, *cuts.tolist(), len(rows)]
@@ -198,7 +203,9 @@ class Cursor:
         self._source, self._row = source, first
         self._file = open_raw(source)
         self._running = (
-            Running(source.sums.chunk, source.rows, first, source.sums.right) if source.sums is not None else None
+            RunningChecksums(source.sums.chunk, source.rows, first, source.sums.right)
+            if source.sums is not None
+            else None
         )
         advise(self._file, "SEQUENTIAL")
 
@@ -242,27 +249,22 @@ class Cursor:
 
 def open_raw(source: ArrayFile) -> FileIO:
     """The file, without a buffer of Python's own."""
-    try:
-        return source.stamp.path.open("rb", buffering=0)
-    except FileNotFoundError:
-        raise InputError(f"{source.label} has disappeared since it was opened") from None
-    except OSError as error:
-        raise InputError(f"{source.label} cannot be read: {error.strerror}") from None
+    with named(f"{source.label} cannot be read"):
+        try:
+            return source.stamp.path.open("rb", buffering=0)
+        except FileNotFoundError:
+            raise InputError(f"{source.label} has disappeared since it was opened") from None
 
 
-def fill(file: FileIO, values: Array, source: ArrayFile, row: int) -> None:
+def fill(file: Any, values: Array, source: ArrayFile, row: int) -> None:
     """Fill an array with the file's next bytes; `row` is its first row, for messages."""
     view = values.reshape(-1).view(np.uint8).data
     row_bytes = len(view) // len(values)
     done = 0
     while done < len(view):
         reached = row + done // row_bytes
-        try:
+        with named(f"{source.label} cannot be read at row {reached} (counting from 0)"):
             count = file.readinto(view[done:])
-        except OSError as error:
-            raise InputError(
-                f"{source.label} cannot be read at row {reached} (counting from 0): {error.strerror}"
-            ) from None
         if not count:
             raise source.ends(reached, "it was complete when it was opened")
         done += count
@@ -272,3 +274,73 @@ def advise(file: FileIO, how: str, start: int = 0, length: int = 0) -> None:
     """Tell the system how the file will be read, where the system can be told."""
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(file.fileno(), start, length, getattr(os, f"POSIX_FADV_{how}"))
+
+
+class ArraySource(Source):
+    """Arrays by name, all with the same number of rows."""
+
+    def __init__(self, label: str, files: Mapping[str, ArrayFile]) -> None:
+        self.label = label
+        self._files = dict(files)
+        self.fields, self.times, self.refused = {}, {}, {}
+        for name, file in files.items():
+            if (reason := file.header.refusal(file.label)) is not None:
+                self.refused[name] = reason
+            elif file.header.dtype.kind in "mM":
+                self.refused[name] = f"{file.label} holds dates ({file.header.dtype}), which are not real numbers"
+                self.times[name] = file.field
+            else:
+                self.fields[name] = file.field
+        if not self.fields:
+            raise InputError(next(iter(self.refused.values()), f"{label} holds no arrays of numbers"))
+        self.rows = self._common_length({name: files[name] for name in (*self.fields, *self.times)})
+
+    def _common_length(self, files: Mapping[str, ArrayFile]) -> int:
+        (first, file), *others = files.items()
+        for name, other in others:
+            if other.rows != file.rows:
+                raise InputError(
+                    f"all columns need the same number of rows, but in {self.label} {first} has {file.rows} "
+                    f"and {name} has {other.rows}"
+                )
+        return file.rows
+
+    def reader(self, names: Sequence[str], first: int) -> Reader:
+        return _ArrayReader({name: self._files[name] for name in names}, first)
+
+    def take(self, names: Sequence[str], rows: Positions) -> dict[str, Array]:
+        return {name: self._files[name].take(rows) for name in names}
+
+    def place(self, name: str, row: int) -> tuple[str, int]:
+        return self._files[name].label, row
+
+    def overhead(self, names: Sequence[str]) -> int:
+        return sum(self._files[name].overhead for name in names)
+
+    def identity(self, names: Sequence[str]) -> list[object]:
+        return [[name, *self._files[name].identity()] for name in sorted(names)]
+
+    def touched(self, names: Sequence[str]) -> tuple[float, str]:
+        files = [self._files[name] for name in names]
+        row = sum(file.header.row_bytes for file in files)
+        reason = (
+            f"a row of {row} bytes in {len(files)} {'array' if len(files) == 1 else 'arrays'} "
+            f"comes with the pages of {PAGE} bytes around it"
+        )
+        if any(file.touched == file.header.size for file in files):
+            reason = "rows of a compressed archive can only be had by reading it from the start"
+        return sum(file.touched for file in files), reason
+
+
+class _ArrayReader(Reader):
+    def __init__(self, files: Mapping[str, ArrayFile], first: int) -> None:
+        with ExitStack() as opened:  # closes them all where one cannot be opened
+            self._cursors = {name: opened.enter_context(closing(file.cursor(first))) for name, file in files.items()}
+            self._opened = opened.pop_all()
+
+    def read(self, targets: Mapping[str, Array]) -> None:
+        for name, target in targets.items():
+            self._cursors[name].read(target)
+
+    def close(self) -> None:
+        self._opened.close()

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.disk.arrays import ArraySource
 from multireplay.buffer.disk.files import visible
 from multireplay.buffer.disk.folder import PAGE_NAME, open_folder
-from multireplay.buffer.disk.mapping import BARE, resolve, resolve_time
-from multireplay.buffer.disk.npy import ArrayFile
-from multireplay.buffer.disk.order import check_order
-from multireplay.buffer.disk.sizes import bytes_of
+from multireplay.buffer.disk.layout import BARE, resolve, resolve_time
+from multireplay.buffer.disk.memory import bytes_of
+from multireplay.buffer.disk.npy import ArrayFile, ArraySource
 from multireplay.buffer.disk.source import Source
 from multireplay.buffer.disk.stored import StoredBuffer
+from multireplay.buffer.disk.stream import check_order
 from multireplay.buffer.disk.zipped import open_members
 from multireplay.errors import InputError
 

@@ -14,11 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multireplay.buffer.disk.files import Stamp
-from multireplay.buffer.disk.source import Field, Rows
-from multireplay.buffer.disk.table import BATCH_BYTES, Batch, TableSource, field_of, is_date
+from multireplay._check import Positions
+from multireplay.buffer.disk.files import Stamp, named
+from multireplay.buffer.disk.source import Field
+from multireplay.buffer.disk.table import BATCH_BYTES, Batch, TableSource
 from multireplay.errors import InputError
 
+_BROKEN = (pa.ArrowException, OSError)
 _BUFFER = 2**16
 _BATCHES = 8
 """Batches that the decoder takes up: some in use, and more that its allocator does not give back at once (measured)."""
@@ -33,6 +35,8 @@ class _File:
     """Rows of every row group."""
     largest: dict[str, int]
     """Bytes of the largest row group of every stored column, unpacked."""
+    footer: int
+    """Bytes of the index at the end of the file, which has bounds, sizes and places of all columns of all groups."""
 
     @property
     def rows(self) -> int:
@@ -49,32 +53,18 @@ class ParquetSource(TableSource):
             stamp = Stamp.of(path)
             with _opened(stamp) as file:
                 schema = file.schema_arrow
-                self._files.append(_File(stamp, *_groups(file.metadata)))
+                self._files.append(_File(stamp, *_groups(file.metadata), file.metadata.serialized_size))
             if first is None:
                 first = schema
-                self._sort_out(path, schema)
+                self.sort_out(path, schema)
+                if not self.fields:
+                    raise InputError(f"{label} has no columns of numbers; it has {', '.join(schema.names) or 'none'}")
             _compare(paths[0], first, path, schema)
         self._starts = [0, *itertools.accumulate(file.rows for file in self._files)]
         self.rows = self._starts[-1]
         if self.rows == 0:
             raise InputError(f"{label} is empty: it has no rows")
         self._find_widths()
-
-    def _sort_out(self, path: Path, schema: Any) -> None:
-        """Which columns are numbers, which are dates, and which are neither."""
-        if len(set(schema.names)) < len(schema.names):
-            twice = next(name for name in schema.names if schema.names.count(name) > 1)
-            raise InputError(f"{path} has two columns called {twice!r}")
-        fields = {column.name: field_of(column.type) for column in schema}
-        self.fields = {name: field for name, field in fields.items() if field is not None}
-        self.times = {column.name: Field(np.dtype(np.int64), None) for column in schema if is_date(column.type)}
-        self.refused = {
-            column.name: f"column {column.name!r} of {path} holds {column.type}, which is not real numbers"
-            for column in schema
-            if column.name not in self.fields
-        }
-        if not self.fields:
-            raise InputError(f"{self.label} has no columns of numbers; it has {', '.join(schema.names) or 'none'}")
 
     def _find_widths(self) -> None:
         """Columns of lists of any length are as wide as their first list."""
@@ -97,7 +87,7 @@ class ParquetSource(TableSource):
             group = max(0, bisect.bisect_right(edges, first - self._starts[index]) - 1)
             yield from self._file_batches(index, names, range(group, len(edges) - 1), size)
 
-    def batches_of(self, names: Sequence[str], rows: Rows, size: int) -> Generator[Batch, None, None]:
+    def batches_of(self, names: Sequence[str], rows: Positions, size: int) -> Generator[Batch, None, None]:
         for index, file in enumerate(self._files):
             edges = self._starts[index] + np.concatenate([[0], np.cumsum(file.groups, dtype=np.int64)])
             wanted = np.flatnonzero(np.diff(np.searchsorted(rows, edges)))
@@ -116,7 +106,7 @@ class ParquetSource(TableSource):
             found = opened.iter_batches(size, row_groups=list(groups), columns=list(names), use_threads=False)
             while row < last:
                 place = f"at row {row} or after it (counting from 0)"
-                with _named(f"{label} is corrupt {place}"), self._missing_lists_named(label, names, place):
+                with named(f"{label} is corrupt {place}", *_BROKEN), self._missing_lists_named(label, names, place):
                     data = next(found, None)
                 file.stamp.check(row)
                 if data is None:
@@ -145,14 +135,14 @@ class ParquetSource(TableSource):
         pages = sum(min(_PAGES, 2 * max(file.largest.get(name, 0) for file in self._files)) for name in names)
         return pages + _BATCHES * min(BATCH_BYTES, self.rows * sum(self.field(name).row_bytes for name in names))
 
+    def identity(self, names: Sequence[str]) -> list[object]:
+        return [file.stamp.identity(file.footer) for file in self._files]
+
     def touched(self, names: Sequence[str]) -> tuple[float, str]:
         groups = [rows for file in self._files for rows in file.groups]
         typical = sum(rows * rows for rows in groups) / self.rows
         row = sum(self.field(name).row_bytes for name in names)
-        return (
-            typical * row,
-            f"a row of {row} bytes comes with all of its row group, of about {typical:.0f} rows",
-        )
+        return typical * row, f"a row of {row} bytes comes with all of its row group, of about {typical:.0f} rows"
 
 
 def _groups(metadata: Any) -> tuple[tuple[int, ...], dict[str, int]]:
@@ -186,15 +176,7 @@ def _compare(first: Path, expected: Any, path: Path, schema: Any) -> None:
 @contextmanager
 def _opened(stamp: Stamp) -> Iterator[Any]:
     """A Parquet file that is read a little at a time, its checksums compared where it has any."""
-    with _named(f"{stamp.path} cannot be read as Parquet"):
+    with named(f"{stamp.path} cannot be read as Parquet", *_BROKEN):
         file = pq.ParquetFile(stamp.path, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True)
     with file:
         yield file
-
-
-@contextmanager
-def _named(what: str) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{what}: {error}") from None

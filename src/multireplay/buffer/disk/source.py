@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
-Rows = NDArray[np.int64]
+from multireplay._check import Positions
+from multireplay.buffer.columns import Array
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Source(ABC):
         """A reader of these columns that starts at row `first`."""
 
     @abstractmethod
-    def take(self, names: Sequence[str], rows: Rows) -> dict[str, Array]:
+    def take(self, names: Sequence[str], rows: Positions) -> dict[str, Array]:
         """These rows, which are ascending and distinct."""
 
     @abstractmethod
@@ -74,15 +73,12 @@ class Source(ABC):
     def touched(self, names: Sequence[str]) -> tuple[float, str]:
         """Bytes that must be read to get at one row alone, and a clause that says why."""
 
+    @abstractmethod
+    def identity(self, names: Sequence[str]) -> list[object]:
+        """What tells the stored columns from others, in what JSON can say, without reading them or naming a path.
+
+        Their checksums where there are any, otherwise size, time of writing and a hash of both ends of every file.
+        """
+
     def field(self, name: str) -> Field:
         return self.fields[name] if name in self.fields else self.times[name]
-
-
-def kept_type(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """The type in which numbers of this type are handed on, or None where they are not real numbers.
-
-    Integers and booleans stay what they are (states, flags); half precision becomes single, as in a buffer in memory.
-    """
-    if dtype.kind == "f":
-        return np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
-    return dtype.newbyteorder("=") if dtype.kind in "iub" else None

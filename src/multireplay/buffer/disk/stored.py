@@ -10,13 +10,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.disk.assembly import Assembly
-from multireplay.buffer.disk.mapping import Column, Layout
-from multireplay.buffer.disk.readahead import read_ahead
-from multireplay.buffer.disk.saving import save_folder
-from multireplay.buffer.disk.sizes import in_words
-from multireplay.buffer.disk.source import Array, Field, Source
-from multireplay.buffer.disk.stream import block_rows, check, stream, take
+from multireplay.buffer.columns import Array
+from multireplay.buffer.disk.folder import save_folder
+from multireplay.buffer.disk.layout import Assembly, Layout, MappedColumn
+from multireplay.buffer.disk.memory import in_words
+from multireplay.buffer.disk.source import Field, Source
+from multireplay.buffer.disk.stream import block_rows, read_ahead, stream
+from multireplay.buffer.fingerprint import Fingerprint
 from multireplay.errors import InputError
 
 STEP = 2**22
@@ -48,7 +48,7 @@ class StoredBuffer:
     >>> folder.cleanup()
     """
 
-    def __init__(self, source: Source, columns: Mapping[str, Column], memory: int) -> None:
+    def __init__(self, source: Source, columns: Mapping[str, MappedColumn], memory: int) -> None:
         self._source = source
         self._columns = dict(columns)
         self._fields = {name: column.layout.field(source) for name, column in columns.items()}
@@ -82,7 +82,7 @@ class StoredBuffer:
     @property
     def nbytes(self) -> int:
         """Bytes of all columns in memory; a column that is another one shifted takes none of its own."""
-        return sum(layout.field(self._source).row_bytes for layout in self._layouts(self.names)) * self._source.rows
+        return self._assembly(self.names).row_bytes * self._source.rows
 
     def __repr__(self) -> str:
         parts = (f"{name} {field.shape(self._length)} {field.dtype}" for name, field in self._fields.items())
@@ -118,14 +118,14 @@ class StoredBuffer:
         stop = self._length if last is None else last
         if not 0 <= first <= stop <= self._length:
             raise InputError(f"rows {first} to {stop} are not in this buffer, which has rows 0 to {self._length}")
-        rows = block_rows(self._source, self._layouts(chosen), self.memory, self._overlap(chosen), aside)
+        rows = block_rows(self._assembly(chosen), self.memory, self._overlap(chosen), aside)
         return self._blocks(chosen, first, stop, rows)
 
     def _blocks(
         self, names: tuple[str, ...], first: int, last: int, rows: int
     ) -> Generator[tuple[int, dict[str, Array]], None, None]:
-        layouts, overlap = self._layouts(names), self._overlap(names)
-        with closing(read_ahead(stream(self._source, layouts, first, last, rows, overlap))) as ready:
+        blocks = stream(self._assembly(names), first, last, rows, self._overlap(names))
+        with closing(read_ahead(blocks)) as ready:
             for start, block in ready:
                 count = min(rows, last - start)
                 shown = {name: self._shown(block, name, count) for name in names}
@@ -149,7 +149,7 @@ class StoredBuffer:
         for shift in sorted({self._columns[name].shift for name in chosen}):
             here = [name for name in chosen if self._columns[name].shift == shift]
             distinct, back = np.unique(wanted, return_inverse=True)
-            arrays = take(self._source, self._layouts(here), distinct + shift)
+            arrays = self._assembly(here).take(distinct + shift)
             straight = len(distinct) == len(wanted) and bool((distinct == wanted).all())
             for name in here:
                 array = arrays[self._columns[name].layout]
@@ -158,15 +158,14 @@ class StoredBuffer:
 
     def load(self) -> Buffer:
         """All rows, as a buffer in memory."""
-        assembly = Assembly(self._source, self._layouts(self.names))
+        assembly = self._assembly(self.names)
         rows = self._source.rows
         whole = {layout: np.empty(field.shape(rows), field.dtype) for layout, field in assembly.fields.items()}
         step = max(1, STEP // max(1, assembly.row_bytes))
         with closing(self._source.reader(assembly.names, 0)) as reader:
             for start in range(0, rows, step):
                 part = {layout: array[start : start + step] for layout, array in whole.items()}
-                assembly.read(reader, part)
-                check(self._source, assembly, part, start)
+                assembly.read(reader, part, start)
         return Buffer(**{name: self._shown(whole, name, self._length) for name in self.names})
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -174,18 +173,31 @@ class StoredBuffer:
         with closing(self.blocks()) as blocks:
             save_folder(path, self._fields, self._length, (block for _, block in blocks))
 
+    def fingerprint(self) -> str:
+        """Thirty-two letters that tell this record from another: a hash of 128 bits, of what can be had at once.
+
+        It covers the number of rows, the names of the columns and what they are made of (stored columns, picked
+        features, shifts), and the files, not where they are. A folder that `save` wrote and a ``.npz`` archive
+        have checksums of all values, which are taken as they stand: a copy has the same fingerprint. Of other files it
+        covers the size, the time of writing to the nanosecond, and the first and last 64 kB (of Parquet files all of
+        the index at the end); a copy is another record unless it keeps the time, and so is a file that was written
+        again. The values themselves are not read: a file that was changed in the middle, with its size and time put
+        back, is taken for the same.
+        """
+        found = Fingerprint()
+        found.add_facts([len(self), {name: column.identity() for name, column in self._columns.items()}])
+        found.add_facts(self._source.identity(self._assembly(self.names).names))
+        return found.text()
+
     def cost_of_random_access(self) -> str:
         """What one pass in random order costs compared with one in order, as a sentence."""
-        layouts = self._layouts(self.names)
-        assembly = Assembly(self._source, layouts)
+        assembly = self._assembly(self.names)
         touched, reason = self._source.touched(assembly.names)
         ratio = touched / sum(self._source.field(name).row_bytes for name in assembly.names)
         lots = -(-LOTS * self.nbytes // self.memory)
         if lots < ratio:
-            ratio, reason = (
-                lots,
-                f"it is taken in {lots} lots of a quarter of the memory budget, each spread over all of it",
-            )
+            ratio = lots
+            reason = f"it is taken in {lots} lots of a quarter of the memory budget, each spread over all of it"
         if ratio < 1.05:
             return f"One pass over {self._source.label} in random order reads about as many bytes as one in order."
         return (
@@ -207,8 +219,8 @@ class StoredBuffer:
             raise InputError("names is empty; give at least one column")
         return chosen
 
-    def _layouts(self, names: Iterable[str]) -> list[Layout]:
-        return list(dict.fromkeys(self._columns[name].layout for name in names))
+    def _assembly(self, names: Iterable[str]) -> Assembly:
+        return Assembly(self._source, [self._columns[name].layout for name in names])
 
     def _overlap(self, names: Iterable[str]) -> int:
         """Rows that a block needs beyond its own; all blocks are read from shift 0 on, as the record begins there."""

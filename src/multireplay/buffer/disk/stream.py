@@ -1,51 +1,50 @@
-"""Blocks of rows in order: filled, checked, and with the rows that a shift reaches over."""
+"""Blocks of rows in order: filled, checked, with the rows that a shift reaches over, and read ahead by a thread."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from typing import TypeVar
 
-import numpy as np
-
-from multireplay.buffer.disk.assembly import Assembly
-from multireplay.buffer.disk.mapping import Layout
-from multireplay.buffer.disk.pool import Pool
-from multireplay.buffer.disk.sizes import in_words
-from multireplay.buffer.disk.source import Array, Rows, Source
+from multireplay.buffer.columns import Array
+from multireplay.buffer.disk.layout import Assembly, Layout
+from multireplay.buffer.disk.memory import Pool, in_words
+from multireplay.buffer.disk.source import Source
 from multireplay.errors import InputError
+
+T = TypeVar("T")
 
 BLOCK = 2**24
 """Bytes of a block, where the budget allows it: larger ones are not read faster."""
 _IN_FLIGHT = 4  # one at the caller, one ready, one being read, and the copies that some layouts need
-_CHECKED = 2**20
 
 
-def block_rows(source: Source, layouts: Sequence[Layout], memory: int, overlap: int, aside: int = 0) -> int:
+def block_rows(assembly: Assembly, memory: int, overlap: int, aside: int = 0) -> int:
     """Rows of a block, such that all that is in flight stays within the budget.
 
     To leave so many bytes aside, blocks are made up to four times smaller.
     """
-    assembly = Assembly(source, layouts)
     a_row = max(assembly.row_bytes, assembly.scratch_bytes, 1)
-    overhead = source.overhead(assembly.names)
+    overhead = assembly.source.overhead(assembly.names)
     room = (memory - overhead) // _IN_FLIGHT
     rows = min(BLOCK, max(room - aside // _IN_FLIGHT, room // 4)) // a_row - overlap
     if rows < 1:
         needed = overhead + _IN_FLIGHT * a_row * (overlap + 1)
         raise InputError(
-            f"memory={in_words(memory)!r} is too little to read {source.label}; it needs at least "
+            f"memory={in_words(memory)!r} is too little to read {assembly.source.label}; it needs at least "
             f"{in_words(needed * 1.1)}"
         )
     return rows if rows < 8 else rows // 8 * 8
 
 
 def stream(
-    source: Source, layouts: Sequence[Layout], first: int, last: int, rows: int, overlap: int = 0
+    assembly: Assembly, first: int, last: int, rows: int, overlap: int = 0
 ) -> Generator[tuple[int, dict[Layout, Array]], None, None]:
     """Blocks of `rows` rows from `first` to before `last`; each has `overlap` rows more, with which the next begins."""
-    assembly, pool = Assembly(source, layouts), Pool()
+    pool = Pool()
     tails: dict[Layout, Array] = {}
-    with closing(source.reader(assembly.names, first)) as reader:
+    with closing(assembly.source.reader(assembly.names, first)) as reader:
         for start in range(first, last, rows):
             count = min(rows, last - start) + overlap
             known = len(next(iter(tails.values()))) if tails else 0
@@ -53,58 +52,60 @@ def stream(
             for layout, tail in tails.items():
                 block[layout][:known] = tail
             fresh = {layout: array[known:] for layout, array in block.items()}
-            assembly.read(reader, fresh)
-            check(source, assembly, fresh, start + known)
+            assembly.read(reader, fresh, start + known)
             if overlap:  # copies: the caller may write into its block
                 tails = {layout: array[count - overlap :].copy() for layout, array in block.items()}
             yield start, block
             del block, fresh
 
 
-def take(source: Source, layouts: Sequence[Layout], rows: Rows) -> dict[Layout, Array]:
-    """These rows, which are ascending and distinct, checked."""
-    assembly = Assembly(source, layouts)
-    found = assembly.take(rows)
-    check(source, assembly, found, rows)
-    return found
+def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
+    """The same items in the same order, each prepared by a thread while the caller has the one before.
+
+    An exception of `items` is raised where its item would have come. The thread ends with the last item, or when this
+    generator is closed, at the latest after the item it is at.
+
+    Examples
+    --------
+    >>> from multireplay.buffer.disk.stream import read_ahead
+    >>> list(read_ahead(number**2 for number in range(4)))
+    [0, 1, 4, 9]
+    """
+    with closing(items), ThreadPoolExecutor(1, "multireplay-read-ahead") as thread:
+        pending = thread.submit(_next, items)
+        while ready := pending.result():
+            pending = thread.submit(_next, items)
+            yield ready.pop()
 
 
-def check(source: Source, assembly: Assembly, block: Mapping[Layout, Array], rows: int | Rows) -> None:
-    """Raise if a value is not finite; `rows` is the number of the first row, or of every row."""
-    for layout, array in block.items():
-        step = max(1, _CHECKED // max(1, assembly.fields[layout].row_bytes))
-        for start in range(0, len(array), step):
-            place = _first_bad(array[start : start + step])
-            if place is not None:
-                at, feature = start + place[0], place[1]
-                row = rows + at if isinstance(rows, int) else int(rows[at])
-                raise _bad(source, assembly, layout, row, feature, array[at] if array.ndim == 1 else array[at, feature])
+def _next(items: Generator[T, None, None]) -> list[T]:
+    """The next item in a list, so that handing it on leaves no reference behind; an empty list at the end."""
+    for item in items:
+        return [item]
+    return []
 
 
-def _first_bad(block: Array) -> tuple[int, int] | None:
-    """Row and feature of the first value that is not finite, or no boolean."""
-    if block.dtype.kind in "iu":
-        return None
-    if block.dtype.kind == "b":
-        wrong = block.view(np.uint8) > 1
-        if not wrong.any():
-            return None
-    else:
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = block.sum()
-        if np.isfinite(total):
-            return None
-        wrong = ~np.isfinite(block)
-    places = np.argwhere(wrong)
-    return (int(places[0, 0]), int(places[0, -1]) if block.ndim == 2 else 0) if len(places) else None
+def check_order(source: Source, time: Layout, memory: int) -> None:
+    """Read the time column once and raise where it goes back, within a file or from one file to the next."""
+    name = time.parts[0].name
+    before = None
+    assembly = Assembly(source, [time])
+    with closing(read_ahead(stream(assembly, 0, source.rows, block_rows(assembly, memory, 0)))) as blocks:
+        for start, block in blocks:
+            times = block[time]
+            if before is not None and times[0] < before:
+                raise _back(source, name, start, before, times[0])
+            back = (times[1:] < times[:-1]).nonzero()[0]
+            if len(back):
+                raise _back(source, name, start + int(back[0]) + 1, times[back[0]], times[back[0] + 1])
+            before = times[-1]
 
 
-def _bad(source: Source, assembly: Assembly, layout: Layout, row: int, feature: int, value: object) -> InputError:
-    name = assembly.stored_place(layout, feature)
+def _back(source: Source, name: str, row: int, before: object, after: object) -> InputError:
     file, inside = source.place(name, row)
-    exact = f", feature {feature}" if not layout.flat and len(layout.parts) == 1 else ""
-    if isinstance(value, np.bool_):
-        return InputError(f"{file} is corrupt: a byte at row {inside}{exact} (counting from 0) is no boolean")
+    last, at = source.place(name, row - 1)
+    where = f"row {at} of the same file" if last == file else f"the last row of {last}"
     return InputError(
-        f"{file} holds {value} in column {name!r} at row {inside}{exact} (counting from 0); all values must be finite"
+        f"the rows are not in time order: {file} has {name} = {after} at row {inside} (counting from 0), "
+        f"after {before} in {where}"
     )

@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from multireplay.buffer.disk.pool import pages
-from multireplay.buffer.disk.source import Array, Field, Reader, Rows, Source, kept_type
+from multireplay._check import Positions
+from multireplay.buffer.columns import Array, kept_type
+from multireplay.buffer.disk.memory import pages
+from multireplay.buffer.disk.source import Field, Reader, Source
 from multireplay.errors import InputError
 
 BATCH_BYTES = 2**21
@@ -40,13 +42,27 @@ class TableSource(Source):
         """Batches of at most `size` rows from the one that holds row `first` on."""
 
     @abstractmethod
-    def batches_of(self, names: Sequence[str], rows: Rows, size: int) -> Generator[Batch, None, None]:
+    def batches_of(self, names: Sequence[str], rows: Positions, size: int) -> Generator[Batch, None, None]:
         """Batches that hold these rows, ascending, and possibly others."""
+
+    def sort_out(self, label: object, schema: Any) -> None:
+        """Which columns are numbers, which are dates, and which are neither."""
+        if len(set(schema.names)) < len(schema.names):
+            twice = next(name for name in schema.names if schema.names.count(name) > 1)
+            raise InputError(f"{label} has two columns called {twice!r}")
+        fields = {column.name: field_of(column.type) for column in schema}
+        self.fields = {name: field for name, field in fields.items() if field is not None}
+        self.times = {column.name: Field(np.dtype(np.int64), None) for column in schema if is_date(column.type)}
+        self.refused = {
+            column.name: f"column {column.name!r} of {label} holds {column.type}, which is not real numbers"
+            for column in schema
+            if column.name not in self.fields
+        }
 
     def reader(self, names: Sequence[str], first: int) -> Reader:
         return _TableReader(self, names, first)
 
-    def take(self, names: Sequence[str], rows: Rows) -> dict[str, Array]:
+    def take(self, names: Sequence[str], rows: Positions) -> dict[str, Array]:
         found = {name: pages(self.field(name), len(rows)) for name in names}
         with closing(self.batches_of(names, rows, self.batch_rows(names))) as batches:
             for batch in batches:

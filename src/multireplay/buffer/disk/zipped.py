@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from lzma import LZMAError
 from pathlib import Path
@@ -13,22 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from multireplay.buffer.disk.files import Stamp
-from multireplay.buffer.disk.npy import PIECE, ArrayFile, Cursor, Header, open_raw
-from multireplay.buffer.disk.pool import pages
-from multireplay.buffer.disk.source import Array, Field, Rows
-from multireplay.errors import InputError
+from multireplay._check import Positions
+from multireplay.buffer.columns import Array
+from multireplay.buffer.disk.files import Stamp, named
+from multireplay.buffer.disk.memory import pages
+from multireplay.buffer.disk.npy import PIECE, ArrayFile, Cursor, Header, fill, open_raw
+from multireplay.buffer.disk.source import Field
 
 _LOCAL_HEADER = 30
 _BROKEN = (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, OSError, NotImplementedError, RuntimeError)
 
 
 @dataclass(frozen=True)
-class Member(ArrayFile):
+class ZippedArray(ArrayFile):
     """An array in an archive. Rows of a stored one can be picked, those of a compressed one only by reading through."""
 
     name: str = ""
     compressed: bool = False
+    checksum: int = 0
 
     @property
     def overhead(self) -> int:
@@ -43,14 +43,17 @@ class Member(ArrayFile):
         """Whether the features lie one after the other; rows of such an array can only be had from all of it."""
         return self.header.fortran and self.width is not None
 
-    def cursor(self, first: int) -> Cursor:
-        return MemberCursor(self, first)
+    def identity(self) -> list[object]:
+        return [self.checksum, self.header.size]  # the archive's checksum covers the header of the array too
 
-    def take(self, rows: Rows) -> Array:
+    def cursor(self, first: int) -> Cursor:
+        return ZippedCursor(self, first)
+
+    def take(self, rows: Positions) -> Array:
         if not self.compressed and not self.by_feature:
             return super().take(rows)
         found = pages(self.field, len(rows))
-        cursor = MemberCursor(self, 0)
+        cursor = ZippedCursor(self, 0)
         step = max(1, PIECE // self.header.row_bytes)
         block = np.empty(self.field.shape(min(step, self.rows)), self.field.dtype)
         try:
@@ -63,20 +66,22 @@ class Member(ArrayFile):
         return found
 
 
-def open_members(path: Path) -> dict[str, Member]:
+def open_members(path: Path) -> dict[str, ZippedArray]:
     """The arrays of an archive by name."""
     stamp = Stamp.of(path)
     found = {}
-    with _named(f"{path} is not a complete .npz archive"), zipfile.ZipFile(path) as archive:
+    with named(f"{path} is not a complete .npz archive", *_BROKEN), zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             if not info.filename.endswith(".npy"):
                 continue
             label = f"{path}: {info.filename}"
-            with _named(f"{label} cannot be read"), archive.open(info) as file:
+            with named(f"{label} cannot be read", *_BROKEN), archive.open(info) as file:
                 header = Header.read(file, label)
             start = _data_start(path, info.header_offset) + header.length
             compressed = info.compress_type != zipfile.ZIP_STORED
-            member = Member(label, stamp, header, start, name=info.filename, compressed=compressed)
+            member = ZippedArray(
+                label, stamp, header, start, name=info.filename, compressed=compressed, checksum=info.CRC
+            )
             if header.refusal(label) is None:
                 member.check_length(info.file_size - header.length)
             found[info.filename.removesuffix(".npy")] = member
@@ -91,14 +96,14 @@ def _data_start(path: Path, offset: int) -> int:
     return offset + _LOCAL_HEADER + int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
 
 
-class MemberCursor(Cursor):
+class ZippedCursor(Cursor):
     """Reads a member in order. The archive's checksum is compared when its last row has been read from its first."""
 
-    def __init__(self, source: Member, first: int) -> None:
+    def __init__(self, source: ZippedArray, first: int) -> None:
         self._source, self._row = source, 0
         open_raw(source).close()  # says so if the file has gone
         source.stamp.check(first)
-        with _named(f"{source.label} cannot be read"):
+        with named(f"{source.label} cannot be read", *_BROKEN):
             self._archive = zipfile.ZipFile(source.stamp.path)
             self._member: Any = self._archive.open(source.name)
             self._member.read(source.header.length)
@@ -127,28 +132,14 @@ class MemberCursor(Cursor):
         self._row += count
         return values
 
-    def _read_whole(self, source: Member) -> Array:
+    def _read_whole(self, source: ZippedArray) -> Array:
         flat = np.empty(source.header.size // source.raw.itemsize, source.raw)
         self._fill(flat, last=True)
         return flat.reshape(source.header.shape, order="F")
 
     def _fill(self, values: Array, last: bool) -> None:
         """Fill an array with the member's next bytes; after the last ones the archive compares the checksum."""
-        view = values.reshape(-1).view(np.uint8).data
-        done = 0
-        with _named(f"{self._source.label} is corrupt at row {self._row} or after it (counting from 0)"):
-            while done < len(view):
-                count = self._member.readinto(view[done:])
-                if not count:
-                    raise self._source.ends(self._row, "it was complete when it was opened")
-                done += count
+        with named(f"{self._source.label} is corrupt at row {self._row} or after it (counting from 0)", *_BROKEN):
+            fill(self._member, values, self._source, self._row)
             if last:
                 self._member.read(1)
-
-
-@contextmanager
-def _named(what: str) -> Iterator[None]:
-    try:
-        yield
-    except _BROKEN as error:
-        raise InputError(f"{what}: {error}") from None

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multireplay.buffer.disk.sums import Running
+from multireplay.buffer.disk.files import RunningChecksums
 
 
 @given(
@@ -22,7 +22,7 @@ def test_sums_are_those_of_the_chunks_on_their_own(rows, chunk, width, data, dty
         for number in range(-(-rows // chunk))
         if number * chunk >= first and number not in skip
     ]
-    running, found, start = Running(chunk, rows, first, skip), [], first
+    running, found, start = RunningChecksums(chunk, rows, first, skip), [], first
     while start < rows:
         stop = min(rows, start + data.draw(st.integers(1, 15)))
         found += running.add(values[start:stop])

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 from written import stored
 
-from multireplay.buffer.disk.pool import Pool
-from multireplay.buffer.disk.readahead import read_ahead
-from multireplay.buffer.disk.source import Field
+from multireplay.buffer.disk.stream import read_ahead
 
 
 def counted(seen, stop=10):
@@ -97,21 +95,3 @@ def test_blocks_that_are_dropped_give_their_memory_back(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((1000, 4)))
     places = {block["a"].ctypes.data for _, block in stored(tmp_path, rows=8).blocks()}
     assert len(places) <= 3
-
-
-def test_memory_in_use_is_never_handed_out_again():
-    pool, field = Pool(), Field(np.dtype(np.float32), 2)
-    kept = [pool.array(field, 10)[3:, 1] for _ in range(5)]
-    for number, array in enumerate(kept):
-        array[:] = number
-    del kept[2]
-    again = pool.array(field, 10)
-    again[:] = -1
-    assert [array.tolist() for array in kept] == [[number] * 7 for number in (0, 1, 3, 4)]
-
-
-def test_the_pool_may_go_first():
-    array = Pool().array(Field(np.dtype(np.int64), None), 1000)
-    array[:] = 5
-    gc.collect()
-    assert array.sum() == 5000

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from written import joined, stored
 
 import multireplay as mr
-from multireplay.buffer.disk import saving, sums
+from multireplay.buffer.disk import files, folder
 
 RNG = np.random.default_rng(0)
 
@@ -99,7 +99,7 @@ def test_a_full_disk_is_said_in_words(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(saving.os, "fsync", full)
+    monkeypatch.setattr(folder.os, "fsync", full)
     with pytest.raises(mr.InputError, match=r"could not be saved to .*record: No space left on device"):
         record().save(tmp_path / "record")
     assert not list(tmp_path.iterdir())
@@ -107,12 +107,12 @@ def test_a_full_disk_is_said_in_words(tmp_path, monkeypatch):
 
 def test_columns_that_are_no_arrays(tmp_path):
     with pytest.raises(mr.InputError, match="column 'a' is a list; only dense columns can be saved"):
-        saving.save_arrays(tmp_path / "record", {"a": [1.0]})
+        folder.save_arrays(tmp_path / "record", {"a": [1.0]})
 
 
 @pytest.mark.parametrize("flip", [200, 60_000, 119_999])
 def test_a_flipped_bit_is_noticed(tmp_path, monkeypatch, flip):
-    monkeypatch.setattr(sums, "CHUNK_BYTES", 4000)  # 100 rows
+    monkeypatch.setattr(files, "CHUNK_BYTES", 4000)  # 100 rows
     path = tmp_path / "record"
     record().save(path)
     content = bytearray((path / "features.npy").read_bytes())

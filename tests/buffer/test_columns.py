@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import multireplay as mr
-from multireplay.buffer.sparse_column import SparseColumn
+from multireplay.buffer.columns import SparseColumn
 
 DENSE = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.0, 3.0, 4.0], [5.0, 0.0, 0.0]])
 

@@ -1,13 +1,35 @@
-"""A column of sparse rows: scipy's CSR array, checked, with slices that copy nothing."""
+"""Columns: what a record is made of. Dense ones are arrays, sparse ones scipy's CSR arrays whose slices are views."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.sparse import csr_array
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
 
+from multireplay.buffer.foreign import first_not_finite
 from multireplay.errors import InputError
+
+Array: TypeAlias = NDArray[Any]
+Columns: TypeAlias = Mapping[str, Array]
+"""Columns of one length by name, dense or sparse."""
+
+
+def row_count(columns: Columns) -> int:
+    """The number of samples; a sparse column has no length."""
+    return int(next(iter(columns.values())).shape[0])
+
+
+def row_blocks(rows: Any, count: int = 2**13) -> list[Any]:
+    """The rows in blocks of so many, as views, so that temporaries stay small."""
+    return [rows[start : start + count] for start in range(0, rows.shape[0], count)]
+
+
+def size_of(column: Any) -> int:
+    """Bytes of a column, dense or sparse."""
+    return int(column.data.nbytes + column.indices.nbytes if issparse(column) else column.nbytes)
 
 
 class SparseColumn(csr_array):  # type: ignore[misc]
@@ -61,25 +83,28 @@ def as_sparse_column(name: str, values: Any) -> SparseColumn:
     return column
 
 
+def kept_type(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """The type in which numbers of this type are kept, or None where they are not real numbers.
+
+    Integers and booleans stay what they are (states, flags); half precision becomes single, long double becomes double.
+    """
+    if dtype.kind == "f":
+        return np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
+    return dtype.newbyteorder("=") if dtype.kind in "iub" else None
+
+
 def _as_real(name: str, data: Any) -> Any:
-    if data.dtype.kind in "biu" or data.dtype.char == "g":
-        return data.astype(np.float64)
-    if data.dtype == np.float16:
-        return data.astype(np.float32)
-    if data.dtype not in (np.float64, np.float32):
+    kind = kept_type(data.dtype)
+    if kind is None:
         raise InputError(f"sparse column {name!r} has dtype {data.dtype}; it needs real numbers")
-    return data.astype(data.dtype.newbyteorder("="), copy=False)
+    return data.astype(kind if kind.kind == "f" else np.float64, copy=False)
 
 
 def _check_finite(name: str, column: SparseColumn) -> None:
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = column.data.sum()
-    if np.isfinite(total):
-        return
-    bad = np.flatnonzero(~np.isfinite(column.data))
-    if len(bad):
-        row = int(np.searchsorted(column.indptr, bad[0], side="right")) - 1
+    place = first_not_finite(column.data)
+    if place is not None:
+        row = int(np.searchsorted(column.indptr, place[0], side="right")) - 1
         raise InputError(
-            f"column {name!r} holds {column.data[bad[0]]} at row {row}, feature {column.indices[bad[0]]} "
+            f"column {name!r} holds {column.data[place[0]]} at row {row}, feature {column.indices[place[0]]} "
             "(counting from 0); all values must be finite"
         )
