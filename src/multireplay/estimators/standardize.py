@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from multireplay._check import Vector
 from multireplay.estimators.columns import as_column
-from multireplay.problems.base import row_blocks
+from multireplay.problems.features import row_blocks
 
 ROWS = 2**14
 

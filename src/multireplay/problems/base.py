@@ -15,7 +15,6 @@ from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.foreign import as_numpy, is_foreign
 from multireplay.errors import InputError
-from multireplay.problems.rows import Rows, distinct, squares, take
 from multireplay.sets import Set, WholeSpace
 
 Columns = Mapping[str, NDArray[Any]]
@@ -99,8 +98,33 @@ class Problem(ABC):
         return None
 
     def jacobian(self, x: Vector, columns: Columns) -> Vector | None:
-        """The derivative of F̂ at x, where one is known: what `Newton` divides by."""
+        """The derivative of F̂ at x, where one is known: what `Newton` divides by. Any penalty is in it."""
         return None
+
+    def moments(self, columns: Columns) -> tuple[Any, Vector] | None:
+        """The sums that a linear operator is made of, over the rows of these columns.
+
+        With (A, b) these sums, B the number of rows and λ the `penalty_diagonal`::
+
+            F̂(x) = (A/B + diag(λ)) x − b/B
+
+        So moments of blocks of rows add up to those of the record, and the penalty is added once, at the end.
+
+        Parameters
+        ----------
+        columns : mapping of names to arrays
+            Any rows of the record.
+
+        Returns
+        -------
+        tuple of A of shape (d, d) and b of shape (d,), or None
+            None where the operator is not linear in x. A is sparse for more than 2000 sparse features.
+        """
+        return None
+
+    def penalty_diagonal(self, dim: int) -> Vector:
+        """λ by coordinate, where λx is the part of F̃ that is the same on every sample; 0 without a penalty."""
+        return np.zeros(dim)
 
     def loss(self, x: Vector, columns: Columns) -> float | None:
         """The mean loss over the rows whose gradient F̂ is, where there is one: what a held-out block is scored by."""
@@ -190,16 +214,15 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
         raise InputError(f"column {name!r} holds booleans; it needs real numbers")
 
 
+def bad_value(name: str, values: NDArray[Any], bad: NDArray[np.bool_], needs: str) -> InputError:
+    """The error that names the first of the bad values of a column, and says what it needs."""
+    row = int(np.flatnonzero(bad)[0])
+    return InputError(f"column {name!r} holds {values[row]:g} at row {row} (counting from 0); {needs}")
+
+
 def row_count(columns: Columns) -> int:
     """The number of samples; a sparse column has no length."""
     return int(next(iter(columns.values())).shape[0])
-
-
-def largest_square(features: Rows, weights: Vector | None = None) -> float:
-    """max w_t‖ψ_t‖² over the rows, in one pass, in float64 also where the features are not."""
-    if weights is not None:
-        return float((weights * square_lengths(features)).max())
-    return max(float(squares(block).max()) for block in row_blocks(distinct(features)))
 
 
 def extremes(*values: NDArray[Any]) -> NDArray[np.intp]:
@@ -207,19 +230,9 @@ def extremes(*values: NDArray[Any]) -> NDArray[np.intp]:
     return np.unique([place for array in values for place in (array.argmax(), array.argmin())])
 
 
-def square_lengths(features: Rows) -> Vector:
-    """‖ψ_t‖² of every row, dense or not."""
-    return np.concatenate([squares(take(block, slice(None))) for block in row_blocks(features)])
-
-
 def largest(values: NDArray[Any]) -> float:
     """max |v_t|."""
     return max(float(values.max()), -float(values.min()))
-
-
-def row_blocks(array: Rows, rows: int = 2**13) -> list[Any]:
-    """The rows in blocks, as views, so that temporaries stay small."""
-    return [array[start : start + rows] for start in range(0, array.shape[0], rows)]
 
 
 def blocks_in_cache(columns: Columns, size: int = 2**20) -> Iterator[Columns]:

@@ -8,7 +8,13 @@ import numpy as np
 
 from multireplay._check import Vector, whole_number
 from multireplay.errors import InputError
-from multireplay.problems.exact import as_ridge
+
+
+def as_ridge(ridge: object) -> float:
+    """A penalty of at least 0, or an error that names it."""
+    if not isinstance(ridge, int | float | np.integer | np.floating) or not 0 <= ridge < np.inf:
+        raise InputError(f"ridge must be a number of at least 0, not {ridge!r}")
+    return float(ridge)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from multireplay._check import Vector, as_vector, whole_number
 from multireplay.buffer.record import Record
 from multireplay.errors import InputError
 from multireplay.problems import Problem
-from multireplay.problems.base import largest_square
 from multireplay.problems.batched import Batched
-from multireplay.problems.rows import column_sizes, take
+from multireplay.problems.features import column_sizes, largest_square, take
 from multireplay.replay.multiscale import scattered
 from multireplay.sets import Set, WholeSpace
 from multireplay.steps import Constant, Schedule

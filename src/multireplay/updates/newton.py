@@ -19,8 +19,8 @@ from multireplay.engine.checkpoint import Checkpoint
 from multireplay.engine.ledger import Ledger
 from multireplay.engine.residuals import Batches
 from multireplay.errors import InputError
+from multireplay.problems.features import dense_products
 from multireplay.problems.penalty import Penalty
-from multireplay.problems.rows import dense_products
 from multireplay.replay.multiscale import scattered
 from multireplay.result import Epoch, Result
 from multireplay.show.progress import step_bar

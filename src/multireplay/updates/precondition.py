@@ -10,8 +10,7 @@ from scipy.sparse.linalg import eigsh, svds
 
 from multireplay._check import Vector
 from multireplay.errors import InputError
-from multireplay.problems.base import row_blocks
-from multireplay.problems.rows import Rows, dense_products, distinct, is_sparse, squares, take
+from multireplay.problems.features import Rows, dense_products, distinct, is_sparse, row_blocks, squares, take
 
 PREFIX = 4096
 WIDE = 128
