@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+from scipy import sparse
+
 from multireplay._check import Vector
-from multireplay.estimators.columns import owned, stacked
 from multireplay.estimators.standardize import Standardization
 from multireplay.online import Online
 
@@ -74,7 +76,8 @@ class Stream:
             self._observe(block)
             return
         count = min(len(targets), self.capacity - self.rows)
-        self._kept.append({name: owned(column[:count]) for name, column in block.items()})
+        # a copy, because the caller may use the memory of a block for the next one
+        self._kept.append({name: column[:count].copy() for name, column in block.items()})
         complete = self.rows == self.capacity
         if not complete and self.rows < GROWTH * self._solved:
             return
@@ -107,3 +110,10 @@ class Stream:
         if not self.runs or len(self.runs[0].epochs) < self.runs[0].last_scale:
             return self.start.points
         return tuple(point if run.x is None else run.x for run, point in zip(self.runs, self.start.points, strict=True))
+
+
+def stacked(blocks: list[Any]) -> Any:
+    """Blocks of rows one after the other: sparse where all are, arrays of numbers or of rows otherwise."""
+    if all(sparse.issparse(block) for block in blocks):
+        return sparse.vstack(blocks, format="csr")
+    return np.concatenate([block.toarray() if sparse.issparse(block) else block for block in blocks])
