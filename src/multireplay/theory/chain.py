@@ -1,4 +1,4 @@
-"""Constants of policy evaluation computed from a finite Markov chain itself, not from bounds."""
+"""A finite Markov chain itself: its stationary law, and the constants of policy evaluation, not from bounds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,55 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from multireplay._check import Vector
 from multireplay.errors import InputError
 
-from . import _check
-from .constants import Constants
-from .stationary import Array, _stationary, transition_matrix
+from .constants import Constants, number
 
 LONGEST_HORIZON = 2**17
+
+
+def transition_matrix(P: ArrayLike) -> Vector:
+    """Return P as an array after checking that its rows are probabilities."""
+    P_ = np.asarray(P, dtype=np.float64)
+    if P_.ndim != 2 or P_.shape[0] != P_.shape[1] or P_.shape[0] == 0:
+        raise InputError(f"P must be a square matrix; got shape {P_.shape}")
+    if not np.isfinite(P_).all():
+        raise InputError("P must be finite; it holds nan or inf")
+    if (P_ < 0.0).any() or not np.allclose(P_.sum(axis=1), 1.0, rtol=0.0, atol=1e-9):
+        raise InputError("P must have rows that are probabilities: none negative, each row summing to 1")
+    return P_
+
+
+def stationary_law(P: ArrayLike) -> Vector:
+    """Return the law π with πP = π of an ergodic chain.
+
+    Parameters
+    ----------
+    P : array_like, shape (S, S)
+        Transition matrix. It must have one class of states, no period and no transient state, as the paper
+        assumes for policy evaluation.
+
+    Examples
+    --------
+    >>> stationary_law([[0.9, 0.1], [0.2, 0.8]]).round(4).tolist()
+    [0.6667, 0.3333]
+    """
+    return _stationary(transition_matrix(P))
+
+
+def _stationary(P: Vector) -> Vector:
+    S = len(P)
+    system = np.vstack([P.T - np.eye(S), np.ones((1, S))])
+    pi = np.linalg.lstsq(system, np.append(np.zeros(S), 1.0), rcond=None)[0]
+    modulus = float(np.abs(np.linalg.eigvals(P - pi[None, :])).max())
+    if modulus > 1.0 - 1e-10 or (pi <= 1e-14).any():
+        raise InputError(
+            "P must be ergodic (one class of states, no period, every state recurrent); the second largest"
+            f" modulus of its eigenvalues is {modulus:g}, its least probability {float(pi.min()):g}"
+        )
+    law: Vector = pi / pi.sum()
+    return law
 
 
 class ExactConstants(NamedTuple):
@@ -25,10 +67,10 @@ class ExactConstants(NamedTuple):
     """
 
     constants: Constants
-    theta_bar: Array
-    pi: Array
-    Q: Array
-    A: Array
+    theta_bar: Vector
+    pi: Vector
+    Q: Vector
+    A: Vector
     mu_paper: float
 
 
@@ -88,8 +130,8 @@ def exact_constants(
     True
     """
     P_, Psi_, R = _inputs(P, Psi, rewards)
-    g = _check.number("gamma", gamma, 0.0, 1.0)
-    share = _check.number("slack", slack, 0.0, 1.0, low_open=True)
+    g = number("gamma", gamma, 0.0, 1.0)
+    share = number("slack", slack, 0.0, 1.0, low_open=True)
     pi = _stationary(P_)
 
     step = Psi_[:, None, :] - g * Psi_[None, :, :]  # ψ(s) − γψ(s')
@@ -127,7 +169,7 @@ def exact_constants(
     return ExactConstants(constants, theta_bar, pi, Q, A, (1.0 - g) * lowest)
 
 
-def _inputs(P: ArrayLike, Psi: ArrayLike, rewards: ArrayLike) -> tuple[Array, Array, Array]:
+def _inputs(P: ArrayLike, Psi: ArrayLike, rewards: ArrayLike) -> tuple[Vector, Vector, Vector]:
     P_ = transition_matrix(P)
     Psi_, R = (np.asarray(x, dtype=np.float64) for x in (Psi, rewards))
     S = P_.shape[0]
@@ -141,7 +183,7 @@ def _inputs(P: ArrayLike, Psi: ArrayLike, rewards: ArrayLike) -> tuple[Array, Ar
     return P_, Psi_, R if R.ndim == 2 else np.repeat(R[:, None], S, axis=1)
 
 
-def _rate(E: Array, share: float) -> tuple[float, int]:
+def _rate(E: Vector, share: float) -> tuple[float, int]:
     """Find ρ and N with ‖E^N‖_∞ ≤ ρ^N, ρ at most λ + share·(1 − λ)."""
     modulus = float(np.abs(np.linalg.eigvals(E)).max())
     target = modulus + share * (1.0 - modulus)
@@ -158,7 +200,7 @@ def _rate(E: Array, share: float) -> tuple[float, int]:
         power, log_norm, N = power @ power, 2.0 * log_norm, 2 * N
 
 
-def _multiplier(P: Array, pi: Array, values: Array, rho: float, horizon: int) -> float:
+def _multiplier(P: Vector, pi: Vector, values: Vector, rho: float, horizon: int) -> float:
     """Largest ‖(Pⁿ values)_s‖₂ / ρⁿ over states s and n < horizon; ``values[s]`` are matrices of π-mean 0."""
     largest, scale = 0.0, 1.0
     for _ in range(horizon):
