@@ -141,9 +141,11 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         self._keep(stream.start.standardization, stream.answers)
 
     def _start(self, columns: Columns, targets: Vector) -> Start:
+        """Where a stream starts that begins with this record."""
         return self._solved(columns, targets)[0]
 
     def _online(self, x0: Vector) -> Online:
+        """A run of the online algorithm from that start."""
         return Online(self._problem(), self.capacity, self.step, repeat_last=True, average=self.average, x0=x0)
 
     def _validated(self, *arrays: Any, **options: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -11,6 +11,9 @@ from scipy import sparse
 from multireplay._check import Vector
 from multireplay.estimators.standardize import Standardization
 from multireplay.online import Online
+
+if TYPE_CHECKING:
+    from multireplay.estimators.base import LinearEstimator
 
 Columns = dict[str, Any]
 
@@ -24,16 +27,6 @@ class Start(NamedTuple):
 
     standardization: Standardization
     points: tuple[Vector, ...]
-
-
-class Host(Protocol):
-    """What a stream needs of the estimator it belongs to."""
-
-    def _start(self, columns: Columns, targets: Vector) -> Start:
-        """What a record gives, by `multireplay.solve`."""
-
-    def _online(self, x0: Vector) -> Online:
-        """A run from that start."""
 
 
 class Stream:
@@ -64,12 +57,12 @@ class Stream:
         """Rows kept so far, before the runs begin."""
         return sum(len(block[self.target]) for block in self._kept)
 
-    def begin(self, host: Host, start: Start) -> None:
+    def begin(self, host: LinearEstimator, start: Start) -> None:
         """Begin the runs."""
         self.start = start
         self.runs = tuple(host._online(point) for point in start.points)
 
-    def take(self, host: Host, columns: Mapping[str, Any], targets: Vector) -> None:
+    def take(self, host: LinearEstimator, columns: Mapping[str, Any], targets: Vector) -> None:
         """Take in a block of rows, with targets of shape (rows, problems)."""
         block = {**columns, self.target: targets}
         if self.runs:

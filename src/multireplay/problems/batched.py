@@ -46,7 +46,7 @@ class Batched(Problem):
     home: Array
     """Some row of the record, which tells where the columns lie."""
     plain: Problem
-    """The same problem on NumPy arrays, for what is not worked out in batches."""
+    """The problem it was made of, on NumPy arrays, for what is not worked out in batches."""
 
     @abstractmethod
     def residuals(self, X: Array, batch: Any) -> Array:
@@ -169,7 +169,7 @@ class BatchedGLM(OfFeatures, GLM):
 
     def loss(self, x: Vector, columns: Columns) -> float | None:
         narrow = {name: np.asarray(column) for name, column in columns.items() if name != "features"}
-        scores = _products(cast(Any, columns["features"]).array, x)[:, None]  # at 1 they stand for all the features
+        scores = _products(array_of(columns["features"]), x)[:, None]  # at 1 they stand for all the features
         return super().loss(np.ones(1), {"features": scores, **narrow})
 
 
@@ -179,7 +179,7 @@ class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
     def samples(self, columns: Columns) -> Any:
         if isinstance(columns["features"], np.ndarray):  # some rows of the record, brought to NumPy
             return super().samples(columns)
-        arrays = {name: cast(Any, column).array for name, column in columns.items()}
+        arrays = {name: array_of(column) for name, column in columns.items()}
         features, dtype = arrays["features"], arrays["features"].dtype
         rewards = self.xp.astype(arrays["rewards"], dtype, copy=False)
         going = self.xp.ones_like(rewards)
@@ -283,7 +283,7 @@ def can_be_batched(problem: Problem) -> bool:
 
 
 def as_batched(problem: Problem, array: Array) -> Batched:
-    """The same problem over batches of arrays such as this one; `can_be_batched` says whether there is one."""
+    """A problem made to run over batches of arrays such as this one; `can_be_batched` says whether it can be."""
     plain = problem.plain if isinstance(problem, Batched) else problem
     batched = object.__new__(_KINDS[type(plain)])
     vars(batched).update(vars(plain), xp=namespace(array), home=rows_of(array, slice(0, 1)), plain=plain)

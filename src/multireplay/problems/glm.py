@@ -19,9 +19,9 @@ from multireplay.problems.exact import extragradient, newton, solve_linear
 from multireplay.problems.features import Rows, dense_products, is_sparse, products, row_blocks
 from multireplay.problems.links import as_link
 from multireplay.problems.packed import SparseRegressionSamples, nonzeros
-from multireplay.problems.penalty import Penalty, as_ridge
+from multireplay.problems.penalty import Penalty, as_ridge, plus_diagonal
 from multireplay.problems.residual import ResidualProblem
-from multireplay.problems.sparse_exact import dense_unless_wide, is_wide, plus_diagonal
+from multireplay.problems.sparse_exact import dense_unless_wide, is_wide
 from multireplay.sets import Set, WholeSpace
 
 PROBABILITIES = ("logistic", "probit")

@@ -16,9 +16,9 @@ from multireplay.problems.base import Columns, as_constraint, bad_value
 from multireplay.problems.exact import solve_linear
 from multireplay.problems.features import IndexedRows, Rows, dense_products, is_sparse, products, row_blocks
 from multireplay.problems.packed import IndexedTransitionSamples, SparseTransitionSamples, nonzeros, pack_table
-from multireplay.problems.penalty import Penalty, as_ridge
+from multireplay.problems.penalty import Penalty, as_ridge, plus_diagonal
 from multireplay.problems.residual import ResidualProblem
-from multireplay.problems.sparse_exact import dense_unless_wide, plus_diagonal
+from multireplay.problems.sparse_exact import dense_unless_wide
 from multireplay.problems.tables import INDEXED, as_table, check_alike, check_states
 from multireplay.sets import Set
 

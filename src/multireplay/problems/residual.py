@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from multireplay._check import Vector
 from multireplay.problems.base import GROWTH, UNBOUNDED, Columns, Problem, blocks_in_cache, extremes, largest
 from multireplay.problems.features import Rows, largest_square, square_lengths
-from multireplay.problems.penalty import Penalty
-from multireplay.problems.sparse_exact import plus_diagonal
+from multireplay.problems.penalty import Penalty, plus_diagonal
 
 
 class ResidualProblem(Problem):

@@ -29,15 +29,6 @@ def dense_unless_wide(matrix: Any) -> Any:
     return matrix.toarray() if is_sparse(matrix) and not is_wide(matrix) else matrix
 
 
-def plus_diagonal(matrix: Any, diagonal: Vector) -> Any:
-    """The matrix with these numbers added to its diagonal."""
-    if not diagonal.any():
-        return matrix
-    if scipy.sparse.issparse(matrix):
-        return (matrix + scipy.sparse.diags_array(diagonal)).tocsr()
-    return matrix + np.diag(diagonal)
-
-
 def spectral_norm(matrix: Any) -> float:
     """The largest singular value."""
     if not scipy.sparse.issparse(matrix):

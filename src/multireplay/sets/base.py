@@ -196,23 +196,16 @@ def vector(values: ArrayLike, what: str, *, copy: bool = False) -> Vector:
     return array
 
 
-def frozen_vector(values: ArrayLike, what: str) -> Vector:
-    """Return a read-only copy of a vector without nan, or say what is wrong with it."""
+def frozen_vector(values: ArrayLike, what: str, *, finite: bool = False) -> Vector:
+    """Return a read-only copy of a vector without nan, and all finite if asked, or say what is wrong with it."""
     array = vector(values, what, copy=True)
-    missing = np.flatnonzero(np.isnan(array))
+    missing, infinite = np.flatnonzero(np.isnan(array)), np.flatnonzero(np.isinf(array))
     if missing.size:
         raise InputError(f"{what} must not contain nan, but {what.split()[-1]}[{missing[0]}] is nan.")
-    array.flags.writeable = False
-    return array
-
-
-def frozen_finite_vector(values: ArrayLike, what: str) -> Vector:
-    """Return a read-only copy of a vector of finite numbers, or say what is wrong with it."""
-    array = frozen_vector(values, what)
-    infinite = np.flatnonzero(np.isinf(array))
-    if infinite.size:
+    if finite and infinite.size:
         at = infinite[0]
         raise InputError(f"{what} must be finite, but {what.split()[-1]}[{at}] is {array[at]}.")
+    array.flags.writeable = False
     return array
 
 

@@ -11,7 +11,6 @@ from multireplay.sets import projections
 from multireplay.sets.base import (
     BuiltInSet,
     finite,
-    frozen_finite_vector,
     frozen_vector,
     number,
     positive,
@@ -82,7 +81,7 @@ class Ball(BuiltInSet):
     def __init__(self, radius: float, center: ArrayLike | None = None) -> None:
         self._keep(
             radius=positive(radius, "Ball: radius"),
-            center=None if center is None else frozen_finite_vector(center, "Ball: center"),
+            center=None if center is None else frozen_vector(center, "Ball: center", finite=True),
         )
 
     def spec(self, dim: int) -> Vector:
@@ -166,7 +165,7 @@ class Halfspace(BuiltInSet):
     offset: float
 
     def __init__(self, normal: ArrayLike, offset: float) -> None:
-        direction = frozen_finite_vector(normal, "Halfspace: normal")
+        direction = frozen_vector(normal, "Halfspace: normal", finite=True)
         if not direction.any():
             raise InputError(f"Halfspace: normal must not be zero, but all its {direction.size} entries are 0.")
         self._keep(normal=direction, offset=finite(offset, "Halfspace: offset"))

@@ -15,16 +15,38 @@ from .constants import Constants, number
 LONGEST_HORIZON = 2**17
 
 
-def transition_matrix(P: ArrayLike) -> Vector:
-    """Return P as an array after checking that its rows are probabilities."""
-    P_ = np.asarray(P, dtype=np.float64)
-    if P_.ndim != 2 or P_.shape[0] != P_.shape[1] or P_.shape[0] == 0:
-        raise InputError(f"P must be a square matrix; got shape {P_.shape}")
-    if not np.isfinite(P_).all():
-        raise InputError("P must be finite; it holds nan or inf")
-    if (P_ < 0.0).any() or not np.allclose(P_.sum(axis=1), 1.0, rtol=0.0, atol=1e-9):
-        raise InputError("P must have rows that are probabilities: none negative, each row summing to 1")
-    return P_
+def finite_array(name: str, values: ArrayLike, *dimensions: int) -> Vector:
+    """Return the values as a new array of finite numbers with one of these numbers of dimensions."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a regular array of numbers") from None
+    if array.ndim not in dimensions or array.size == 0:
+        allowed = " or ".join(f"{ndim} dimension{'s' * (ndim > 1)}" for ndim in dimensions)
+        raise InputError(f"{name} must have {allowed}, but its shape is {array.shape}")
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} must be finite; it holds nan or inf")
+    return array
+
+
+def transition_matrix(name: str, values: ArrayLike) -> Vector:
+    """Return a square array, each of whose rows is a distribution."""
+    P = finite_array(name, values, 2)
+    if P.shape[0] != P.shape[1]:
+        raise InputError(f"{name} must be square, but its shape is {P.shape}")
+    if (P < 0).any():
+        row, column = np.argwhere(P < 0)[0]
+        raise InputError(
+            f"{name} holds {P[row, column]:g} at row {row}, column {column} (counting from 0); "
+            "probabilities cannot be negative"
+        )
+    sums = P.sum(axis=1)
+    wrong = np.flatnonzero(np.abs(sums - 1) > 1e-9)
+    if wrong.size:
+        raise InputError(
+            f"row {wrong[0]} (counting from 0) of {name} sums to {sums[wrong[0]]:.12g}; every row must sum to 1"
+        )
+    return P
 
 
 def stationary_law(P: ArrayLike) -> Vector:
@@ -41,7 +63,7 @@ def stationary_law(P: ArrayLike) -> Vector:
     >>> stationary_law([[0.9, 0.1], [0.2, 0.8]]).round(4).tolist()
     [0.6667, 0.3333]
     """
-    return _stationary(transition_matrix(P))
+    return _stationary(transition_matrix("P", P))
 
 
 def _stationary(P: Vector) -> Vector:
@@ -170,16 +192,12 @@ def exact_constants(
 
 
 def _inputs(P: ArrayLike, Psi: ArrayLike, rewards: ArrayLike) -> tuple[Vector, Vector, Vector]:
-    P_ = transition_matrix(P)
-    Psi_, R = (np.asarray(x, dtype=np.float64) for x in (Psi, rewards))
+    P_, Psi_, R = transition_matrix("P", P), finite_array("Psi", Psi, 2), finite_array("rewards", rewards, 1, 2)
     S = P_.shape[0]
-    if Psi_.ndim != 2 or Psi_.shape[0] != S or Psi_.shape[1] == 0:
+    if Psi_.shape[0] != S:
         raise InputError(f"Psi must have shape (S, d) with S = {S} states and d >= 1; got shape {Psi_.shape}")
     if R.shape not in ((S,), (S, S)):
         raise InputError(f"rewards must have shape ({S},) or ({S}, {S}); got shape {R.shape}")
-    for name, x in (("Psi", Psi_), ("rewards", R)):
-        if not np.isfinite(x).all():
-            raise InputError(f"{name} must be finite; it holds nan or inf")
     return P_, Psi_, R if R.ndim == 2 else np.repeat(R[:, None], S, axis=1)
 
 
