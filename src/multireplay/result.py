@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -124,7 +124,7 @@ class Result:
     chosen: int = -1
     candidates: TextTable | None = None
     standard_error: Vector | None = None
-    run: Run | None = None
+    run: Run = field(default=None)  # type: ignore[assignment]
 
     def table(self) -> TextTable:
         """One row an epoch; prints as text, shows as a table in a notebook, ``.rows`` has the values."""

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import multireplay as mr
 from multireplay.buffer.columns import SparseColumn
 from multireplay.diagnose import integrated_autocorrelation_time
-from multireplay.diagnose.sparse import most_frequent
+from multireplay.diagnose.examine import most_frequent
 from multireplay.errors import InputError
 
 RNG = np.random.default_rng(5)

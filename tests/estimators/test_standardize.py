@@ -7,8 +7,9 @@ import pytest
 from scipy import sparse
 
 import multireplay as mr
-from multireplay.estimators import columns, standardize
+from multireplay.estimators import standardize
 from multireplay.estimators.standardize import measured
+from multireplay.estimators.stream import stacked
 
 
 @pytest.fixture(autouse=True)
@@ -76,13 +77,13 @@ def test_a_sparse_matrix_that_would_be_too_large(monkeypatch):
     monkeypatch.setattr(standardize, "ROWS", 2000)
     with pytest.raises(mr.InputError, match=r"2000 rows and 100000 columns, and would need 1.5 GB .* only up to 1 GB"):
         mr.MERRegressor().fit(X, np.zeros(2000))
-    monkeypatch.setattr(columns, "LARGEST", 10)
+    monkeypatch.setattr(standardize, "LARGEST", 10)
     with pytest.raises(mr.InputError, match="partial_fit with blocks"):
-        columns.as_column(sparse.csr_array(np.eye(3)))
+        standardize.as_column(sparse.csr_array(np.eye(3)))
 
 
 def test_blocks_of_several_kinds_are_stacked():
     dense, thin = np.eye(3), sparse.csr_array(np.eye(3))
-    assert sparse.issparse(columns.stacked([thin, thin]))
-    assert np.array_equal(columns.stacked([dense, thin]), np.vstack([dense, dense]))
-    assert columns.stacked([np.arange(2), np.arange(3)]).tolist() == [0, 1, 0, 1, 2]
+    assert sparse.issparse(stacked([thin, thin]))
+    assert np.array_equal(stacked([dense, thin]), np.vstack([dense, dense]))
+    assert stacked([np.arange(2), np.arange(3)]).tolist() == [0, 1, 0, 1, 2]

@@ -9,7 +9,7 @@ from sparse_records import regression, transitions
 
 import multireplay as mr
 from multireplay import sets
-from multireplay.problems import estimating, policy_evaluation, sparse_exact
+from multireplay.problems import sparse_exact
 
 LINKS = ["identity", "logistic", "exp", "softplus"]
 
@@ -17,8 +17,7 @@ LINKS = ["identity", "logistic", "exp", "softplus"]
 @pytest.fixture(params=["dense algebra", "iteration"])
 def way(request, monkeypatch):
     if request.param == "iteration":
-        for module in (estimating, policy_evaluation, sparse_exact):
-            monkeypatch.setattr(module, "DENSE", 3)
+        monkeypatch.setattr(sparse_exact, "DENSE", 3)
 
 
 def fits(pair, names, ridge):

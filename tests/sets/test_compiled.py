@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 
 import numba
@@ -97,3 +99,26 @@ def test_a_set_of_the_user_has_no_spec_and_neither_has_its_product():
     assert product.spec(3) is None
     np.testing.assert_array_equal(product.projected([1.0, 2.0, 3.0]), [0.0, 0.0, 3.0])
     assert repr(Origin()) == "Origin()"
+
+
+COLD = """
+import numpy as np
+import multireplay as mr
+
+rng = np.random.default_rng(0)
+features = rng.standard_normal((400, 3))
+targets = features @ [1.0, 2.0, 3.0] + rng.standard_normal(400)
+mr.solve(mr.GLM(), mr.Buffer(features=features, targets=targets))
+mr.solve(mr.GLM("logistic"), mr.Buffer(features=features, targets=(targets > 0).astype(float)))
+pairs = mr.Buffer(features=features[:-1], next_features=features[1:], rewards=targets[:-1])
+mr.solve(mr.PolicyEvaluation(0.9), pairs)
+for free in (mr.sets.WholeSpace(), mr.sets.NonNegative(), mr.sets.Product((mr.sets.Box(-1, 1), 2))):
+    free.check(2)
+    assert free.contains(free.projected([0.5, 0.25]))
+"""
+
+
+def test_a_default_call_compiles_nothing(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", COLD], check=True, env=environment)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -74,16 +74,16 @@ ALL = [
         ),
         (
             lambda: Product((Ball(1.0), 0)),
-            "Product: factors[0]: dim must be a whole number of at least 1, but is 0.",
+            "Product: factors[0]: dim must be a whole number of at least 1, not 0",
         ),
-        (lambda: Product((Ball(1.0), 1.5)), "but is 1.5."),
+        (lambda: Product((Ball(1.0), 1.5)), "factors[0]: dim must be a whole number of at least 1, not 1.5"),
         (
             lambda: Product((Simplex(), 2), (Ball(1.0, [0.0, 0.0]), 3)),
             "Product: factors[1] does not fit: Ball with a center of 2 entries lives in dimension 2, "
             "but the points have dimension 3.",
         ),
         (lambda: Product((Product((Simplex(), 2)), 3)), "Product of 1 factors lives in dimension 2"),
-        (lambda: Simplex().spec(0), "Simplex: dim must be a whole number of at least 1, but is 0."),
+        (lambda: Simplex().spec(0), "Simplex: dim must be a whole number of at least 1, not 0"),
         (lambda: Box(0.0, [1.0, 2.0]).spec(3), "Box with upper bounds for 2 entries lives in dimension 2"),
         (lambda: Halfspace([1.0], 0.0).spec(2), "Halfspace with a normal of 1 entries lives in dimension 1"),
         (

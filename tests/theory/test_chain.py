@@ -126,13 +126,14 @@ def test_given_diameter_is_kept() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"P": np.ones((2, 3))}, "P must be a square"),
-        ({"P": [[0.5, 0.4], [0.5, 0.5]]}, "P must have rows that are probabilities"),
+        ({"P": np.ones((2, 3))}, "P must be square"),
+        ({"P": [[0.5, 0.4], [0.5, 0.5]]}, r"row 0 \(counting from 0\) of P sums to 0.9"),
         ({"P": np.eye(2)}, "P must be ergodic"),
         ({"P": [[0.0, 1.0], [1.0, 0.0]]}, "P must be ergodic"),
         ({"P": [[0.5, 0.5], [0.0, 1.0]]}, "P must be ergodic"),
         ({"P": [[0.5, np.nan], [0.5, 0.5]]}, "P must be finite"),
-        ({"Psi": [1.0, 2.0]}, "Psi must have shape"),
+        ({"Psi": [1.0, 2.0]}, "Psi must have 2 dimensions"),
+        ({"Psi": np.eye(3)}, "Psi must have shape"),
         ({"Psi": [[1.0, 2.0], [2.0, 4.0]]}, "Psi must have linearly independent"),
         ({"rewards": [1.0]}, "rewards must have shape"),
         ({"gamma": 1.0}, "gamma must"),

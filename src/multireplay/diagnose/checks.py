@@ -1,4 +1,4 @@
-"""What may be diagnosed: named columns of real numbers, all finite, of one length."""
+"""What may be diagnosed: named columns of real numbers, all finite; sparse ones and states as they are looked at."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
+from multireplay.buffer.buffer import STATES
+from multireplay.buffer.columns import SparseColumn, as_sparse_column
 from multireplay.buffer.foreign import as_numpy
 from multireplay.errors import InputError
 
@@ -50,15 +53,20 @@ def as_series(name: str, values: ArrayLike) -> NDArray[Any]:
         raise InputError(f"Column {name!r} holds {array.dtype}; only real numbers and booleans are measured.")
     if array.ndim not in (1, 2):
         raise InputError(f"Column {name!r} has {array.ndim} axes; it must have one (rows) or two (rows, features).")
-    if array.shape[0] < MIN_ROWS:
-        raise InputError(
-            f"Column {name!r} has {array.shape[0]} rows; at least {MIN_ROWS} are needed to see how "
-            "neighbours depend on each other."
-        )
-    if array.ndim == 2 and array.shape[1] == 0:
-        raise InputError(f"Column {name!r} has no features: its shape is {array.shape}.")
+    _check_shape(name, array.shape)
     _check_finite(name, array)
     return array[:, None] if array.ndim == 1 else array
+
+
+def _check_shape(name: str, shape: tuple[int, ...]) -> None:
+    """Refuse too few rows, and rows without features."""
+    if shape[0] < MIN_ROWS:
+        raise InputError(
+            f"Column {name!r} has {shape[0]} rows; at least {MIN_ROWS} are needed to see how neighbours depend on "
+            "each other."
+        )
+    if len(shape) == 2 and shape[1] == 0:
+        raise InputError(f"Column {name!r} has no features: its shape is {shape}.")
 
 
 def _check_finite(name: str, array: NDArray[Any]) -> None:
@@ -74,3 +82,31 @@ def _check_finite(name: str, array: NDArray[Any]) -> None:
             place = f"{name!r}" if array.ndim == 1 else f"{name!r}, feature {int(where[1])},"
             value = array[(row, *where[1:])]
             raise InputError(f"Column {place} is {value} at row {row}; every value must be finite.")
+
+
+def as_sparse_series(name: str, values: Any) -> SparseColumn | None:
+    """A sparse column, checked; states as one indicator for each of them; None for any other column.
+
+    The numbers of states are names: what depends on the past is which of them is visited.
+
+    Examples
+    --------
+    >>> as_sparse_series("states", np.array([2, 0, 2, 2])).toarray().tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]]
+    """
+    if issparse(values):
+        series = as_sparse_column(name, values)
+    elif name in STATES and isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iu":
+        series = _visits(name, values)
+    else:
+        return None
+    _check_shape(name, series.shape)
+    return series
+
+
+def _visits(name: str, states: NDArray[Any]) -> SparseColumn:
+    if len(states) and states.min() < 0:
+        row = int(np.flatnonzero(states < 0)[0])
+        raise InputError(f"Column {name!r} is {states[row]} at row {row}; states are counted from 0.")
+    shape = len(states), int(states.max(initial=-1)) + 1
+    return as_sparse_column(name, SparseColumn((np.ones(len(states)), states, np.arange(len(states) + 1)), shape=shape))

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from multireplay.buffer.columns import SparseColumn
 from multireplay.diagnose.autocorrelation import estimate
-from multireplay.diagnose.checks import HasColumns, as_series, named_columns
+from multireplay.diagnose.checks import HasColumns, as_series, as_sparse_series, named_columns
 from multireplay.diagnose.report import ColumnDiagnosis, Diagnosis
-from multireplay.diagnose.sparse import as_sparse_series, most_frequent
 from multireplay.errors import InputError
 
 
@@ -123,3 +122,9 @@ def _examine(name: str, series: Any, max_features: int | None, scalar: bool) -> 
         scalar=scalar,
         sparse=sparse,
     )
+
+
+def most_frequent(series: SparseColumn, count: int) -> NDArray[np.intp]:
+    """The features with the most nonzeros, in rising order; among equals the first."""
+    times = np.bincount(series.indices, minlength=series.shape[1])
+    return np.sort(np.argsort(-times, kind="stable")[:count]).astype(np.intp)

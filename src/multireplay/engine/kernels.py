@@ -22,7 +22,7 @@ from multireplay.engine.prefetch import AHEAD, REACH, ask, fetch_number, fetch_r
 from multireplay.engine.rows import FAST, INLINE, dot, dot_of_difference, fetch_part, move, subtract
 from multireplay.problems.glm import RegressionSamples
 from multireplay.problems.links import IDENTITY, LOGISTIC, apply
-from multireplay.problems.packed import IndexedTransitionSamples, Table
+from multireplay.problems.packed import DenseTable, IndexedTransitionSamples
 from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.problems.variational_inequality import UserSamples
 from multireplay.sets.projections import project
@@ -37,7 +37,7 @@ def has(samples: Any, field: str) -> bool:
 def has_dense_rows(samples: Any) -> bool:
     """Whether samples of this compiled type have rows of features, and they are dense."""
     if samples.instance_class is IndexedTransitionSamples:
-        return samples.types[0].instance_class is Table
+        return samples.types[0].instance_class is DenseTable
     return samples.instance_class in (RegressionSamples, TransitionSamples)
 
 

@@ -33,6 +33,8 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
     target: ClassVar[str] = "targets"
     """The problem's column that y becomes."""
 
+    coef_: Vector
+    intercept_: Any
     results_: tuple[Result, ...]
     dependence_: Dependence | None
     _fitted: Start | None
@@ -71,7 +73,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, standardization: Standardization, points: tuple[Vector, ...]) -> None:
         """Set `coef_` and `intercept_`."""
-        raise NotImplementedError
+        self.coef_, self.intercept_ = standardization.undone(points[0])
 
     def _penalty(self) -> dict[str, Any]:
         """The arguments of the problem that say what is penalized."""
@@ -120,7 +122,8 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         names = [str(name) for name in getattr(self, "feature_names_in_", [])]
         names = [f"feature {name!r}" for name in names] or [f"feature {index}" for index in range(self.n_features_in_)]
         x0 = self._x0(dict(buffer.columns), buffer[self.target])
-        self.dependence_ = examine(self._problem(), buffer, names, self.target, self.step, self.average, x0)
+        options = {"step": self.step, "average": self.average, "x0": x0, "holdout": None}
+        self.dependence_ = examine(self._problem(), buffer, names, self.target, options)
         if self.dependence_ is not None and self.dependence_.biased:
             warnings.warn(self.dependence_.sentence(self.rival), AutocorrelationWarning, stacklevel=4)
 
@@ -138,19 +141,22 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         self._keep(stream.start.standardization, stream.answers)
 
     def _start(self, columns: Columns, targets: Vector) -> Start:
+        """Where a stream starts that begins with this record."""
         return self._solved(columns, targets)[0]
 
     def _online(self, x0: Vector) -> Online:
+        """A run of the online algorithm from that start."""
         return Online(self._problem(), self.capacity, self.step, repeat_last=True, average=self.average, x0=x0)
 
-    def _rows(self, X: Any) -> Any:
-        """Rows to predict for, checked."""
-        check_is_fitted(self, "coef_")
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+    def _validated(self, *arrays: Any, **options: Any) -> Any:
+        """Rows, and y beside them, checked, with `n_features_in_` and `feature_names_in_` set or compared with."""
+        return validate_data(self, *arrays, accept_sparse="csr", dtype=[np.float64, np.float32], **options)
 
     def _scores(self, X: Any) -> Vector:
         """The linear predictor."""
-        return np.asarray(safe_sparse_dot(self._rows(X), self.coef_.T, dense_output=True) + self.intercept_)
+        check_is_fitted(self, "coef_")
+        rows = self._validated(X, reset=False)
+        return np.asarray(safe_sparse_dot(rows, self.coef_.T, dense_output=True) + self.intercept_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

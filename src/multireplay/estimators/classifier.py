@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from multireplay._check import Vector
 from multireplay.errors import InputError
@@ -72,7 +71,7 @@ class MERClassifier(ClassifierMixin, RegressionEstimator):  # type: ignore[misc]
         sample_weight : array of shape (rows,), optional
             Weights of the rows, at least 0. Only their proportions matter.
         """
-        rows, labels = self._labelled(X, y, reset=True)
+        rows, labels = self._validated(X, y, reset=True)
         check_classification_targets(labels)
         columns, labels = self._record(rows, labels, sample_weight)
         self.classes_ = _two_or_more(np.unique(labels))
@@ -94,7 +93,7 @@ class MERClassifier(ClassifierMixin, RegressionEstimator):  # type: ignore[misc]
         begun = hasattr(self, "coef_")
         if classes is None and not begun:
             raise InputError("the first call of partial_fit needs classes=..., all labels that will ever come")
-        rows, labels = self._labelled(X, y, reset=not begun)
+        rows, labels = self._validated(X, y, reset=not begun)
         if classes is not None:
             known = _two_or_more(np.unique(classes))
             if begun and not np.array_equal(known, self.classes_):
@@ -154,11 +153,6 @@ class MERClassifier(ClassifierMixin, RegressionEstimator):  # type: ignore[misc]
         scores = self._scores(X)
         best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[best])
-
-    def _labelled(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
-        """Rows and labels, checked, with `n_features_in_` and `feature_names_in_` set or compared with."""
-        rows, labels = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
-        return rows, labels
 
     def _indicators(self, labels: NDArray[Any]) -> Vector:
         """1 where a row has the class: a column for the second of two, or for each of more."""

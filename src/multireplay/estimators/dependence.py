@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -115,18 +116,20 @@ def by_batch_means(series: NDArray[Any]) -> Vector:
 
 
 def examine(
-    problem: Problem, buffer: Buffer, names: list[str], target: str, step: Any, average: Any, x0: Vector
+    problem: Problem, buffer: Buffer, names: list[str], target: str, options: Mapping[str, Any]
 ) -> Dependence | None:
     """What the last rows say; None if they are too few. It costs at most half a pass over a long record.
 
     Parameters
     ----------
-    problem, buffer, step, average, x0
+    problem, buffer
         As they are given to `solve`.
     names : list of str
         What to call the features; the buffer may have one more, of ones.
     target : str
         Name of the column beside the features.
+    options : mapping
+        What `solve` is given besides.
     """
     count = min(len(buffer), max(SHORTEST, min(len(buffer) // PART, LONGEST)))
     if count < FEWEST:
@@ -138,7 +141,6 @@ def examine(
     if tau < SLOW:
         return Dependence(tau, column, count)
     columns = problem.columns(part)
-    options = {"step": step, "average": average, "x0": x0, "holdout": None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ends = [solve(problem, part, replay=replay, **options) for replay in (Serial(), Dyadic())]

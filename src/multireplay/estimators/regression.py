@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils import check_array
 
 from multireplay._check import Vector
+from multireplay.errors import InputError
 from multireplay.estimators.base import LinearEstimator
-from multireplay.estimators.standardize import Standardization
 from multireplay.estimators.stream import Columns
-from multireplay.estimators.weights import as_weights
 from multireplay.problems import GLM
 
 
@@ -31,22 +31,17 @@ class RegressionEstimator(LinearEstimator):
         return mean
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
-        """Rows and targets, checked, with `n_features_in_` and `feature_names_in_` set or compared with."""
-        kinds = [np.float64, np.float32]
-        rows, targets = validate_data(self, X, y, accept_sparse="csr", dtype=kinds, y_numeric=True, reset=reset)
+        """Rows and targets, checked."""
+        rows, targets = self._validated(X, y, y_numeric=True, reset=reset)
         return rows, np.asarray(targets, dtype=np.float64)
 
     def _record(self, rows: Any, targets: Any, sample_weight: Any) -> tuple[Columns, Any]:
         """Columns and targets of a whole record: without rows of weight 0, the others with weights of mean 1."""
-        weights = as_weights(sample_weight, rows.shape[0])
-        if weights is None:
-            return {"features": rows}, targets
-        counts = weights > 0
-        if not counts.all():
-            rows, targets, weights = rows[counts], targets[counts], weights[counts]
-        if weights.min() == weights.max():
-            return {"features": rows}, targets
-        return {"features": rows, "weights": weights / weights.mean()}, targets
+        columns, targets = self._block(rows, targets, sample_weight)
+        weights = columns.pop("weights")
+        if weights.min() < weights.max():
+            columns["weights"] = weights / weights.mean()
+        return columns, targets
 
     def _block(self, rows: Any, targets: Any, sample_weight: Any) -> tuple[Columns, Any]:
         """Columns and targets of the next rows of a stream, with weights as they are, 1 where none are given."""
@@ -103,5 +98,25 @@ class SingleTarget(RegressionEstimator):
         self._partial_fit(columns, targets[:, None])
         return self
 
-    def _keep(self, standardization: Standardization, points: tuple[Vector, ...]) -> None:
-        self.coef_, self.intercept_ = standardization.undone(points[0])
+
+def as_weights(sample_weight: Any, rows: int) -> Vector | None:
+    """One weight of at least 0 a row, not all 0; None stays None, and a number is the weight of every row.
+
+    Raises
+    ------
+    InputError
+        If the weights are negative, all zero or not as many as there are rows.
+    """
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, Number):
+        sample_weight = np.full(rows, sample_weight)
+    weights: Vector = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if weights.shape != (rows,):
+        raise InputError(f"sample_weight has shape {weights.shape}, but X has {rows} rows: it needs ({rows},)")
+    if (weights < 0).any():
+        bad = int(np.flatnonzero(weights < 0)[0])
+        raise InputError(f"sample_weight is {weights[bad]:g} at row {bad} (counting from 0); it must be at least 0")
+    if not weights.any():
+        raise InputError("all values of sample_weight are zero, so that no row counts; at least one weight must not be")
+    return weights

@@ -11,10 +11,12 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from multireplay._check import Vector
-from multireplay.buffer.columns import row_blocks
-from multireplay.estimators.columns import as_column
+from multireplay.errors import InputError
+from multireplay.problems.features import row_blocks
 
 ROWS = 2**14
+LARGEST = 2**30
+"""Bytes beyond which a sparse matrix is not made dense."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,3 +77,23 @@ def measured(rows: Any, weights: Vector | None, *, standardize: bool, intercept:
         return Standardization(np.zeros(width), scale, intercept)
     constant = (scale == 1) & (scaler.var_ < 0.5)  # how StandardScaler marks it
     return Standardization(np.where(constant, rows[0], scaler.mean_), scale, intercept)
+
+
+def as_column(rows: Any) -> NDArray[Any]:
+    """A dense array as it is, a sparse one made dense: what the loops learn from with weights and a ridge.
+
+    Raises
+    ------
+    InputError
+        If the dense one would need more than 1 GB.
+    """
+    if not sparse.issparse(rows):
+        return np.asarray(rows)
+    count, width = rows.shape
+    size = count * width * rows.dtype.itemsize
+    if size > LARGEST:
+        raise InputError(
+            f"X is sparse with {count} rows and {width} columns, and would need {size / 2**30:.1f} GB as a dense "
+            "array; that is done only up to 1 GB. Use fewer columns, float32, or partial_fit with blocks of rows"
+        )
+    return np.asarray(rows.toarray())

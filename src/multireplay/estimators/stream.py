@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
 
 from multireplay._check import Vector
-from multireplay.estimators.columns import owned, stacked
 from multireplay.estimators.standardize import Standardization
 from multireplay.online import Online
+
+if TYPE_CHECKING:
+    from multireplay.estimators.base import LinearEstimator
 
 Columns = dict[str, Any]
 
@@ -22,16 +27,6 @@ class Start(NamedTuple):
 
     standardization: Standardization
     points: tuple[Vector, ...]
-
-
-class Host(Protocol):
-    """What a stream needs of the estimator it belongs to."""
-
-    def _start(self, columns: Columns, targets: Vector) -> Start:
-        """What a record gives, by `multireplay.solve`."""
-
-    def _online(self, x0: Vector) -> Online:
-        """A run from that start."""
 
 
 class Stream:
@@ -62,19 +57,20 @@ class Stream:
         """Rows kept so far, before the runs begin."""
         return sum(len(block[self.target]) for block in self._kept)
 
-    def begin(self, host: Host, start: Start) -> None:
+    def begin(self, host: LinearEstimator, start: Start) -> None:
         """Begin the runs."""
         self.start = start
         self.runs = tuple(host._online(point) for point in start.points)
 
-    def take(self, host: Host, columns: Mapping[str, Any], targets: Vector) -> None:
+    def take(self, host: LinearEstimator, columns: Mapping[str, Any], targets: Vector) -> None:
         """Take in a block of rows, with targets of shape (rows, problems)."""
         block = {**columns, self.target: targets}
         if self.runs:
             self._observe(block)
             return
         count = min(len(targets), self.capacity - self.rows)
-        self._kept.append({name: owned(column[:count]) for name, column in block.items()})
+        # a copy, because the caller may use the memory of a block for the next one
+        self._kept.append({name: column[:count].copy() for name, column in block.items()})
         complete = self.rows == self.capacity
         if not complete and self.rows < GROWTH * self._solved:
             return
@@ -107,3 +103,10 @@ class Stream:
         if not self.runs or len(self.runs[0].epochs) < self.runs[0].last_scale:
             return self.start.points
         return tuple(point if run.x is None else run.x for run, point in zip(self.runs, self.start.points, strict=True))
+
+
+def stacked(blocks: list[Any]) -> Any:
+    """Blocks of rows one after the other: sparse where all are, arrays of numbers or of rows otherwise."""
+    if all(sparse.issparse(block) for block in blocks):
+        return sparse.vstack(blocks, format="csr")
+    return np.concatenate([block.toarray() if sparse.issparse(block) else block for block in blocks])

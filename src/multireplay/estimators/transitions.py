@@ -14,7 +14,7 @@ from multireplay.errors import InputError
 Flags = NDArray[np.bool_]
 
 
-class Trajectory(NamedTuple):
+class Episodes(NamedTuple):
     """Rows of one record or several episodes in time order.
 
     Attributes
@@ -40,7 +40,7 @@ class Trajectory(NamedTuple):
         return self.terminated | ~self.ended
 
 
-def as_trajectory(rows: Any, rewards: Vector, terminated: Any, episode: Any) -> Trajectory:
+def as_trajectory(rows: Any, rewards: Vector, terminated: Any, episode: Any) -> Episodes:
     """The trajectory, checked."""
     count = rows.shape[0]
     over = np.zeros(count, dtype=np.bool_)
@@ -58,10 +58,10 @@ def as_trajectory(rows: Any, rewards: Vector, terminated: Any, episode: Any) -> 
     else:
         names = _one_a_row("episode", episode, count)
         ended[:-1] = names[1:] != names[:-1]
-    return Trajectory(rows, rewards, over, ended)
+    return Episodes(rows, rewards, over, ended)
 
 
-def transitions(trajectory: Trajectory) -> tuple[dict[str, Any], Vector]:
+def transitions(trajectory: Episodes) -> tuple[dict[str, Any], Vector]:
     """The columns of `PolicyEvaluation` without the rewards, and the rewards."""
     now = np.flatnonzero(trajectory.usable)
     rows, last = trajectory.rows, trajectory.rows.shape[0] - 1
@@ -73,7 +73,7 @@ def transitions(trajectory: Trajectory) -> tuple[dict[str, Any], Vector]:
     return columns, trajectory.rewards[now]
 
 
-def returns(trajectory: Trajectory, gamma: float, values: Vector) -> Vector:
+def returns(trajectory: Episodes, gamma: float, values: Vector) -> Vector:
     """Discounted sums of the rewards from every row on, with the value of the last row where an episode breaks off."""
     found = np.array(values, dtype=np.float64)
     stops = np.flatnonzero(trajectory.terminated | trajectory.ended)

@@ -7,15 +7,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import validate_data
 
 from multireplay._check import Vector
 from multireplay.errors import InputError
 from multireplay.estimators.base import LinearEstimator
-from multireplay.estimators.columns import owned, stacked
-from multireplay.estimators.standardize import Standardization
-from multireplay.estimators.stream import Columns
-from multireplay.estimators.transitions import Trajectory, as_trajectory, returns, transitions
+from multireplay.estimators.stream import Columns, stacked
+from multireplay.estimators.transitions import Episodes, as_trajectory, returns, transitions
 from multireplay.problems import PolicyEvaluation
 from multireplay.replay import Replay
 from multireplay.solving.resolve import DEFAULT_TAIL
@@ -125,7 +122,7 @@ class MERValueRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self._waiting = _last_row(trajectory, None if episode is None else np.asarray(episode)[-1])
         if before is not None:
             broken = label is not None and before["label"] is not None and label != before["label"]
-            trajectory = Trajectory(
+            trajectory = Episodes(
                 stacked([before["row"], trajectory.rows]),
                 np.append(before["reward"], trajectory.rewards),
                 np.append(False, trajectory.terminated),
@@ -161,11 +158,8 @@ class MERValueRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         scored = trajectory.usable
         return float(r2_score(returns(trajectory, self.gamma, values)[scored], values[scored]))
 
-    def _checked(self, X: Any, y: Any, terminated: Any, episode: Any, *, reset: bool, fewest: int = 1) -> Trajectory:
-        kinds = [np.float64, np.float32]
-        rows, rewards = validate_data(
-            self, X, y, accept_sparse="csr", dtype=kinds, y_numeric=True, reset=reset, ensure_min_samples=fewest
-        )
+    def _checked(self, X: Any, y: Any, terminated: Any, episode: Any, *, reset: bool, fewest: int = 1) -> Episodes:
+        rows, rewards = self._validated(X, y, y_numeric=True, reset=reset, ensure_min_samples=fewest)
         return as_trajectory(rows, np.asarray(rewards, dtype=np.float64), terminated, episode)
 
     def _problem(self) -> PolicyEvaluation:
@@ -176,17 +170,14 @@ class MERValueRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         going = 1.0 - float(np.mean(columns["terminated"]))
         return float(np.mean(targets)) / (1.0 - self.gamma * going)
 
-    def _keep(self, standardization: Standardization, points: tuple[Vector, ...]) -> None:
-        self.coef_, self.intercept_ = standardization.undone(points[0])
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # y holds rewards, and the values are no prediction of them
         return tags
 
 
-def _last_row(trajectory: Trajectory, label: Any) -> dict[str, Any] | None:
+def _last_row(trajectory: Episodes, label: Any) -> dict[str, Any] | None:
     """The last row of a block with its reward, unless nothing comes after it."""
     if trajectory.terminated[-1]:
         return None
-    return {"row": owned(trajectory.rows[-1:]), "reward": trajectory.rewards[-1], "label": label}
+    return {"row": trajectory.rows[-1:].copy(), "reward": trajectory.rewards[-1], "label": label}

@@ -60,11 +60,11 @@ def residual_of(batches: Batches, feasible: Set, x: Vector) -> Residual:
     return Residual(batches.mean, float(np.linalg.norm(left)), standard_error_of_length(parts))
 
 
-def measure(record: Record, feasible: Set, x: Vector, threads: int = 1) -> Residual:
+def residual_at(record: Record, feasible: Set, x: Vector, threads: int = 1) -> Residual:
     """F̂(x), what is left of it on the feasible set, and its standard error, in one pass over the record in order."""
     return residual_of(operator_batches(record, [x], Folding(threads))[0], feasible, x)
 
 
-def measure_on(problem: Problem, columns: Columns, feasible: Set, x: Vector) -> Residual:
-    """F̂(x) of some rows in memory, as `measure` gives it for a record."""
-    return measure(MemoryRecord(problem, columns), feasible, x)
+def measure(problem: Problem, columns: Columns, feasible: Set, x: Vector) -> Residual:
+    """F̂(x) of some rows in memory, as `residual_at` gives it for a record."""
+    return residual_at(MemoryRecord(problem, columns), feasible, x)

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.columns import Columns, row_blocks, row_count
+from multireplay.buffer.columns import Columns, row_count
 from multireplay.buffer.foreign import as_numpy, is_foreign
 from multireplay.errors import InputError
-from multireplay.problems.rows import Rows, distinct, squares, take
 from multireplay.sets import Set, WholeSpace
 
 UNBOUNDED = 1e100
@@ -70,16 +69,8 @@ class Problem(ABC):
         return np.array([self.mean_operator(x, columns) for x in points])
 
     def operator_sums(self, points: Vector, columns: Columns) -> Vector:
-        """Σ_t F̃(x, ξ_t) over these rows at each row of `points`, without what `penalty_at` adds."""
+        """Σ_t F̃(x, ξ_t) over these rows at each row of `points`, without the penalty."""
         return row_count(columns) * self.mean_operators(points, columns)
-
-    def penalty_at(self, points: Vector) -> Vector:
-        """What is added to the mean over the rows at each row of `points`: λx of a ridge."""
-        return np.zeros_like(points)
-
-    def moments(self, columns: Columns) -> tuple[Vector, Vector] | None:
-        """Σ_t A_t and Σ_t b_t over these rows where F̃(x, ξ_t) = A_t x − b_t but for the penalty, otherwise None."""
-        return None
 
     @property
     def compiled(self) -> bool:
@@ -117,8 +108,33 @@ class Problem(ABC):
         return None
 
     def jacobian(self, x: Vector, columns: Columns) -> Vector | None:
-        """The derivative of F̂ at x, where one is known: what `Newton` divides by."""
+        """The derivative of F̂ at x, where one is known: what `Newton` divides by. Any penalty is in it."""
         return None
+
+    def moments(self, columns: Columns) -> tuple[Any, Vector] | None:
+        """The sums that a linear operator is made of, over the rows of these columns.
+
+        With (A, b) these sums, B the number of rows and λ the `penalty_diagonal`::
+
+            F̂(x) = (A/B + diag(λ)) x − b/B
+
+        So moments of blocks of rows add up to those of the record, and the penalty is added once, at the end.
+
+        Parameters
+        ----------
+        columns : mapping of names to arrays
+            Any rows of the record.
+
+        Returns
+        -------
+        tuple of A of shape (d, d) and b of shape (d,), or None
+            None where the operator is not linear in x. A is sparse for more than 2000 sparse features.
+        """
+        return None
+
+    def penalty_diagonal(self, dim: int) -> Vector:
+        """λ by coordinate, where λx is the part of F̃ that is the same on every sample; 0 without a penalty."""
+        return np.zeros(dim)
 
     def loss(self, x: Vector, columns: Columns) -> float | None:
         """The mean loss over the rows whose gradient F̂ is, where there is one: what a held-out block is scored by."""
@@ -208,21 +224,15 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
         raise InputError(f"column {name!r} holds booleans; it needs real numbers")
 
 
-def largest_square(features: Rows, weights: Vector | None = None) -> float:
-    """max w_t‖ψ_t‖² over the rows, in one pass, in float64 also where the features are not."""
-    if weights is not None:
-        return float((weights * square_lengths(features)).max())
-    return max(float(squares(block).max()) for block in row_blocks(distinct(features)))
+def bad_value(name: str, values: NDArray[Any], bad: NDArray[np.bool_], needs: str) -> InputError:
+    """The error that names the first of the bad values of a column, and says what it needs."""
+    row = int(np.flatnonzero(bad)[0])
+    return InputError(f"column {name!r} holds {values[row]:g} at row {row} (counting from 0); {needs}")
 
 
 def extremes(*values: NDArray[Any]) -> NDArray[np.intp]:
     """Where each of these arrays is largest and smallest."""
     return np.unique([place for array in values for place in (array.argmax(), array.argmin())])
-
-
-def square_lengths(features: Rows) -> Vector:
-    """‖ψ_t‖² of every row, dense or not."""
-    return np.concatenate([squares(take(block, slice(None))) for block in row_blocks(features)])
 
 
 def largest(values: NDArray[Any]) -> float:

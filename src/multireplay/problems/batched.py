@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import array_api_compat as compat
 import numpy as np
@@ -47,7 +47,7 @@ class Batched(Problem):
     home: Array
     """Some row of the record, which tells where the columns lie."""
     plain: Problem
-    """The same problem on NumPy arrays, for what is not worked out in batches."""
+    """The problem it was made of, on NumPy arrays, for what is not worked out in batches."""
 
     @abstractmethod
     def residuals(self, X: Array, batch: Any) -> Array:
@@ -70,7 +70,8 @@ class Batched(Problem):
 
     def operator_sums(self, points: Vector, columns: Columns) -> Vector:
         length = next(iter(columns.values())).shape[0]
-        return np.asarray(length * (self.mean_operators(points, columns) - self.penalty_at(points)))
+        penalty = self.penalty_diagonal(points.shape[1]) * points
+        return np.asarray(length * (self.mean_operators(points, columns) - penalty))
 
     def column(self, buffer: Buffer, name: str) -> Any:
         return ForeignColumn(buffer[name])
@@ -118,9 +119,10 @@ class Batched(Problem):
 
 
 class OfFeatures(Batched):
-    """F̃ = r · features + λx, with one number r a lane."""
+    """F̃ = r · features + λx, with one number r a lane: what is beside the plain `ResidualProblem` that it is."""
 
     penalty: Penalty
+    outcome: ClassVar[str]
 
     def pull(self, X: Array) -> Array | None:
         return X * like(self.penalty.diagonal(X.shape[1]), X) if self.penalty.ridge else None
@@ -134,18 +136,26 @@ class OfFeatures(Batched):
     def sums(self, residuals: Array, batch: Any) -> Array:
         return residuals @ batch.features
 
-    def largest_square(self, features: Array, weights: Array | None = None) -> float:
-        """max w_t‖ψ_t‖² over the rows, in float64 also where the features are not."""
-        xp, largest = self.xp, []
+    def outcomes_of(self, samples: Any) -> Vector:
+        return as_numpy(getattr(samples, self.outcome))
+
+    def weights_of(self, samples: Any) -> Vector | None:
+        weights = getattr(samples, "weights", None)
+        return None if weights is None else as_numpy(weights)
+
+    def largest_square(self, samples: Any) -> float:
+        xp, features, weights = self.xp, samples.features, getattr(samples, "weights", None)
+        largest = []
         for rows in blocks(features.shape[0], rows_at_once(row_bytes(features), features)):
             block = xp.astype(rows_of(features, rows), xp.float64, copy=False)
             squares = row_dots(xp, block, block)
             largest.append(xp.max(squares if weights is None else weights[rows] * squares))
         return float(xp.max(xp.stack(largest)))
 
-    def as_one_feature(self, features: Array, x: Vector) -> Vector:
-        """The scores ⟨ψ_t, x⟩ as a column of one feature, in NumPy: at x = 1 it stands for all the features."""
-        return as_numpy(features @ like(x, features)).astype(np.float64)[:, None]
+
+def _products(features: Array, x: Vector) -> Vector:
+    """The products ⟨ψ_t, x⟩ in NumPy."""
+    return as_numpy(features @ like(x, features)).astype(np.float64)
 
 
 class BatchedGLM(OfFeatures, GLM):
@@ -163,20 +173,12 @@ class BatchedGLM(OfFeatures, GLM):
         errors = applied(self.xp, row_dots(self.xp, X, batch.features)) - batch.targets
         return errors if batch.weights is None else batch.weights * errors
 
-    def lipschitz(self, samples: RegressionSamples) -> float | None:
-        slope = self._largest_slope(samples._replace(targets=as_numpy(samples.targets)))
-        if slope is None:
-            return None
-        return slope * self.largest_square(samples.features, samples.weights) + self.penalty.ridge
-
-    def limit(self, samples: RegressionSamples, x0: Vector) -> float:
-        scores = self.as_one_feature(samples.features, x0) if x0.any() else np.zeros((1, 1))
-        weights = None if samples.weights is None else as_numpy(samples.weights)
-        return super().limit(RegressionSamples(scores, as_numpy(samples.targets), None, weights), _one(x0))
+    def scores(self, samples: RegressionSamples, x: Vector) -> list[Vector]:
+        return [_products(samples.features, x)]
 
     def loss(self, x: Vector, columns: Columns) -> float | None:
         narrow = {name: np.asarray(column) for name, column in columns.items() if name != "features"}
-        scores = self.as_one_feature(cast(Any, columns["features"]).array, x)
+        scores = _products(array_of(columns["features"]), x)[:, None]  # at 1 they stand for all the features
         return super().loss(np.ones(1), {"features": scores, **narrow})
 
 
@@ -186,7 +188,7 @@ class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
     def samples(self, columns: Columns) -> Any:
         if isinstance(columns["features"], np.ndarray):  # some rows of the record, brought to NumPy
             return super().samples(columns)
-        arrays = {name: cast(Any, column).array for name, column in columns.items()}
+        arrays = {name: array_of(column) for name, column in columns.items()}
         features, dtype = arrays["features"], arrays["features"].dtype
         rewards = self.xp.astype(arrays["rewards"], dtype, copy=False)
         going = self.xp.ones_like(rewards)
@@ -198,16 +200,9 @@ class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
         then = batch.discounts * row_dots(self.xp, X, batch.next_features)
         return row_dots(self.xp, X, batch.features) - then - batch.rewards
 
-    def lipschitz(self, samples: TransitionSamples) -> float:
-        return self.largest_square(samples.features) + self.penalty.ridge
-
-    def limit(self, samples: TransitionSamples, x0: Vector) -> float:
-        now, then = (
-            self.as_one_feature(features, x0) if x0.any() else np.zeros((1, 1))
-            for features in (samples.features, samples.next_features)
-        )
-        narrow = TransitionSamples(now, then, as_numpy(samples.rewards), as_numpy(samples.discounts))
-        return super().limit(narrow, _one(x0))
+    def scores(self, samples: TransitionSamples, x: Vector) -> list[Vector]:
+        then = as_numpy(samples.discounts) * _products(samples.next_features, x)
+        return [_products(samples.features, x) - then]
 
 
 class BatchedInequality(Batched, VariationalInequality):
@@ -277,10 +272,6 @@ def _is_differentiated(value: Any) -> bool:
     return bool(getattr(value, "requires_grad", False))
 
 
-def _one(x0: Vector) -> Vector:
-    return np.ones(1) if x0.any() else np.zeros(1)
-
-
 def part_of(samples: Any, rows: slice) -> Any:
     """Consecutive rows of packed samples."""
     return type(samples)(*(rows_of(field, rows) if hasattr(field, "shape") else field for field in samples))
@@ -301,7 +292,7 @@ def can_be_batched(problem: Problem) -> bool:
 
 
 def as_batched(problem: Problem, array: Array) -> Batched:
-    """The same problem over batches of arrays such as this one; `can_be_batched` says whether there is one."""
+    """A problem made to run over batches of arrays such as this one; `can_be_batched` says whether it can be."""
     plain = problem.plain if isinstance(problem, Batched) else problem
     batched = object.__new__(_KINDS[type(plain)])
     vars(batched).update(vars(plain), xp=namespace(array), home=rows_of(array, slice(0, 1)), plain=plain)

@@ -2,129 +2,110 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from multireplay._check import Vector
-from multireplay.buffer.columns import row_blocks
+from multireplay.buffer.columns import Columns
+from multireplay.problems.base import Columns
 from multireplay.problems.exact import Balance
-from multireplay.problems.links import Link
-from multireplay.problems.rows import Rows, dense_products, is_sparse, scaled_columns
-from multireplay.problems.sparse_exact import DENSE, spectral_norm
+from multireplay.problems.features import Rows, dense_products, is_sparse, row_blocks, scaled_columns
+from multireplay.problems.sparse_exact import is_wide, spectral_norm
+
+if TYPE_CHECKING:
+    from multireplay.problems.glm import GLM
+
+BLOCK = 2**13
 
 
 class EstimatingEquation:
     """F̂(x) + ridge·x = 0 for z = s·x, where s² is the mean square of each feature plus its ridge.
 
     So all coordinates of z are of one size whatever the units of the features, which are a/s in z; the penalty is
-    ridge/s² by coordinate.
+    ridge/s² by coordinate. With more than 2000 sparse features the Jacobian is a function that multiplies by it.
 
     Parameters
     ----------
-    features : array of shape (B, d)
-        a_t.
-    targets : array of shape (B,)
-        y_t.
-    link : Link
-        f and its derivative.
+    problem : GLM
+        What is solved.
+    columns : mapping of names to arrays
+        Features a_t, dense or sparse, targets y_t, and weights w_t of dense ones where there are any.
     ridge : array of shape (d,)
-        L2 penalty on each coordinate of x.
-    weights : array of shape (B,), optional
-        w_t, by which the terms are multiplied.
+        L2 penalty on each coordinate of x; the problem's own is not added.
     """
 
-    def __init__(
-        self, features: NDArray[Any], targets: Vector, link: Link, ridge: Vector, weights: Vector | None = None
-    ) -> None:
-        self.features = features
-        self.targets = targets
-        self.link = link
-        self.weights = np.broadcast_to(1.0, targets.shape) if weights is None else weights
-        self.scale = np.hypot(_root_mean_squares(features), np.sqrt(ridge))
+    def __init__(self, problem: GLM, columns: Columns, ridge: Vector) -> None:
+        features = columns["features"]
+        self.problem = problem
+        self.sparse = is_sparse(features)
+        sizes = _sparse_root_mean_squares(features) if self.sparse else _root_mean_squares(features)
+        self.scale = np.hypot(sizes, np.sqrt(ridge))
         self.scale[self.scale == 0] = 1.0
         self.penalty = ridge / self.scale / self.scale
+        self.count = features.shape[0]
+        scaled: Any = scaled_columns(features, 1 / self.scale) if self.sparse else features
+        self.columns: Columns = {**columns, "features": scaled}
+
+    def _parts(self) -> Iterator[Columns]:
+        """The columns with features in units of z: dense ones in blocks, so that no copy of them all is made."""
+        if self.sparse:
+            yield self.columns
+            return
+        for start in range(0, self.count, BLOCK):
+            part = {name: column[start : start + BLOCK] for name, column in self.columns.items()}
+            yield {**part, "features": part["features"] / self.scale}
 
     def balance(self, z: Vector) -> Balance:
-        """F̂ and the mean size of its terms |a_t|(|f| + |y_t|), penalty included."""
+        """F̂ and the mean size of its terms w_t|a_t|(|f| + |y_t|), penalty included."""
         penalty = self.penalty * z
         value, terms = np.zeros_like(z), np.zeros_like(z)
         with np.errstate(over="ignore", invalid="ignore"):
-            read = self.features, self.targets, self.weights
-            for block, targets, weights in zip(*map(row_blocks, read), strict=True):
-                scaled = block / self.scale
-                means = self.link.function(scaled @ z)
-                value += scaled.T @ (weights * (means - targets))
-                terms += np.abs(scaled).T @ (weights * (np.abs(means) + np.abs(targets)))
-            return Balance(value / len(self.targets) + penalty, terms / len(self.targets) + np.abs(penalty))
-
-    def jacobian(self, z: Vector) -> Vector:
-        """The derivative of F̂ by z."""
-        total = np.zeros((len(z), len(z)))
-        for block, weights in zip(row_blocks(self.features), row_blocks(self.weights), strict=True):
-            scaled = block / self.scale
-            total += scaled.T @ ((weights * self.link.derivative(scaled @ z))[:, None] * scaled)
-        return total / len(self.targets) + np.diag(self.penalty)
-
-
-class SparseEquation:
-    """The same for sparse features; with more than 2000 of them the Jacobian is a function that multiplies by it.
-
-    Parameters
-    ----------
-    features : SparseColumn of shape (B, d)
-        a_t.
-    targets, link, ridge
-        As for `EstimatingEquation`.
-    """
-
-    def __init__(self, features: Any, targets: Vector, link: Link, ridge: Vector) -> None:
-        self.targets = targets
-        self.link = link
-        self.scale = np.hypot(_sparse_root_mean_squares(features), np.sqrt(ridge))
-        self.scale[self.scale == 0] = 1.0
-        self.penalty = ridge / self.scale / self.scale
-        self.rows = scaled_columns(features, 1 / self.scale)
-        self.sizes = abs(self.rows)
-
-    def balance(self, z: Vector) -> Balance:
-        """F̂ and the mean size of its terms |a_t|(|f| + |y_t|), penalty included."""
-        penalty = self.penalty * z
-        with np.errstate(over="ignore", invalid="ignore"):
-            means = self.link.function(self.rows @ z)
-            value = self.rows.T @ (means - self.targets)
-            terms = self.sizes.T @ (np.abs(means) + np.abs(self.targets))
-            return Balance(value / len(self.targets) + penalty, terms / len(self.targets) + np.abs(penalty))
+            for part in self._parts():
+                rows, targets, weights = part["features"], part["targets"], part.get("weights", 1.0)
+                means = self.problem.link.function(rows @ z)
+                value += rows.T @ (weights * (means - targets))
+                terms += abs(rows).T @ (weights * (np.abs(means) + np.abs(targets)))
+            return Balance(value / self.count + penalty, terms / self.count + np.abs(penalty))
 
     def jacobian(self, z: Vector) -> Any:
         """The derivative of F̂ by z."""
-        slopes = self.link.derivative(self.rows @ z) / len(self.targets)
-        if len(z) <= DENSE:
-            return dense_products(self.rows, self.rows, slopes) + np.diag(self.penalty)
+        if is_wide(self.columns["features"]):
+            return self._multiplication(z)
+        total = self._linear
+        if total is None:
+            total = sum(self.problem.jacobian_sum(z, part) for part in self._parts())
+        return total / self.count + np.diag(self.penalty)
+
+    @cached_property
+    def _linear(self) -> Any:
+        """The sum of a linear problem's moments in units of z, which is its Jacobian everywhere; None of others."""
+        total: Any = None
+        for part in self._parts():
+            moments = self.problem.moments(part)
+            if moments is None:
+                return None
+            total = moments[0] if total is None else total + moments[0]
+        return total
+
+    def _multiplication(self, z: Vector) -> LinearOperator:
+        """The derivative of F̂ by z for sparse features, of which there are no weights, as a function."""
+        rows: Any = self.columns["features"]
+        slopes = self.problem.link.derivative(rows @ z) / self.count
         return LinearOperator(
-            (len(z), len(z)), lambda v: self.rows.T @ (slopes * (self.rows @ v)) + self.penalty * v, dtype=np.float64
+            (len(z), len(z)), lambda v: rows.T @ (slopes * (rows @ v)) + self.penalty * v, dtype=np.float64
         )
-
-
-def estimating_equation(
-    features: Rows, targets: Vector, link: Link, ridge: Vector, weights: Vector | None
-) -> EstimatingEquation | SparseEquation:
-    """The equation that suits the kind of features; sparse ones have no weights."""
-    if is_sparse(features):
-        return SparseEquation(features, targets, link, ridge)
-    return EstimatingEquation(features, targets, link, ridge, weights)
 
 
 def largest_second_moment(features: Rows) -> float:
     """The largest eigenvalue of Σ a_t a_tᵀ / B."""
-    if is_sparse(features) and features.shape[1] > DENSE:
+    if is_wide(features):
         return float(spectral_norm(features.astype(np.float64)) ** 2 / features.shape[0])
-    gram = np.zeros((features.shape[1],) * 2)
-    for block in row_blocks(features):
-        gram += dense_products(block, block)
-    return float(np.linalg.norm(gram, 2) / features.shape[0])
+    return float(np.linalg.norm(dense_products(features, features), 2) / features.shape[0])
 
 
 def _sparse_root_mean_squares(features: Any) -> Vector:

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
 
 from multireplay._check import Vector
 from multireplay.errors import InputError
-from multireplay.problems.sparse_exact import conjugate_gradients
-from multireplay.sets import Set
+from multireplay.problems.sparse_exact import conjugate_gradients, least_norm, spectral_norm
+from multireplay.sets import Set, WholeSpace
 
 Operator = Callable[[Vector], Vector]
-
-
-def as_ridge(ridge: object) -> float:
-    """A penalty of at least 0, or an error that names it."""
-    if not isinstance(ridge, int | float | np.integer | np.floating) or not 0 <= ridge < np.inf:
-        raise InputError(f"ridge must be a number of at least 0, not {ridge!r}")
-    return float(ridge)
 
 
 class Balance(NamedTuple):
@@ -133,3 +126,10 @@ def extragradient(operator: Operator, feasible: Set, x0: Vector, lipschitz: floa
             return half
         x = feasible.projected(x - step * operator(half))
     raise InputError("no exact fit was found in 200000 extragradient steps: the problem is too ill-conditioned for it")
+
+
+def solve_linear(matrix: Any, vector: Vector, feasible: Set) -> Vector:
+    """The x with Ax = b, the shortest if there are many, or the solution of the VI of Ax − b on a smaller set."""
+    if isinstance(feasible, WholeSpace):
+        return least_norm(matrix, vector)
+    return extragradient(lambda x: matrix @ x - vector, feasible, np.zeros_like(vector), spectral_norm(matrix))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,23 +14,15 @@ from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns, row_blocks
 from multireplay.errors import InputError
-from multireplay.problems.base import (
-    GROWTH,
-    UNBOUNDED,
-    Problem,
-    as_constraint,
-    blocks_in_cache,
-    extremes,
-    largest,
-    largest_square,
-    square_lengths,
-)
-from multireplay.problems.estimating import estimating_equation, largest_second_moment
-from multireplay.problems.exact import as_ridge, extragradient, newton
+from multireplay.problems.base import UNBOUNDED, as_constraint, bad_value, largest
+from multireplay.problems.estimating import EstimatingEquation, largest_second_moment
+from multireplay.problems.exact import extragradient, newton, solve_linear
+from multireplay.problems.features import Rows, dense_products, is_sparse, products
 from multireplay.problems.links import as_link
 from multireplay.problems.packed import SparseRegressionSamples, nonzeros
-from multireplay.problems.penalty import Penalty
-from multireplay.problems.rows import Rows, dense_products, is_sparse
+from multireplay.problems.penalty import Penalty, as_ridge, plus_diagonal
+from multireplay.problems.residual import ResidualProblem
+from multireplay.problems.sparse_exact import dense_unless_wide, is_wide
 from multireplay.sets import Set, WholeSpace
 
 PROBABILITIES = ("logistic", "probit")
@@ -55,7 +47,7 @@ class RegressionSamples(NamedTuple):
         return np.asarray(self.features[i])
 
 
-class GLM(Problem):
+class GLM(ResidualProblem):
     """Regression with a monotone link f, by the operator of the paper (Eq. glm_definition)::
 
         F̃(x, ξ_t) = a_t (f(a_tᵀx) − y_t)
@@ -95,6 +87,7 @@ class GLM(Problem):
 
     required: Mapping[str, int] = MappingProxyType({"features": 2, "targets": 1})
     optional: Mapping[str, int] = MappingProxyType({"weights": 1})
+    outcome: ClassVar[str] = "targets"
 
     def __init__(
         self,
@@ -119,31 +112,18 @@ class GLM(Problem):
         return not isinstance(self._link_argument, str)
 
     def check(self, columns: Columns) -> None:
-        targets = columns["targets"]
-        if self.link.name in PROBABILITIES and not (targets.min() >= 0 and targets.max() <= 1):
-            bad = int(np.flatnonzero((targets < 0) | (targets > 1))[0])
-            raise InputError(
-                f"column 'targets' holds {targets[bad]:g} at row {bad} (counting from 0); "
-                f"the {self.link.name} link needs values in [0, 1]"
-            )
-        if self.link.name == "exp" and not targets.min() >= 0:
-            bad = int(np.flatnonzero(targets < 0)[0])
-            raise InputError(
-                f"column 'targets' holds {targets[bad]:g} at row {bad} (counting from 0); "
-                "the exp link needs values of at least 0"
-            )
-        if "weights" in columns and not columns["weights"].min() >= 0:
-            bad = int(np.flatnonzero(columns["weights"] < 0)[0])
-            raise InputError(
-                f"column 'weights' holds {columns['weights'][bad]:g} at row {bad} (counting from 0); "
-                "a weight is at least 0"
-            )
+        if self.link.name in PROBABILITIES:
+            _require_between(columns, "targets", 1.0, f"the {self.link.name} link needs values in [0, 1]")
+        if self.link.name == "exp":
+            _require_between(columns, "targets", math.inf, "the exp link needs values of at least 0")
+        if "weights" in columns:
+            _require_between(columns, "weights", math.inf, "a weight is at least 0")
         self.penalty.check(self.dim(columns))
         if is_sparse(columns["features"]) and (self.penalty.ridge or "weights" in columns):
             raise InputError("weights and ridge=... need dense features, not a sparse matrix")
 
-    def dim(self, columns: Columns) -> int:
-        return int(columns["features"].shape[1])
+    def rows(self, columns: Columns) -> Rows:
+        return columns["features"]
 
     def samples(self, columns: Columns) -> RegressionSamples | SparseRegressionSamples:
         targets = np.ascontiguousarray(columns["targets"], dtype=np.float64)  # else loops are compiled for strides too
@@ -161,92 +141,48 @@ class GLM(Problem):
             error = weights[row] * error
         return self.penalty.added(np.asarray(error * features, dtype=np.float64), x)
 
-    def mean_operator(self, x: Vector, columns: Columns) -> Vector:
-        features = columns["features"]
-        errors = _weighted(self.link.function(features @ x) - columns["targets"], columns)
-        with np.errstate(invalid="ignore", over="ignore"):
-            return self.penalty.added(np.asarray(features.T @ errors / features.shape[0], dtype=np.float64), x)
+    def residuals_at(self, points: Vector, columns: Columns) -> Vector:
+        means = self.link.function((columns["features"] @ points.T).T)
+        return _weighted(means - columns["targets"], columns)
 
-    def mean_operators(self, points: Vector, columns: Columns) -> Vector:
-        features = columns["features"]
-        if not isinstance(features, np.ndarray):
-            return super().mean_operators(points, columns)
-        total = np.zeros_like(points)
-        for part in blocks_in_cache(columns):
-            errors = self.link.function(part["features"] @ points.T) - part["targets"][:, None]
-            if "weights" in part:
-                errors = errors * part["weights"][:, None]
-            with np.errstate(invalid="ignore", over="ignore"):
-                total += errors.T @ part["features"]
-        return np.asarray(total / features.shape[0] + self.penalty.diagonal(points.shape[1]) * points)
+    def scores(self, samples: RegressionSamples, x: Vector) -> list[Vector]:
+        return [block @ x for block in row_blocks(samples.features)]
 
-    def operator_sums(self, points: Vector, columns: Columns) -> Vector:
-        features = columns["features"]
-        errors = self.link.function(features @ points.T) - columns["targets"][:, None]
-        if "weights" in columns:
-            errors = errors * columns["weights"][:, None]
-        with np.errstate(invalid="ignore", over="ignore"):
-            return np.asarray(errors.T @ features if isinstance(features, np.ndarray) else (features.T @ errors).T)
-
-    def penalty_at(self, points: Vector) -> Vector:
-        return self.penalty.diagonal(points.shape[1]) * points
-
-    def moments(self, columns: Columns) -> tuple[Vector, Vector] | None:
-        """Σ w_t a_t a_tᵀ and Σ w_t y_t a_t for the identity link."""
-        if self.link.name != "identity" or self.users_code:
-            return None
-        rows, targets = columns["features"], _weighted(columns["targets"], columns)
-        return dense_products(rows, rows, self._weights(columns)), np.asarray(rows.T @ targets, dtype=np.float64)
-
-    def lipschitz(self, samples: RegressionSamples) -> float | None:
-        """L_f · max w_t‖a_t‖² + λ; for the exp link, whose slope has no bound, L_f is taken as max(1, max y_t)."""
-        slope = self._largest_slope(samples)
-        return (
-            None
-            if slope is None
-            else slope * largest_square(samples.features, getattr(samples, "weights", None)) + self.penalty.ridge
-        )
-
-    def _largest_slope(self, samples: RegressionSamples | SparseRegressionSamples) -> float | None:
+    def slope(self, samples: RegressionSamples | SparseRegressionSamples) -> float | None:
+        """L_f; for the exp link, whose slope has no bound, max(1, max y_t)."""
         if self.link.name == "exp" and not self.users_code:
-            return max(1.0, float(samples.targets.max()))
+            return max(1.0, float(self.outcomes_of(samples).max()))
         return None if math.isinf(self.link.lipschitz) else self.link.lipschitz
 
     def limit(self, samples: RegressionSamples, x0: Vector) -> float:
-        """10⁸ times the size of the data at x0: the largest |y_t| + |a_tᵀx0|, or the largest |f(a_tᵀx0)| if larger.
+        return UNBOUNDED if self.users_code else super().limit(samples, x0)
 
-        With weights, times the largest of them. Where f and y_t are probabilities no residual is larger than 1.
-        """
-        if self.users_code:
-            return UNBOUNDED
-        weights = getattr(samples, "weights", None)
-        heaviest = 1.0 if weights is None else largest(weights)
+    def size(self, samples: RegressionSamples, x0: Vector) -> float:
+        """The largest |y_t| + |a_tᵀx0|, or the largest |f(a_tᵀx0)| if larger; 1 where both are probabilities."""
         if self.link.name in PROBABILITIES:
-            return (heaviest * GROWTH) or UNBOUNDED
-        scores = [block @ x0 for block in row_blocks(samples.features)] if x0.any() else [np.zeros(1)]
-        size = largest(samples.targets) + max(map(largest, scores))
-        return heaviest * GROWTH * max(size, *(largest(self.link.function(score)) for score in scores)) or UNBOUNDED
-
-    def extreme_rows(self, samples: RegressionSamples, x0: Vector) -> NDArray[np.intp]:
-        scores = samples.features @ x0
-        lengths, weights = square_lengths(samples.features), getattr(samples, "weights", None)
-        if weights is None:
-            return extremes(lengths, samples.targets, scores)
-        return extremes(weights * lengths, weights, samples.targets, scores)
+            return 1.0
+        scores = self.scores_at_start(samples, x0)
+        return max(super().size(samples, x0), *(largest(self.link.function(score)) for score in scores))
 
     def curvature(self, x: Vector, columns: Columns) -> Vector:
         """The Jacobian of F̂ at x, Σ w_t f'(a_tᵀx) a_t a_tᵀ / B plus the ridge, which is symmetric."""
-        rows = columns["features"]
-        slopes = _weighted(self.link.derivative(rows @ x), columns)
-        moments = np.asarray(dense_products(rows, rows, slopes) / rows.shape[0])
-        return moments + np.diag(self.penalty.diagonal(len(x)))
+        return np.asarray(super().jacobian(x, columns))
 
     def jacobian(self, x: Vector, columns: Columns) -> Vector | None:
-        """The same, for a link whose derivative is known."""
+        """The derivative of F̂ at x, for a link whose derivative is known; the ridge is in it."""
         return None if self.users_code else self.curvature(x, columns)
 
-    def _weights(self, columns: Columns) -> Vector | None:
-        return columns["weights"].astype(np.float64, copy=False) if "weights" in columns else None
+    def jacobian_sum(self, x: Vector, columns: Columns) -> Vector:
+        rows = self.rows(columns)
+        return dense_products(rows, rows, _weighted(self.link.derivative(rows @ x), columns))
+
+    def moments(self, columns: Columns) -> tuple[Any, Vector] | None:
+        """Σ w_t a_t a_tᵀ and Σ w_t y_t a_t for the identity link, None for the others; see `Problem`."""
+        if self.link.name != "identity" or self.users_code:
+            return None
+        rows, targets = self.rows(columns), columns["targets"].astype(np.float64, copy=False)
+        weights = columns["weights"].astype(np.float64, copy=False) if "weights" in columns else None
+        return dense_unless_wide(products(rows, rows, weights)), rows.T @ _weighted(targets, columns)
 
     def loss(self, x: Vector, columns: Columns) -> float | None:
         """The mean of w_t(∫f(a_tᵀx) − y_t a_tᵀx), whose gradient is F̂(x) but for the ridge, which predicts nothing.
@@ -275,22 +211,21 @@ class GLM(Problem):
         """
         ridge = as_ridge(ridge)
         columns = self.columns(buffer)
-        samples = self.samples(columns)
-        zero = np.zeros(self.dim(columns))
+        samples, zero = self.samples(columns), np.zeros(self.dim(columns))
+        penalty = ridge + self.penalty_diagonal(len(zero))
         if isinstance(self.constraint, WholeSpace):
-            penalty = ridge + self.penalty.diagonal(len(zero))
-            equation = estimating_equation(
-                samples.features, samples.targets, self.link, penalty, self._weights(columns)
-            )
+            equation = EstimatingEquation(self, {**columns, "targets": samples.targets}, penalty)
             return newton(equation, zero) / equation.scale
-        slope = self._largest_slope(samples)
+        linear = None if is_wide(samples.features) else self.moments(columns)
+        if linear is not None:
+            matrix, vector = (part / len(samples.targets) for part in linear)
+            return solve_linear(plus_diagonal(matrix, penalty), vector, self.constraint)
+        slope = self.slope(samples)
         if slope is None:
             raise InputError(
                 "an exact fit on a constraint set needs the link's largest slope: GLM(link, lipschitz=...)"
             )
-        weights = self._weights(columns)
-        heaviest = 1.0 if weights is None else largest(weights)
-        top = heaviest * slope * largest_second_moment(samples.features) + ridge + self.penalty.ridge
+        top = self.heaviest(samples) * slope * largest_second_moment(samples.features) + ridge + self.penalty.ridge
         return extragradient(lambda x: self.mean_operator(x, columns) + ridge * x, self.constraint, zero, top)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -304,3 +239,10 @@ class GLM(Problem):
 def _weighted(values: Vector, columns: Columns) -> Vector:
     """The values times the weights of their rows, where there are any."""
     return values * columns["weights"] if "weights" in columns else values
+
+
+def _require_between(columns: Columns, name: str, most: float, needs: str) -> None:
+    """Raise unless the values of a column lie in [0, most], naming the first that does not."""
+    values = columns[name]
+    if not (values.min() >= 0 and values.max() <= most):
+        raise bad_value(name, values, (values < 0) | (values > most), needs)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from multireplay._check import Vector
 from multireplay.buffer.columns import SparseColumn
-from multireplay.problems.rows import IndexedRows
+from multireplay.problems.features import IndexedRows
 
 
 class Nonzeros(NamedTuple):
@@ -33,7 +33,7 @@ class Nonzeros(NamedTuple):
         return dense
 
 
-class Table(NamedTuple):
+class DenseTable(NamedTuple):
     """Dense rows of a table. Not a bare array, because the rows are states and not samples."""
 
     rows: NDArray[Any]
@@ -53,9 +53,9 @@ def nonzeros(rows: SparseColumn) -> Nonzeros:
     return Nonzeros(rows.data, rows.indices, rows.indptr, rows.shape[1])
 
 
-def pack_table(rows: NDArray[Any] | SparseColumn) -> Table | Nonzeros:
+def pack_table(rows: NDArray[Any] | SparseColumn) -> DenseTable | Nonzeros:
     """The rows of a table for the loops."""
-    return nonzeros(rows) if isinstance(rows, SparseColumn) else Table(rows)
+    return nonzeros(rows) if isinstance(rows, SparseColumn) else DenseTable(rows)
 
 
 class SparseRegressionSamples(NamedTuple):
@@ -105,7 +105,7 @@ class SparseTransitionSamples(NamedTuple):
 class IndexedTransitionSamples(NamedTuple):
     """One transition between states a row, whose features are rows of a table, dense or sparse."""
 
-    table: Table | Nonzeros
+    table: DenseTable | Nonzeros
     states: NDArray[np.int64]
     next_states: NDArray[np.int64]
     rewards: Vector

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy.sparse import diags_array, issparse
 
 from multireplay._check import Vector, whole_number
 from multireplay.errors import InputError
-from multireplay.problems.exact import as_ridge
+
+
+def as_ridge(ridge: object) -> float:
+    """A penalty of at least 0, or an error that names it."""
+    if not isinstance(ridge, int | float | np.integer | np.floating) or not 0 <= ridge < np.inf:
+        raise InputError(f"ridge must be a number of at least 0, not {ridge!r}")
+    return float(ridge)
 
 
 @dataclass(frozen=True)
@@ -50,3 +58,12 @@ class Penalty:
     def added(self, value: Vector, x: Vector) -> Vector:
         """F + λx; F itself without a ridge."""
         return value + self.diagonal(len(x)) * x if self.ridge else value
+
+
+def plus_diagonal(matrix: Any, diagonal: Vector) -> Any:
+    """The matrix with these numbers added to its diagonal."""
+    if not diagonal.any():
+        return matrix
+    if issparse(matrix):
+        return (matrix + diags_array(diagonal)).tocsr()
+    return matrix + np.diag(diagonal)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +13,15 @@ from multireplay._check import Vector
 from multireplay.buffer.buffer import STATES, Buffer
 from multireplay.buffer.columns import Columns, row_blocks
 from multireplay.errors import InputError
-from multireplay.problems.base import (
-    GROWTH,
-    UNBOUNDED,
-    Problem,
-    as_constraint,
-    blocks_in_cache,
-    extremes,
-    largest,
-    largest_square,
-    square_lengths,
-)
-from multireplay.problems.exact import as_ridge, extragradient
+from multireplay.problems.base import as_constraint, bad_value
+from multireplay.problems.exact import solve_linear
+from multireplay.problems.features import IndexedRows, Rows, dense_products, is_sparse, products
 from multireplay.problems.packed import IndexedTransitionSamples, SparseTransitionSamples, nonzeros, pack_table
-from multireplay.problems.penalty import Penalty
-from multireplay.problems.rows import IndexedRows, Rows, dense_products, is_sparse, products
-from multireplay.problems.sparse_exact import DENSE, add_to_diagonal, least_norm, spectral_norm
+from multireplay.problems.penalty import Penalty, as_ridge, plus_diagonal
+from multireplay.problems.residual import ResidualProblem
+from multireplay.problems.sparse_exact import dense_unless_wide
 from multireplay.problems.tables import INDEXED, as_table, check_alike, check_states
-from multireplay.sets import Set, WholeSpace
+from multireplay.sets import Set
 
 
 class TransitionSamples(NamedTuple):
@@ -52,7 +43,7 @@ class TransitionSamples(NamedTuple):
         return np.asarray(self.next_features[i])
 
 
-class PolicyEvaluation(Problem):
+class PolicyEvaluation(ResidualProblem):
     """Value of a policy from a trajectory, with v(s) = ⟨ψ(s), θ⟩.
 
     The operator is TD's (paper, Eq. RL_operator)::
@@ -97,6 +88,7 @@ class PolicyEvaluation(Problem):
 
     required: Mapping[str, int] = MappingProxyType({"features": 2, "next_features": 2, "rewards": 1})
     optional: Mapping[str, int] = MappingProxyType({"terminated": 1})
+    outcome: ClassVar[str] = "rewards"
 
     def __init__(
         self,
@@ -132,18 +124,12 @@ class PolicyEvaluation(Problem):
         else:
             check_states(columns, self.table.shape[0])
         self.penalty.check(self.dim(columns))
-        if self.penalty.ridge and not isinstance(self._rows(columns)[0], np.ndarray):
+        if self.penalty.ridge and not isinstance(self.rows(columns), np.ndarray):
             raise InputError(f"ridge={self.penalty.ridge:g} needs dense features, not a table or a sparse matrix")
         if "terminated" in columns:
-            bad = np.flatnonzero(~np.isin(columns["terminated"], (0, 1)))
-            if bad.size:
-                raise InputError(
-                    f"column 'terminated' holds {columns['terminated'][bad[0]]:g} at row {bad[0]} (counting from 0); "
-                    "it needs booleans, or zeros and ones"
-                )
-
-    def dim(self, columns: Columns) -> int:
-        return int((columns["features"] if self.table is None else self.table).shape[1])
+            bad = ~np.isin(columns["terminated"], (0, 1))
+            if bad.any():
+                raise bad_value("terminated", columns["terminated"], bad, "it needs booleans, or zeros and ones")
 
     def samples(self, columns: Columns) -> TransitionSamples | SparseTransitionSamples | IndexedTransitionSamples:
         rewards = np.ascontiguousarray(columns["rewards"], dtype=np.float64)  # else loops are compiled for strides too
@@ -151,12 +137,15 @@ class PolicyEvaluation(Problem):
         if self.table is not None:
             states, next_states = (columns[name].astype(np.int64, copy=False) for name in STATES)
             return IndexedTransitionSamples(pack_table(self.table), states, next_states, *outcome)
-        now, then = self._rows(columns)
+        now, then = self._pairs(columns)
         if is_sparse(now):
             return SparseTransitionSamples(nonzeros(now), nonzeros(then), *outcome)
         return TransitionSamples(now, then, *outcome, *self.penalty.fields)
 
-    def _rows(self, columns: Columns) -> tuple[Rows, Rows]:
+    def rows(self, columns: Columns) -> Rows:
+        return self._pairs(columns)[0]
+
+    def _pairs(self, columns: Columns) -> tuple[Rows, Rows]:
         """ψ(s_t) and ψ(s_{t+1}) as matrices."""
         if self.table is None:
             return columns["features"], columns["next_features"]
@@ -172,79 +161,39 @@ class PolicyEvaluation(Problem):
         error = now @ x - samples.rewards[row] - samples.discounts[row] * (then @ x)
         return self.penalty.added(np.asarray(error * now, dtype=np.float64), x)
 
-    def mean_operator(self, x: Vector, columns: Columns) -> Vector:
-        features, following = self._rows(columns)
-        errors = features @ x - columns["rewards"] - self._discounts(columns) * (following @ x)
-        return self.penalty.added(np.asarray(features.T @ errors / features.shape[0], dtype=np.float64), x)
+    def residuals_at(self, points: Vector, columns: Columns) -> Vector:
+        now, then = self._pairs(columns)
+        following = self._discounts(columns) * (then @ points.T).T
+        return np.asarray((now @ points.T).T - columns["rewards"] - following)
 
-    def mean_operators(self, points: Vector, columns: Columns) -> Vector:
-        if not isinstance(self._rows(columns)[0], np.ndarray):
-            return super().mean_operators(points, columns)
-        total = np.zeros_like(points)
-        for part in blocks_in_cache(columns):
-            now, then = self._rows(part)
-            errors = now @ points.T - part["rewards"][:, None] - self._discounts(part)[:, None] * (then @ points.T)
-            total += errors.T @ now
-        return np.asarray(total / len(columns["rewards"]) + self.penalty.diagonal(points.shape[1]) * points)
+    def scores(self, samples: TransitionSamples, x: Vector) -> list[Vector]:
+        read = samples.features, samples.next_features, samples.discounts
+        return [now @ x - discount * (then @ x) for now, then, discount in zip(*map(row_blocks, read), strict=True)]
 
-    def lipschitz(self, samples: TransitionSamples) -> float:
-        """max ‖ψ(s_t)‖² + λ, to which TD's operator is Lipschitz up to the factor 1 + γ of the paper."""
-        return largest_square(samples.features) + self.penalty.ridge
-
-    def limit(self, samples: TransitionSamples, x0: Vector) -> float:
-        """10⁸ times the size of the TD error at x0: the largest reward plus the largest ⟨ψ − γψ', x0⟩."""
-        size = largest(samples.rewards)
-        if x0.any():
-            read = (samples.features, samples.next_features, samples.discounts)
-            size += max(
-                largest(now @ x0 - discount * (then @ x0))
-                for now, then, discount in zip(*map(row_blocks, read), strict=True)
-            )
-        return GROWTH * size or UNBOUNDED
-
-    def extreme_rows(self, samples: TransitionSamples, x0: Vector) -> NDArray[np.intp]:
-        scores = samples.features @ x0 - samples.discounts * (samples.next_features @ x0)
-        return extremes(square_lengths(samples.features), samples.rewards, scores)
+    def slope(self, samples: TransitionSamples) -> float:
+        """1, to which TD's operator is Lipschitz up to the factor 1 + γ of the paper."""
+        return 1.0
 
     def curvature(self, x: Vector, columns: Columns) -> Vector:
         """(1 − γ) times the second moments of the features plus λ, which Â's symmetric part is at least on policy."""
-        rows, _ = self._rows(columns)
+        rows = self.rows(columns)
         moments = np.asarray(dense_products(rows, rows) / rows.shape[0])
-        return (1 - self.gamma) * moments + np.diag(self.penalty.diagonal(len(x)))
+        return (1 - self.gamma) * moments + np.diag(self.penalty_diagonal(len(x)))
 
-    def operator_sums(self, points: Vector, columns: Columns) -> Vector:
-        now, then = self._rows(columns)
-        errors = now @ points.T - columns["rewards"][:, None] - self._discounts(columns)[:, None] * (then @ points.T)
-        return np.asarray(errors.T @ now if isinstance(now, np.ndarray) else (now.T @ errors).T)
+    def jacobian_sum(self, x: Vector, columns: Columns) -> Any:
+        return self.moments(columns)[0]
 
-    def penalty_at(self, points: Vector) -> Vector:
-        return self.penalty.diagonal(points.shape[1]) * points
-
-    def jacobian(self, x: Vector, columns: Columns) -> Vector:
-        """Â, which does not depend on x and is not symmetric."""
-        return self._mean_moments(columns)[0]
-
-    def moments(self, columns: Columns) -> tuple[Vector, Vector]:
-        """Σ ψ_t(ψ_t − γψ_{t+1})ᵀ and Σ r_t ψ_t, the former sparse for more than 2000 sparse features."""
-        dim = self.dim(columns)
-        now, then = self._rows(columns)
+    def moments(self, columns: Columns) -> tuple[Any, Vector]:
+        """Σ ψ(s_t)(ψ(s_t) − γψ(s_{t+1}))ᵀ and Σ r_t ψ(s_t), with 0 for γ where the episode ended; see `Problem`."""
+        now, then = self._pairs(columns)
+        rewards, discounts = columns["rewards"].astype(np.float64, copy=False), self._discounts(columns)
         if not isinstance(now, np.ndarray):
-            total = products(now, now) - products(now, then, self._discounts(columns))
-            matrix = total.toarray() if is_sparse(total) and dim <= DENSE else total
-            return matrix, now.T @ columns["rewards"].astype(np.float64)
-        matrix, vector = np.zeros((dim, dim)), np.zeros(dim)
-        samples = self.samples(columns)
-        for now, then, rewards, discount in zip(*map(row_blocks, samples[:4]), strict=True):
-            matrix += now.T @ (now - discount[:, None] * then)
-            vector += now.T @ rewards
+            return dense_unless_wide(products(now, now) - products(now, then, discounts)), now.T @ rewards
+        matrix, vector = np.zeros((now.shape[1],) * 2), np.zeros(now.shape[1])
+        for here, there, reward, discount in zip(*map(row_blocks, (now, then, rewards, discounts)), strict=True):
+            matrix += here.T @ (here - discount[:, None] * there)
+            vector += here.T @ reward
         return matrix, vector
-
-    def _mean_moments(self, columns: Columns) -> tuple[Vector, Vector]:
-        """Â, the ridge included, and b̂ with F̂(θ) = Âθ − b̂."""
-        matrix, vector = self.moments(columns)
-        count, ridge = len(columns["rewards"]), self.penalty.diagonal(self.dim(columns))
-        mean = matrix / count
-        return mean + np.diag(ridge) if ridge.any() else mean, vector / count
 
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         """LSTD: the θ with F̂(θ) + ridge·θ = 0, or the solution of that VI on the feasible set.
@@ -260,12 +209,9 @@ class PolicyEvaluation(Problem):
             Added to the diagonal of Â, beside the problem's own. 0 by default.
         """
         columns = self.columns(buffer)
-        matrix, vector = self._mean_moments(columns)
-        matrix = add_to_diagonal(matrix, as_ridge(ridge))
-        if isinstance(self.constraint, WholeSpace):
-            return least_norm(matrix, vector)
-        bound = spectral_norm(matrix)
-        return extragradient(lambda x: matrix @ x - vector, self.constraint, np.zeros_like(vector), bound)
+        matrix, vector = self.moments(columns)
+        count, penalty = len(columns["rewards"]), as_ridge(ridge) + self.penalty_diagonal(len(vector))
+        return solve_linear(plus_diagonal(matrix / count, penalty), vector / count, self.constraint)
 
     def __repr__(self) -> str:
         table = "" if self.table is None else f", table of shape {self.table.shape}"

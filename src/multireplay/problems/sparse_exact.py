@@ -10,6 +10,7 @@ from scipy.sparse.linalg import LinearOperator, cg, lsmr, svds
 
 from multireplay._check import Vector
 from multireplay.errors import InputError
+from multireplay.problems.features import is_sparse
 
 DENSE = 2000
 """Up to this many features a d × d matrix is made dense."""
@@ -18,12 +19,14 @@ CLOSE = 1e-9
 """An equation counts as solved when each row is, up to this share of the size of its terms."""
 
 
-def add_to_diagonal(matrix: Any, ridge: float) -> Any:
-    """The matrix plus ridge times the identity; a dense one is changed in place."""
-    if scipy.sparse.issparse(matrix):
-        return (matrix + scipy.sparse.diags_array(np.full(matrix.shape[0], ridge))).tocsr()
-    matrix[np.diag_indices_from(matrix)] += ridge
-    return matrix
+def is_wide(rows: Any) -> bool:
+    """Whether these are sparse rows or a sparse matrix with more features than are made dense."""
+    return is_sparse(rows) and rows.shape[1] > DENSE
+
+
+def dense_unless_wide(matrix: Any) -> Any:
+    """A d × d matrix as it is used: dense, but sparse for so many sparse features that it must stay so."""
+    return matrix.toarray() if is_sparse(matrix) and not is_wide(matrix) else matrix
 
 
 def spectral_norm(matrix: Any) -> float:

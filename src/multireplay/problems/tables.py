@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from multireplay.buffer.buffer import STATES, Buffer
 from multireplay.buffer.columns import SparseColumn
 from multireplay.errors import InputError
-from multireplay.problems.rows import Rows, is_sparse
+from multireplay.problems.features import Rows, is_sparse
 
 INDEXED: Mapping[str, int] = {"states": 1, "next_states": 1, "rewards": 1}
 """The columns of transitions between rows of a table."""

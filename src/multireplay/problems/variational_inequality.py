@@ -61,7 +61,7 @@ class VariationalInequality(Problem):
     >>> mr.solve(problem, mr.Buffer(samples=samples), step=0.01).x.round(2)
     array([0.8, 0.2])
 
-    The same over a batch. With ``torch.as_tensor(samples, device="cuda")`` it runs on a GPU:
+    Written over a batch. With ``torch.as_tensor(samples, device="cuda")`` it runs on a GPU:
 
     >>> problem = mr.VariationalInequality(lambda X, batch: X - batch, 2, mr.sets.Simplex(), batched=True)
     >>> result = mr.solve(problem, mr.Buffer(samples=samples), replay=mr.Multiscale(phases="all"), step=0.01)

@@ -4,11 +4,8 @@ from multireplay.replay.base import PlannedEpoch, Replay
 from multireplay.replay.dyadic import Dyadic
 from multireplay.replay.interleaved import Interleaved
 from multireplay.replay.multiscale import Multiscale
-from multireplay.replay.reverse import Reverse
-from multireplay.replay.serial import Serial
-from multireplay.replay.shuffle import Shuffle
-from multireplay.replay.skip import Skip
-from multireplay.replay.uniform import Uniform
+from multireplay.replay.serial import Reverse, Serial, Skip
+from multireplay.replay.shuffle import Shuffle, Uniform
 
 __all__ = [
     "Dyadic",

@@ -14,6 +14,8 @@ from multireplay.errors import InputError
 
 BLOCK = 2**15
 """Positions are made this many at a time, so that a plan never needs memory for a whole pass."""
+LONGEST = 2**31
+"""Up to this length of a buffer the product of two positions fits in 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -86,3 +88,8 @@ class Replay(ABC):
 
     @abstractmethod
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]: ...
+
+
+def part_of(order: Positions, first: int, count: int) -> Positions:
+    """The `block` of an order that is kept as one array."""
+    return order[first : first + count]

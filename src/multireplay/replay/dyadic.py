@@ -10,9 +10,7 @@ import numpy as np
 from multireplay._check import Positions
 from multireplay._jit import jit
 from multireplay.errors import InputError
-from multireplay.replay.base import PlannedEpoch, Replay
-
-LONGEST = 2**31  # so that products of two positions fit in 64 bits
+from multireplay.replay.base import LONGEST, PlannedEpoch, Replay, part_of
 
 
 @dataclass(frozen=True)
@@ -40,11 +38,7 @@ class Dyadic(Replay):
                 f"dyadic order keeps 8 bytes a sample in memory; {length} samples are too many (at most 2^31)"
             )
         order = dyadic_order(length)
-        return (PlannedEpoch(k=1, gap=None, length=length, block=partial(_part, order)),)
-
-
-def _part(order: Positions, first: int, count: int) -> Positions:
-    return order[first : first + count]
+        return (PlannedEpoch(k=1, gap=None, length=length, block=partial(part_of, order)),)
 
 
 @jit

@@ -10,9 +10,7 @@ import numpy as np
 
 from multireplay._check import Positions, whole_number
 from multireplay.errors import InputError
-from multireplay.replay.base import PlannedEpoch, Replay
-
-LONGEST = 2**31  # so that t·B fits in 64 bits
+from multireplay.replay.base import LONGEST, PlannedEpoch, Replay
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One pass in random order."""
+"""Random orders: one pass without replacement, or as many draws with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from multireplay._check import Positions, whole_number
-from multireplay.replay.base import PlannedEpoch, Replay
+from multireplay.replay.base import PlannedEpoch, Replay, part_of
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,47 @@ class Shuffle(Replay):
 
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
         order = np.random.default_rng(self.seed).permutation(length).astype(np.int64, copy=False) + 1
-        return (PlannedEpoch(k=1, gap=None, length=length, block=partial(_part, order)),)
+        return (PlannedEpoch(k=1, gap=None, length=length, block=partial(part_of, order)),)
 
 
-def _part(order: Positions, first: int, count: int) -> Positions:
-    return order[first : first + count]
+@dataclass(frozen=True)
+class Uniform(Replay):
+    """B draws with replacement: the experience replay of deep reinforcement learning.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the draws; the same seed gives the same order.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> mr.Uniform(seed=0).plan(8)[0].positions
+    array([7, 6, 5, 3, 3, 1, 1, 1])
+    """
+
+    seed: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", whole_number("seed", self.seed, least=0))
+
+    def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
+        draws = _Draws(self.seed, length)
+        return (PlannedEpoch(k=1, gap=None, length=length, block=draws.block),)
+
+
+class _Draws:
+    """Draws in blocks; going back to step 0 starts the same sequence again."""
+
+    def __init__(self, seed: int, length: int) -> None:
+        self.seed = seed
+        self.length = length
+        self.next = 0
+        self.rng = np.random.default_rng(seed)
+
+    def block(self, first: int, count: int) -> Positions:
+        if first != self.next:
+            self.rng = np.random.default_rng(self.seed)
+            self.rng.integers(1, self.length, endpoint=True, size=first)
+        self.next = first + count
+        return self.rng.integers(1, self.length, endpoint=True, size=count)

@@ -73,7 +73,7 @@ def uncertainty(problem: Problem, columns: Columns, feasible: Set, x: Vector) ->
 def jacobian(problem: Problem, columns: Columns, x: Vector) -> Vector | None:
     """The derivative of F̂ at x, in O(B d²), where it is known."""
     if isinstance(problem, PolicyEvaluation):
-        return problem.moments(columns)[0]
+        return problem.jacobian(x, columns)
     if not isinstance(problem, GLM):
         return None
     length = row_count(columns)

@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from multireplay._check import Vector, whole_number
 from multireplay.errors import InputError
-from multireplay.sets.projections import FloatArray
 from multireplay.sets.projections import project as project_spec
 
 
@@ -35,7 +35,7 @@ class Set(ABC):
     """
 
     @abstractmethod
-    def project(self, x: FloatArray) -> None:
+    def project(self, x: Vector) -> None:
         """Replace x by the point of the set nearest to it.
 
         Parameters
@@ -44,7 +44,7 @@ class Set(ABC):
             A contiguous float64 vector, overwritten.
         """
 
-    def spec(self, dim: int) -> FloatArray | None:
+    def spec(self, dim: int) -> Vector | None:
         """Encode the set in dimension ``dim`` for the compiled loop; None if only Python can project on it.
 
         Parameters
@@ -64,7 +64,7 @@ class Set(ABC):
         """
         return None
 
-    def projected(self, x: ArrayLike) -> FloatArray:
+    def projected(self, x: ArrayLike) -> Vector:
         """Return the point of the set nearest to x and leave x as it is."""
         point = vector(x, f"{type(self).__name__}: x", copy=True)
         returned = cast(object, self.project(point))
@@ -137,7 +137,7 @@ class BuiltInSet(Set):
         values = (tuple(a.tolist()) if isinstance(a, np.ndarray) else a for a in self._arguments())
         return (type(self), *values)
 
-    def project(self, x: FloatArray) -> None:
+    def project(self, x: Vector) -> None:
         name = type(self).__name__
         if not (isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 1 and x.flags.c_contiguous) or (
             not x.flags.writeable
@@ -146,8 +146,15 @@ class BuiltInSet(Set):
                 f"{name}: x must be a writeable, contiguous float64 vector to be projected in place; "
                 f"use projected(x) for a projected copy."
             )
+        self._project(x)
+
+    def _project(self, x: Vector) -> None:
+        """Project a vector that is known to be fit for it, by the compiled code.
+
+        A set whose projection NumPy gives to the last bit writes it in NumPy: compiling takes seconds.
+        """
         spec = self.spec(x.size)
-        assert spec is not None, "a built-in set that Python alone can project on has its own project"
+        assert spec is not None, "a built-in set that Python alone can project on has its own _project"
         project_spec(x, spec)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -178,7 +185,7 @@ class BuiltInSet(Set):
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-def vector(values: ArrayLike, what: str, *, copy: bool = False) -> FloatArray:
+def vector(values: ArrayLike, what: str, *, copy: bool = False) -> Vector:
     """Return a contiguous float64 vector with at least one entry, or say what is wrong with it."""
     try:
         array = np.array(values, dtype=np.float64, order="C", copy=True if copy else None)
@@ -189,23 +196,16 @@ def vector(values: ArrayLike, what: str, *, copy: bool = False) -> FloatArray:
     return array
 
 
-def frozen_vector(values: ArrayLike, what: str) -> FloatArray:
-    """Return a read-only copy of a vector without nan, or say what is wrong with it."""
+def frozen_vector(values: ArrayLike, what: str, *, finite: bool = False) -> Vector:
+    """Return a read-only copy of a vector without nan, and all finite if asked, or say what is wrong with it."""
     array = vector(values, what, copy=True)
-    missing = np.flatnonzero(np.isnan(array))
+    missing, infinite = np.flatnonzero(np.isnan(array)), np.flatnonzero(np.isinf(array))
     if missing.size:
         raise InputError(f"{what} must not contain nan, but {what.split()[-1]}[{missing[0]}] is nan.")
-    array.flags.writeable = False
-    return array
-
-
-def frozen_finite_vector(values: ArrayLike, what: str) -> FloatArray:
-    """Return a read-only copy of a vector of finite numbers, or say what is wrong with it."""
-    array = frozen_vector(values, what)
-    infinite = np.flatnonzero(np.isinf(array))
-    if infinite.size:
+    if finite and infinite.size:
         at = infinite[0]
         raise InputError(f"{what} must be finite, but {what.split()[-1]}[{at}] is {array[at]}.")
+    array.flags.writeable = False
     return array
 
 
@@ -240,16 +240,9 @@ def positive(value: object, what: str) -> float:
     return real
 
 
-def dimension(dim: int, what: str) -> int:
-    """Return a dimension of at least 1, or say what is wrong with it."""
-    if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 1:
-        raise InputError(f"{what} must be a whole number of at least 1, but is {_short(dim)}.")
-    return int(dim)
-
-
 def same_dimension(dim: int, own: int, what: str) -> None:
     """Refuse a dimension that is not the set's own."""
-    if dimension(dim, f"{what}: dim") != own:
+    if whole_number(f"{what}: dim", dim, least=1) != own:
         raise InputError(f"{what} lives in dimension {own}, but the points have dimension {dim}.")
 
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from multireplay._check import Vector, whole_number
 from multireplay.errors import InputError
 from multireplay.sets import projections
 from multireplay.sets.base import (
     BuiltInSet,
-    dimension,
     finite,
-    frozen_finite_vector,
     frozen_vector,
     number,
     positive,
     same_dimension,
 )
-from multireplay.sets.projections import FloatArray
 
 
 class WholeSpace(BuiltInSet):
@@ -29,13 +27,16 @@ class WholeSpace(BuiltInSet):
     array([ 3., -4.])
     """
 
-    def spec(self, dim: int) -> FloatArray:
-        dimension(dim, "WholeSpace: dim")
+    def spec(self, dim: int) -> Vector:
+        whole_number("WholeSpace: dim", dim, least=1)
         return np.array([projections.WHOLE], dtype=np.float64)
+
+    def _project(self, x: Vector) -> None:
+        self.check(x.size)
 
     def check(self, dim: int) -> None:
         """There is nothing to try, only the dimension."""
-        dimension(dim, "WholeSpace: dim")
+        whole_number("WholeSpace: dim", dim, least=1)
 
 
 class NonNegative(BuiltInSet):
@@ -47,9 +48,13 @@ class NonNegative(BuiltInSet):
     array([3., 0.])
     """
 
-    def spec(self, dim: int) -> FloatArray:
-        dimension(dim, "NonNegative: dim")
+    def spec(self, dim: int) -> Vector:
+        whole_number("NonNegative: dim", dim, least=1)
         return np.array([projections.NONNEGATIVE], dtype=np.float64)
+
+    def _project(self, x: Vector) -> None:
+        whole_number("NonNegative: dim", x.size, least=1)
+        x[x < 0.0] = 0.0
 
 
 class Ball(BuiltInSet):
@@ -71,17 +76,17 @@ class Ball(BuiltInSet):
     """
 
     radius: float
-    center: FloatArray | None
+    center: Vector | None
 
     def __init__(self, radius: float, center: ArrayLike | None = None) -> None:
         self._keep(
             radius=positive(radius, "Ball: radius"),
-            center=None if center is None else frozen_finite_vector(center, "Ball: center"),
+            center=None if center is None else frozen_vector(center, "Ball: center", finite=True),
         )
 
-    def spec(self, dim: int) -> FloatArray:
+    def spec(self, dim: int) -> Vector:
         if self.center is None:
-            center = np.zeros(dimension(dim, "Ball: dim"))
+            center = np.zeros(whole_number("Ball: dim", dim, least=1))
         else:
             same_dimension(dim, self.center.size, f"Ball with a center of {self.center.size} entries")
             center = self.center
@@ -105,8 +110,8 @@ class Box(BuiltInSet):
     array([ 0., -4.])
     """
 
-    lower: float | FloatArray
-    upper: float | FloatArray
+    lower: float | Vector
+    upper: float | Vector
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
         low = _bound(lower, "Box: lower")
@@ -121,8 +126,8 @@ class Box(BuiltInSet):
             raise InputError(f"Box: no number lies between lower[{index}] = {a} and upper[{index}] = {b}.")
         self._keep(lower=low, upper=high)
 
-    def spec(self, dim: int) -> FloatArray:
-        dim = dimension(dim, "Box: dim")
+    def spec(self, dim: int) -> Vector:
+        dim = whole_number("Box: dim", dim, least=1)
         for bound, name in ((self.lower, "lower"), (self.upper, "upper")):
             if isinstance(bound, np.ndarray):
                 same_dimension(dim, bound.size, f"Box with {name} bounds for {bound.size} entries")
@@ -131,6 +136,11 @@ class Box(BuiltInSet):
         encoded[1 : 1 + dim] = self.lower
         encoded[1 + dim :] = self.upper
         return encoded
+
+    def _project(self, x: Vector) -> None:
+        lower, upper = self.spec(x.size)[1:].reshape(2, -1)
+        np.copyto(x, lower, where=x < lower)
+        np.copyto(x, upper, where=x > upper)
 
 
 class Halfspace(BuiltInSet):
@@ -151,11 +161,11 @@ class Halfspace(BuiltInSet):
     array([-3.,  5.])
     """
 
-    normal: FloatArray
+    normal: Vector
     offset: float
 
     def __init__(self, normal: ArrayLike, offset: float) -> None:
-        direction = frozen_finite_vector(normal, "Halfspace: normal")
+        direction = frozen_vector(normal, "Halfspace: normal", finite=True)
         if not direction.any():
             raise InputError(f"Halfspace: normal must not be zero, but all its {direction.size} entries are 0.")
         self._keep(normal=direction, offset=finite(offset, "Halfspace: offset"))
@@ -165,7 +175,7 @@ class Halfspace(BuiltInSet):
                 f"floating-point range; the halfspace is everything or nothing."
             )
 
-    def spec(self, dim: int) -> FloatArray:
+    def spec(self, dim: int) -> Vector:
         same_dimension(dim, self.normal.size, f"Halfspace with a normal of {self.normal.size} entries")
         # By a power of two, which rounds nothing, so that squares of the largest entries keep in range.
         exponent = int(np.frexp(np.abs(self.normal).max())[1])
@@ -196,8 +206,8 @@ class Simplex(BuiltInSet):
     def __init__(self, total: float = 1.0) -> None:
         self._keep(total=positive(total, "Simplex: total"))
 
-    def spec(self, dim: int) -> FloatArray:
-        dimension(dim, "Simplex: dim")
+    def spec(self, dim: int) -> Vector:
+        whole_number("Simplex: dim", dim, least=1)
         return np.array([projections.SIMPLEX, self.total], dtype=np.float64)
 
 
@@ -222,11 +232,11 @@ class L1Ball(BuiltInSet):
     def __init__(self, radius: float = 1.0) -> None:
         self._keep(radius=positive(radius, "L1Ball: radius"))
 
-    def spec(self, dim: int) -> FloatArray:
-        dimension(dim, "L1Ball: dim")
+    def spec(self, dim: int) -> Vector:
+        whole_number("L1Ball: dim", dim, least=1)
         return np.array([projections.L1_BALL, self.radius], dtype=np.float64)
 
 
-def _bound(values: ArrayLike, what: str) -> float | FloatArray:
+def _bound(values: ArrayLike, what: str) -> float | Vector:
     """Return a bound of a box: a float if it is one number, a read-only vector otherwise."""
     return number(values, what) if np.ndim(values) == 0 else frozen_vector(values, what)

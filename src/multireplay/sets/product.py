@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from multireplay._check import Vector, whole_number
 from multireplay.errors import InputError
 from multireplay.sets import projections
-from multireplay.sets.base import BuiltInSet, Set, dimension, same_dimension
-from multireplay.sets.projections import FloatArray
+from multireplay.sets.base import BuiltInSet, Set, same_dimension
 
 
 class Product(BuiltInSet):
@@ -48,9 +48,9 @@ class Product(BuiltInSet):
         """The dimension of the product, the sum of its factors' dimensions."""
         return sum(dim for _, dim in self.factors)
 
-    def spec(self, dim: int) -> FloatArray | None:
+    def spec(self, dim: int) -> Vector | None:
         same_dimension(dim, self.dim, f"Product of {len(self.factors)} factors")
-        parts: list[FloatArray] = [np.array([projections.PRODUCT, len(self.factors)], dtype=np.float64)]
+        parts: list[Vector] = [np.array([projections.PRODUCT, len(self.factors)], dtype=np.float64)]
         for factor, factor_dim in self.factors:
             encoded = factor.spec(factor_dim)
             if encoded is None:
@@ -58,10 +58,8 @@ class Product(BuiltInSet):
             parts += [np.array([factor_dim, encoded.size], dtype=np.float64), encoded]
         return np.concatenate(parts)
 
-    def project(self, x: FloatArray) -> None:
-        if self.spec(np.size(x)) is not None:
-            super().project(x)
-            return
+    def _project(self, x: Vector) -> None:
+        same_dimension(x.size, self.dim, f"Product of {len(self.factors)} factors")
         start = 0
         for factor, dim in self.factors:
             factor.project(x[start : start + dim])
@@ -83,7 +81,7 @@ def _flattened(factor: tuple[Set, int], what: str) -> tuple[tuple[Set, int], ...
     """Check one factor, and open it if it is a product itself."""
     if not (isinstance(factor, tuple | list) and len(factor) == 2 and isinstance(factor[0], Set)):
         raise InputError(f"{what} must be a pair (set, dim), but is {factor!r}.")
-    constraint, dim = factor[0], dimension(factor[1], f"{what}: dim")
+    constraint, dim = factor[0], whole_number(f"{what}: dim", factor[1], least=1)
     try:
         constraint.spec(dim)
     except InputError as error:

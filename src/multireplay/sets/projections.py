@@ -22,14 +22,9 @@ visible; an infinite entry is clipped where the limit is clear (a bound of a box
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from multireplay._check import Vector
 from multireplay._jit import jit_borrowing
-
-FloatArray: TypeAlias = NDArray[np.float64]
 
 WHOLE = 0
 BALL = 1
@@ -42,7 +37,7 @@ PRODUCT = 7
 
 
 @jit_borrowing
-def _ball(x: FloatArray, spec: FloatArray) -> None:
+def _ball(x: Vector, spec: Vector) -> None:
     radius = spec[1]
     center = spec[2:]
     scale = 1.0
@@ -71,7 +66,7 @@ def _ball(x: FloatArray, spec: FloatArray) -> None:
 
 
 @jit_borrowing
-def _box(x: FloatArray, spec: FloatArray) -> None:
+def _box(x: Vector, spec: Vector) -> None:
     lower = spec[1 : 1 + x.size]
     upper = spec[1 + x.size :]
     for i in range(x.size):
@@ -82,14 +77,14 @@ def _box(x: FloatArray, spec: FloatArray) -> None:
 
 
 @jit_borrowing
-def _nonnegative(x: FloatArray) -> None:
+def _nonnegative(x: Vector) -> None:
     for i in range(x.size):
         if x[i] < 0.0:
             x[i] = 0.0
 
 
 @jit_borrowing
-def _halfspace(x: FloatArray, spec: FloatArray) -> None:
+def _halfspace(x: Vector, spec: Vector) -> None:
     offset = spec[1]
     square = spec[2]
     normal = spec[3:]
@@ -110,7 +105,7 @@ def _halfspace(x: FloatArray, spec: FloatArray) -> None:
 
 
 @jit_borrowing
-def _pour(x: FloatArray, total: float) -> None:
+def _pour(x: Vector, total: float) -> None:
     """Pour ``total`` of water on a ground of depths |x_i|, the least of them 0; x_i becomes the water there.
 
     The sign of x_i is kept. The level solves f(level) = Σ max(level − |x_i|, 0) − total = 0 by Newton's
@@ -146,7 +141,7 @@ def _pour(x: FloatArray, total: float) -> None:
 
 
 @jit_borrowing
-def _simplex(x: FloatArray, total: float) -> None:
+def _simplex(x: Vector, total: float) -> None:
     peak = -math.inf
     broken = False
     for i in range(x.size):
@@ -162,7 +157,7 @@ def _simplex(x: FloatArray, total: float) -> None:
 
 
 @jit_borrowing
-def _l1_ball(x: FloatArray, radius: float) -> None:
+def _l1_ball(x: Vector, radius: float) -> None:
     norm = 0.0
     peak = 0.0
     for i in range(x.size):
@@ -180,7 +175,7 @@ def _l1_ball(x: FloatArray, radius: float) -> None:
 
 
 @jit_borrowing
-def _project_factor(x: FloatArray, spec: FloatArray) -> None:
+def _project_factor(x: Vector, spec: Vector) -> None:
     code = int(spec[0])
     if code == WHOLE:
         return
@@ -199,7 +194,7 @@ def _project_factor(x: FloatArray, spec: FloatArray) -> None:
 
 
 @jit_borrowing
-def _project_blocks(x: FloatArray, spec: FloatArray) -> None:
+def _project_blocks(x: Vector, spec: Vector) -> None:
     if spec[0] != PRODUCT:
         _project_factor(x, spec)
         return
@@ -215,7 +210,7 @@ def _project_blocks(x: FloatArray, spec: FloatArray) -> None:
 
 
 @jit_borrowing
-def project(x: FloatArray, spec: FloatArray) -> None:
+def project(x: Vector, spec: Vector) -> None:
     """Project a point on the set a spec encodes, in place; callable from Python and from compiled code.
 
     Nothing is checked here: the spec must come from ``Set.spec(x.size)``, which checks.

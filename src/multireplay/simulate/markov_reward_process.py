@@ -13,7 +13,13 @@ from multireplay._jit import jit
 from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import PolicyEvaluation
-from multireplay.theory import ExactConstants, exact_constants, stationary_law
+from multireplay.theory.chain import (
+    ExactConstants,
+    exact_constants,
+    finite_array,
+    stationary_law,
+    transition_matrix,
+)
 
 
 class MarkovRewardProcess:
@@ -50,9 +56,9 @@ class MarkovRewardProcess:
     """
 
     def __init__(self, transitions: Any, features: Any, rewards: Any, gamma: float) -> None:
-        self.transitions = _stochastic(_finite("transitions", transitions, 2))
-        self.features = _finite("features", features, 2)
-        self.rewards = _finite("rewards", rewards, 1)
+        self.transitions = transition_matrix("transitions", transitions)
+        self.features = finite_array("features", features, 2)
+        self.rewards = finite_array("rewards", rewards, 1)
         for name, array in (("features", self.features), ("rewards", self.rewards)):
             if len(array) != len(self.transitions):
                 raise InputError(f"{name} has {len(array)} rows, but the chain has {len(self.transitions)} states")
@@ -113,37 +119,6 @@ class MarkovRewardProcess:
     def __repr__(self) -> str:
         states, dim = self.features.shape
         return f"MarkovRewardProcess({states} states, {dim} features, gamma={self.gamma:g})"
-
-
-def _finite(name: str, values: Any, ndim: int) -> Vector:
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be a regular array of numbers") from None
-    if array.ndim != ndim or array.size == 0:
-        raise InputError(f"{name} must have {ndim} dimension{'s' * (ndim > 1)}, but its shape is {array.shape}")
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} must be finite")
-    return array
-
-
-def _stochastic(transitions: Vector) -> Vector:
-    """P, if it is square and each of its rows is a distribution."""
-    if transitions.shape[0] != transitions.shape[1]:
-        raise InputError(f"transitions must be square, but its shape is {transitions.shape}")
-    if (transitions < 0).any():
-        row, column = np.argwhere(transitions < 0)[0]
-        raise InputError(
-            f"transitions holds {transitions[row, column]:g} at row {row}, column {column} (counting from 0); "
-            "probabilities cannot be negative"
-        )
-    sums = transitions.sum(axis=1)
-    wrong = np.flatnonzero(np.abs(sums - 1) > 1e-9)
-    if wrong.size:
-        raise InputError(
-            f"row {wrong[0]} (counting from 0) of transitions sums to {sums[wrong[0]]:.12g}; every row must sum to 1"
-        )
-    return transitions
 
 
 @jit

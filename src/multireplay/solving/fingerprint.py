@@ -29,6 +29,10 @@ STABLE = {"multireplay", "numpy", "scipy", "numba", "torch", "cupy", "jax", "skl
 """Packages whose functions and classes are known by their names; those of everybody else count with their code."""
 
 
+REDUCED = ("__reduce__", "__reduce_ex__", "__getstate__")
+"""How an object says itself what it is made of."""
+
+
 def fingerprint(**parts: Any) -> str:
     """One text that stands for all of these values.
 
@@ -146,7 +150,7 @@ class _Reader:
         if dataclasses.is_dataclass(value):
             self._several("fields", {field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
             return
-        if type(value).__reduce_ex__ is object.__reduce_ex__ and type(value).__reduce__ is object.__reduce__:
+        if not any(method in vars(kind) for kind in type(value).__mro__[:-1] for method in REDUCED):
             self._several("state", getattr(value, "__dict__", {}), _slots(value))
             return
         try:

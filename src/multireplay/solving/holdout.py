@@ -14,7 +14,7 @@ from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.record import Record
 from multireplay.errors import InputError
-from multireplay.inference.residuals import measure_on
+from multireplay.inference.residuals import measure
 from multireplay.problems import GLM, Problem
 from multireplay.result import Result, Status
 from multireplay.sets import Set
@@ -135,4 +135,4 @@ def _compete(
 def score_of(problem: Problem, held: Columns, feasible: Set, x: Vector) -> float:
     """The loss on the held-out rows, or the residual there for a problem that has no loss."""
     loss = problem.loss(x, held)
-    return measure_on(problem, held, feasible, x).size if loss is None else loss
+    return measure(problem, held, feasible, x).size if loss is None else loss

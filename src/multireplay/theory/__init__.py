@@ -8,12 +8,11 @@ differs.
 from __future__ import annotations
 
 from .bounds import Bound, step_is_covered, theorem_1
-from .chain import ExactConstants, exact_constants
+from .chain import ExactConstants, exact_constants, stationary_law
 from .complexity import ComplexityOrder, Iterations, complexity_order, iterations_for
 from .constants import Constants
 from .glm import corollary_1, corollary_2, glm_constants
 from .policy_evaluation import D_theta, corollary_3, corollary_4, policy_evaluation_constants
-from .stationary import stationary_law
 from .tracking import beta_for, max_step, theorem_2
 
 __all__ = [

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from . import _check
-from .constants import Constants
+from .constants import Constants, gap_of
 
 
 class Bound(NamedTuple):
@@ -88,7 +87,7 @@ def theorem_1(c: Constants, k: int, B: float, *, printed: bool = True) -> Bound:
     >>> print(*(f"{part:.5f}" for part in theorem_1(c, k=12, B=2**20, printed=False)))
     0.00557 0.00000 0.04674 0.05231
     """
-    tau = _check.gap(k, B)
+    tau = gap_of(k, B)
     alpha_1 = c.alpha(k, B) + 1.0
     T = math.ldexp(1.0, k)
     bias = 20.0 * c.C_M / c.mu * _power(c.rho, c.effective_mixing_time + tau - 1.0)

@@ -1,4 +1,4 @@
-"""Constants of policy evaluation computed from a finite Markov chain itself, not from bounds."""
+"""A finite Markov chain itself: its stationary law, and the constants of policy evaluation, not from bounds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,77 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from multireplay._check import Vector
 from multireplay.errors import InputError
 
-from . import _check
-from .constants import Constants
-from .stationary import Array, _stationary, transition_matrix
+from .constants import Constants, number
 
 LONGEST_HORIZON = 2**17
+
+
+def finite_array(name: str, values: ArrayLike, *dimensions: int) -> Vector:
+    """Return the values as a new array of finite numbers with one of these numbers of dimensions."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a regular array of numbers") from None
+    if array.ndim not in dimensions or array.size == 0:
+        allowed = " or ".join(f"{ndim} dimension{'s' * (ndim > 1)}" for ndim in dimensions)
+        raise InputError(f"{name} must have {allowed}, but its shape is {array.shape}")
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} must be finite; it holds nan or inf")
+    return array
+
+
+def transition_matrix(name: str, values: ArrayLike) -> Vector:
+    """Return a square array, each of whose rows is a distribution."""
+    P = finite_array(name, values, 2)
+    if P.shape[0] != P.shape[1]:
+        raise InputError(f"{name} must be square, but its shape is {P.shape}")
+    if (P < 0).any():
+        row, column = np.argwhere(P < 0)[0]
+        raise InputError(
+            f"{name} holds {P[row, column]:g} at row {row}, column {column} (counting from 0); "
+            "probabilities cannot be negative"
+        )
+    sums = P.sum(axis=1)
+    wrong = np.flatnonzero(np.abs(sums - 1) > 1e-9)
+    if wrong.size:
+        raise InputError(
+            f"row {wrong[0]} (counting from 0) of {name} sums to {sums[wrong[0]]:.12g}; every row must sum to 1"
+        )
+    return P
+
+
+def stationary_law(P: ArrayLike) -> Vector:
+    """Return the law π with πP = π of an ergodic chain.
+
+    Parameters
+    ----------
+    P : array_like, shape (S, S)
+        Transition matrix. It must have one class of states, no period and no transient state, as the paper
+        assumes for policy evaluation.
+
+    Examples
+    --------
+    >>> stationary_law([[0.9, 0.1], [0.2, 0.8]]).round(4).tolist()
+    [0.6667, 0.3333]
+    """
+    return _stationary(transition_matrix("P", P))
+
+
+def _stationary(P: Vector) -> Vector:
+    S = len(P)
+    system = np.vstack([P.T - np.eye(S), np.ones((1, S))])
+    pi = np.linalg.lstsq(system, np.append(np.zeros(S), 1.0), rcond=None)[0]
+    modulus = float(np.abs(np.linalg.eigvals(P - pi[None, :])).max())
+    if modulus > 1.0 - 1e-10 or (pi <= 1e-14).any():
+        raise InputError(
+            "P must be ergodic (one class of states, no period, every state recurrent); the second largest"
+            f" modulus of its eigenvalues is {modulus:g}, its least probability {float(pi.min()):g}"
+        )
+    law: Vector = pi / pi.sum()
+    return law
 
 
 class ExactConstants(NamedTuple):
@@ -25,10 +89,10 @@ class ExactConstants(NamedTuple):
     """
 
     constants: Constants
-    theta_bar: Array
-    pi: Array
-    Q: Array
-    A: Array
+    theta_bar: Vector
+    pi: Vector
+    Q: Vector
+    A: Vector
     mu_paper: float
 
 
@@ -88,8 +152,8 @@ def exact_constants(
     True
     """
     P_, Psi_, R = _inputs(P, Psi, rewards)
-    g = _check.number("gamma", gamma, 0.0, 1.0)
-    share = _check.number("slack", slack, 0.0, 1.0, low_open=True)
+    g = number("gamma", gamma, 0.0, 1.0)
+    share = number("slack", slack, 0.0, 1.0, low_open=True)
     pi = _stationary(P_)
 
     step = Psi_[:, None, :] - g * Psi_[None, :, :]  # ψ(s) − γψ(s')
@@ -127,21 +191,17 @@ def exact_constants(
     return ExactConstants(constants, theta_bar, pi, Q, A, (1.0 - g) * lowest)
 
 
-def _inputs(P: ArrayLike, Psi: ArrayLike, rewards: ArrayLike) -> tuple[Array, Array, Array]:
-    P_ = transition_matrix(P)
-    Psi_, R = (np.asarray(x, dtype=np.float64) for x in (Psi, rewards))
+def _inputs(P: ArrayLike, Psi: ArrayLike, rewards: ArrayLike) -> tuple[Vector, Vector, Vector]:
+    P_, Psi_, R = transition_matrix("P", P), finite_array("Psi", Psi, 2), finite_array("rewards", rewards, 1, 2)
     S = P_.shape[0]
-    if Psi_.ndim != 2 or Psi_.shape[0] != S or Psi_.shape[1] == 0:
+    if Psi_.shape[0] != S:
         raise InputError(f"Psi must have shape (S, d) with S = {S} states and d >= 1; got shape {Psi_.shape}")
     if R.shape not in ((S,), (S, S)):
         raise InputError(f"rewards must have shape ({S},) or ({S}, {S}); got shape {R.shape}")
-    for name, x in (("Psi", Psi_), ("rewards", R)):
-        if not np.isfinite(x).all():
-            raise InputError(f"{name} must be finite; it holds nan or inf")
     return P_, Psi_, R if R.ndim == 2 else np.repeat(R[:, None], S, axis=1)
 
 
-def _rate(E: Array, share: float) -> tuple[float, int]:
+def _rate(E: Vector, share: float) -> tuple[float, int]:
     """Find ρ and N with ‖E^N‖_∞ ≤ ρ^N, ρ at most λ + share·(1 − λ)."""
     modulus = float(np.abs(np.linalg.eigvals(E)).max())
     target = modulus + share * (1.0 - modulus)
@@ -158,7 +218,7 @@ def _rate(E: Array, share: float) -> tuple[float, int]:
         power, log_norm, N = power @ power, 2.0 * log_norm, 2 * N
 
 
-def _multiplier(P: Array, pi: Array, values: Array, rho: float, horizon: int) -> float:
+def _multiplier(P: Vector, pi: Vector, values: Vector, rho: float, horizon: int) -> float:
     """Largest ‖(Pⁿ values)_s‖₂ / ρⁿ over states s and n < horizon; ``values[s]`` are matrices of π-mean 0."""
     largest, scale = 0.0, 1.0
     for _ in range(horizon):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from . import _check
 from .bounds import Bound, noise_level, theorem_1
-from .constants import Constants
+from .constants import LAST_EPOCH, Constants, gap_of, number
 
 
 class Iterations(NamedTuple):
@@ -55,9 +54,9 @@ def iterations_for(c: Constants, eps: float, B: float, *, printed: bool = False)
     >>> iterations_for(c, eps=1e-9, B=2**20) is None
     True
     """
-    target = _check.number("eps", eps, low_open=True)
-    size = _check.number("B", B, 2.0)
-    last = min(math.frexp(size)[1] - 1, _check.LAST_EPOCH)  # frexp is exact where log2 rounds
+    target = number("eps", eps, low_open=True)
+    size = number("B", B, 2.0)
+    last = min(math.frexp(size)[1] - 1, LAST_EPOCH)  # frexp is exact where log2 rounds
     for k in range(1, last + 1):
         bound = theorem_1(c, k, size, printed=printed)
         if bound.total <= target:
@@ -80,8 +79,8 @@ def complexity_order(c: Constants, eps: float, k: int, B: float) -> ComplexityOr
     >>> round(order.deterministic, 2), round(order.stochastic, 2)
     (15.65, 138.17)
     """
-    target = _check.number("eps", eps, low_open=True)
-    tau = _check.gap(k, B)
+    target = number("eps", eps, low_open=True)
+    tau = gap_of(k, B)
     alpha_1 = c.alpha(k, B) + 1.0
     condition = c.L_bar / c.mu
     log_size = 2.0 * math.log(math.hypot(c.D, 1.0)) - math.log(target)

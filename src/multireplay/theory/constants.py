@@ -1,14 +1,15 @@
-"""The constants of the assumptions, and every quantity the paper derives from them."""
+"""The constants of the assumptions, every quantity the paper derives from them, and how arguments are checked."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from numbers import Real
 
+from multireplay._check import whole_number
 from multireplay.errors import InputError
 
-from . import _check
-
+LAST_EPOCH = 1000
 LOG_2 = math.log(2.0)
 
 
@@ -60,7 +61,7 @@ class Constants:
         for field in fields(self):
             name, value = field.name, getattr(self, field.name)
             high = 1.0 if name == "rho" else math.inf
-            checked = _check.number(name, value, 0.0, high, low_open=name in ("mu", "L", "L1", "rho"))
+            checked = number(name, value, 0.0, high, low_open=name in ("mu", "L", "L1", "rho"))
             object.__setattr__(self, name, checked)
         if self.mu > self.L * (1.0 + 1e-12):
             raise InputError(f"mu must lie in (0, L] = (0, {self.L:g}]; got {self.mu!r}")
@@ -116,7 +117,7 @@ class Constants:
 
     def p_log_T(self, k: int) -> float:
         """p_k log T_k = log T_k + ``log_ratio``, as printed: may be negative, inf without noise."""
-        return _check.epoch(k) * LOG_2 + self.log_ratio
+        return epoch_number(k) * LOG_2 + self.log_ratio
 
     def p(self, k: int) -> float:
         """p_k of eq:definitions as printed.
@@ -125,11 +126,11 @@ class Constants:
         instance), and then *increases* to 1: the proof's "p_k ≤ p_1" holds only when p_1 ≥ 1. Without noise
         it is infinite.
         """
-        return self.p_log_T(k) / (_check.epoch(k) * LOG_2)
+        return self.p_log_T(k) / (epoch_number(k) * LOG_2)
 
     def q(self, k: int) -> float:
         """q_k = max(log T_k, p_k log T_k), the value used where p_k log T_k would be useless."""
-        return max(_check.epoch(k) * LOG_2, self.p_log_T(k))
+        return max(epoch_number(k) * LOG_2, self.p_log_T(k))
 
     def step_size(self, k: int, printed: bool = False) -> float:
         """η_k of eq:step_size.
@@ -143,11 +144,11 @@ class Constants:
             puts q_k = max(log T_k, p_k log T_k) in its place. Without noise both give the cap.
         """
         q = self.p_log_T(k) if printed else self.q(k)
-        return min(self.step_cap, math.ldexp(q / self.mu, -_check.epoch(k)))
+        return min(self.step_cap, math.ldexp(q / self.mu, -epoch_number(k)))
 
     def alpha(self, k: int, B: float) -> float:
         """α_k = τ_M/τ_k, eq:alpha_definition, for a buffer of B samples (τ_k = B/2^k ≥ 1)."""
-        return self.effective_mixing_time / _check.gap(k, B)
+        return self.effective_mixing_time / gap_of(k, B)
 
     def buffer_lower_bound(self, printed: bool = False) -> float:
         """Smallest B that thm:main_error accepts: z log z with z = 32 p_1 τ_M (ζ² + 16L̄²)/(3μ²).
@@ -167,3 +168,43 @@ class Constants:
             return math.nan
         z = 32.0 * p_1 * self.effective_mixing_time * self.curvature / 3.0 / self.mu / self.mu
         return z * math.log(z) if z < math.inf else math.inf
+
+
+def number(
+    name: str,
+    value: object,
+    low: float = 0.0,
+    high: float = math.inf,
+    *,
+    low_open: bool = False,
+    high_open: bool = True,
+) -> float:
+    """Return ``value`` as a float if it is a real number in the range from ``low`` to ``high``."""
+    range_ = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"{name} must be a real number in {range_}; got {value!r}")
+    try:
+        x = float(value)
+    except OverflowError:
+        x = math.inf
+    inside = (low < x if low_open else low <= x) and (x < high if high_open else x <= high)
+    if not inside:  # also refuses nan
+        raise InputError(f"{name} must lie in {range_}; got {value!r}")
+    return x
+
+
+def epoch_number(k: object) -> int:
+    """Return the epoch number k, from 1 to 1000, beyond which T_k = 2^k is no finite float."""
+    n = whole_number("k", k, least=1)
+    if n > LAST_EPOCH:
+        raise InputError(f"k must be a whole number from 1 to {LAST_EPOCH}; got {k!r}")
+    return n
+
+
+def gap_of(k: object, B: object) -> float:
+    """Return the replay gap τ_k = B/2^k of epoch k, which must be at least 1."""
+    n = epoch_number(k)
+    size = number("B", B, 1.0)
+    if size < math.ldexp(1.0, n):
+        raise InputError(f"B must be at least 2^k = {2**n} for epoch k = {n} to exist (gap B/2^k >= 1); got {B!r}")
+    return math.ldexp(size, -n)

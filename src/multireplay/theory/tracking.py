@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from multireplay._check import whole_number
 from multireplay.errors import InputError
 
-from . import _check
+from .constants import number
 
 
 def beta_for(T: int) -> float:
@@ -17,7 +18,7 @@ def beta_for(T: int) -> float:
     >>> round(beta_for(100), 4)
     6.9078
     """
-    return 1.5 * math.log(_check.whole("T", T))
+    return 1.5 * math.log(whole_number("T", T, least=1))
 
 
 def max_step(L1: float, T: int) -> float:
@@ -31,7 +32,7 @@ def max_step(L1: float, T: int) -> float:
     >>> max_step(L1=2.0, T=100)
     0.005
     """
-    return 1.0 / (_check.number("L1", L1, low_open=True) * _check.whole("T", T))
+    return 1.0 / (number("L1", L1, low_open=True) * whole_number("T", T, least=1))
 
 
 def theorem_2(c0: float, L1: float, L2: float, T: int, beta: float | None = None) -> float:
@@ -64,11 +65,11 @@ def theorem_2(c0: float, L1: float, L2: float, T: int, beta: float | None = None
     >>> round(theorem_2(c0=1.0, L1=2.0, L2=3.0, T=100), 5)
     0.045
     """
-    steps = _check.whole("T", T)
-    scale = 3.0 * _check.number("c0", c0) * _check.number("L2", L2) / _check.number("L1", L1, low_open=True)
+    steps = whole_number("T", T, least=1)
+    scale = 3.0 * number("c0", c0) * number("L2", L2) / number("L1", L1, low_open=True)
     if beta is None:
         return scale / steps
-    gap = _check.number("beta", beta)
+    gap = number("beta", beta)
     if gap <= 1.0:
         raise InputError(f"beta must exceed 1 (the gap is beta effective mixing times); got {beta!r}")
     return scale * math.sqrt(steps) * math.exp(-gap)

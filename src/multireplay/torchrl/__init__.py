@@ -12,7 +12,6 @@ except ImportError as error:
         f"multireplay.torchrl needs torch, torchrl and tensordict ({error}): pip install 'multireplay[torch]'"
     ) from error
 
-from multireplay.torchrl.dyadic import DyadicSampler
-from multireplay.torchrl.multiscale import MultiscaleSampler
+from multireplay.torchrl.samplers import DyadicSampler, MultiscaleSampler
 
 __all__ = ["DyadicSampler", "MultiscaleSampler"]

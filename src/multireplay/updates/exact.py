@@ -70,7 +70,7 @@ class Exact(Update):
             how = Folding(run.threads, advanced)
             totals = kept_fold(record, MomentSum(record.problem, record.dim), bounds, how, run.checkpoint)
         matrices, vectors = (np.array([total[place] for total in totals]) for place in (0, 1))
-        ridge = record.problem.penalty_at(np.ones((1, record.dim)))[0]
+        ridge = record.problem.penalty_diagonal(record.dim)
         matrix = matrices.sum(axis=0) / record.length + np.diag(ridge)
         x = least_norm(matrix, vectors.sum(axis=0) / record.length)
         means = (matrices @ x - vectors) / np.diff(bounds)[:, None] + ridge * x

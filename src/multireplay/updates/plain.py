@@ -20,8 +20,8 @@ from multireplay.errors import InputError, warn
 from multireplay.inference.residuals import residual_of
 from multireplay.problems import Problem
 from multireplay.problems.base import GROWTH, UNBOUNDED
+from multireplay.problems.features import column_sizes, take
 from multireplay.problems.packed import has_sparse_rows
-from multireplay.problems.rows import column_sizes, take
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.multiscale import scattered
 from multireplay.result import Epoch
@@ -186,7 +186,7 @@ class Stepping:
 
 def extreme_samples(record: Record, x0: Vector, threads: int = 1) -> Any:
     """Samples among which are the largest of the record, for bounds on F̃ from x0 on."""
-    if not record.on_disk and not all(type(column) is np.ndarray for column in record.columns.values()):
+    if not record.on_disk and not all(type(column) is np.ndarray for column in record.head().values()):
         return record.example  # which is all of it
     rows = ExtremeRows(record.problem, x0)
     return rows.samples(fold(record, rows, how=Folding(threads))[0])

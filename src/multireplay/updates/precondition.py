@@ -14,8 +14,7 @@ from multireplay.buffer.columns import row_blocks
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import Largest, fold
 from multireplay.errors import InputError
-from multireplay.problems.base import largest_square
-from multireplay.problems.rows import Rows, dense_products, distinct, is_sparse, squares, take
+from multireplay.problems.features import Rows, dense_products, distinct, is_sparse, largest_square, squares, take
 from multireplay.replay.multiscale import scattered
 from multireplay.sets import Set, WholeSpace
 
@@ -81,11 +80,13 @@ def shortening(record: Record, preconditioner: Preconditioner) -> Callable[[floa
     if not preconditioner.rank:
         return None
     ridge = getattr(record.example, "ridge", None) or 0.0
-    before, after = (
-        fold(record, Largest(record.problem, lambda samples, longest=longest: longest(*weighted_rows(samples))))[0][0]
-        for longest in (largest_square, preconditioner.largest_square)
-    )
-    return lambda bound: float((bound - ridge) * after / before + ridge)
+
+    def longest(square: Callable[..., float]) -> float:
+        found = fold(record, Largest(record.problem, lambda samples: square(*weighted_rows(samples))))
+        return float(found[0][0])
+
+    before, after = longest(largest_square), longest(preconditioner.largest_square)
+    return lambda bound: (bound - ridge) * after / before + ridge
 
 
 def weighted_rows(samples: Any) -> tuple[Any, Vector | None]:

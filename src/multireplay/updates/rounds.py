@@ -12,7 +12,7 @@ from multireplay.averaging import Averaging
 from multireplay.engine import EpochRun, Job
 from multireplay.engine.plans import run_chains
 from multireplay.engine.sums import Batches, operator_batches
-from multireplay.inference.residuals import Residual, measure, measure_on, residual_of
+from multireplay.inference.residuals import Residual, measure, residual_at, residual_of
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.multiscale import scattered
 from multireplay.result import Epoch
@@ -91,7 +91,7 @@ class Rounds:
         if shrinks is not None and self.lanes:
             shrinks *= self.plan[-1].length / self.record.length
         for number in range(1, (rounds or (MOST_LANE_ROUNDS if self.lanes else MOST_ROUNDS)) + 1):
-            residual = measure(self.record, self.what.feasible, x, self.what.threads)
+            residual = residual_at(self.record, self.what.feasible, x, self.what.threads)
             self.passes += 1
             rounding = bool(step * residual.size <= ROUNDING * np.linalg.norm(x))
             if automatic and (why := self._no_more(residual, rounding)):
@@ -151,7 +151,7 @@ class Rounds:
     def _ran_off(self, before: Vector, after: Vector) -> bool:
         """Whether a round in lanes left the residual on 4096 samples as large as it was, beyond what chance does."""
         columns = self._prefix()
-        old, new = (measure_on(self.record.problem, columns, self.what.feasible, x) for x in (before, after))
+        old, new = (measure(self.record.problem, columns, self.what.feasible, x) for x in (before, after))
         return new.size > old.size and new.size > 2 * new.error
 
     def _got_nowhere(self, around: _Anchored, epoch: Epoch, step: float) -> bool:

@@ -120,7 +120,8 @@ def _make_reference(name: str, features: RadialFeatures, problem: PolicyEvaluati
         long = record(name, features, length, seeds("reference", name, part))
         columns = problem.columns(long)
         gram = columns["features"].T @ columns["features"] / length
-        moments.append((*problem.moments(columns), gram))
+        matrix, vector = problem.moments(columns)
+        moments.append((matrix / length, vector / length, gram))
     time = (
         float(np.max(integrated_autocorrelation_time(long["features"][:, :-1]))) / 2
     )  # τ = (1 + ρ)/(1 − ρ) ≈ −2/log ρ

@@ -1,4 +1,4 @@
-"""Rows of features that are not one dense array: sparse ones, and rows of a table by their number.
+"""Rows of features, also those that are not one dense array: sparse ones, and rows of a table by their number.
 
 `Rows` is any of a dense array of shape (B, d), a `SparseColumn`, or `IndexedRows`. All have a shape, slices of
 rows, and products with a vector from either side; the functions here are what the problems need besides.
@@ -118,6 +118,23 @@ def squares(rows: Rows) -> Vector:
     return np.asarray(np.bincount(of, rows.data.astype(np.float64) ** 2, minlength=rows.shape[0]), dtype=np.float64)
 
 
+def row_blocks(array: Rows, rows: int = 2**13) -> list[Any]:
+    """The rows in blocks, as views, so that temporaries stay small."""
+    return [array[start : start + rows] for start in range(0, array.shape[0], rows)]
+
+
+def square_lengths(features: Rows) -> Vector:
+    """‖ψ_t‖² of every row, dense or not."""
+    return np.concatenate([squares(take(block, slice(None))) for block in row_blocks(features)])
+
+
+def largest_square(features: Rows, weights: Vector | None = None) -> float:
+    """max w_t‖ψ_t‖² over the rows, in one pass, in float64 also where the features are not."""
+    if weights is not None:
+        return float((weights * square_lengths(features)).max())
+    return max(float(squares(block).max()) for block in row_blocks(distinct(features)))
+
+
 OFTEN = 10
 
 
@@ -132,16 +149,24 @@ def column_sizes(rows: Any) -> Vector:
 
 
 def products(left: Rows, right: Rows, weights: Vector | None = None) -> Any:
-    """Σ_t w_t l_t r_tᵀ: a dense matrix, or a sparse one for sparse rows. Rows of a table must be of the same one."""
+    """Σ_t w_t l_t r_tᵀ: a dense matrix, or a sparse one for sparse rows. Rows of a table must be of the same one.
+
+    Dense rows are summed in blocks, in float64 also where they are not.
+    """
     if isinstance(left, IndexedRows):
         size = left.table.shape[0]
         counted = np.ones(len(left)) if weights is None else weights
         visits = coo_array((counted, (left.index, right.index)), shape=(size, size)).tocsr()
         return left.table.T @ (visits @ right.table)
-    left, right = left.astype(np.float64, copy=False), right.astype(np.float64, copy=False)
     if issparse(left):
+        left, right = left.astype(np.float64, copy=False), right.astype(np.float64, copy=False)
         return (left.T @ (right if weights is None else scaled_rows(right, weights))).tocsr()
-    return left.T @ (right if weights is None else weights[:, None] * right)
+    total = np.zeros((left.shape[1], right.shape[1]))
+    every = np.broadcast_to(1.0, left.shape[0]) if weights is None else weights
+    for one, other, weight in zip(*map(row_blocks, (left, right, every)), strict=True):
+        wide = other.astype(np.float64, copy=False)
+        total += one.astype(np.float64, copy=False).T @ (wide if weights is None else weight[:, None] * wide)
+    return total
 
 
 def dense_products(left: Rows, right: Rows, weights: Vector | None = None) -> Vector:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multireplay.buffer.columns import SparseColumn
-from multireplay.problems import rows as module
-from multireplay.problems.rows import IndexedRows
+from multireplay.problems import features as module
+from multireplay.problems.features import IndexedRows
 
 
 def make(kind, rng, count, states=5, dim=4, dtype=np.float64):
