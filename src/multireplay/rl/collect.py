@@ -9,13 +9,11 @@ import numpy as np
 
 from multireplay._check import whole_number
 from multireplay.errors import InputError
-from multireplay.rl.actions import Legal
-from multireplay.rl.environments import is_vector, name_of, opened
-from multireplay.rl.extra import gymnasium
+from multireplay.rl.collection import Collection, CollectionError, CollectionInterrupted
+from multireplay.rl.environments import Legal, is_vector, name_of, opened
 from multireplay.rl.policies import Actor, as_actor
-from multireplay.rl.recorder import CollectionError, CollectionInterrupted, Recorder
-from multireplay.rl.spaces import Coding, row_of
-from multireplay.rl.trajectory import Trajectory
+from multireplay.rl.spaces import Coding, gymnasium, row_of
+from multireplay.rl.trajectory import Trajectory, Transition
 from multireplay.show.progress import step_bar
 
 
@@ -67,84 +65,83 @@ def collect(env: Any, policy: Any, steps: int, seed: int = 0, *, progress: bool 
     """
     steps, seed = whole_number("steps", steps, least=1), whole_number("seed", seed, least=0)
     with opened(env) as world, step_bar(steps, "collecting") if progress else nullcontext(_nothing) as advanced:
-        return run(world, policy, seed, recorder_of(world, steps, advanced=advanced))
+        return run(world, policy, seed, collection_of(world, steps, advanced=advanced))
 
 
-def recorder_of(env: Any, steps: int, **options: Any) -> Recorder:
+def collection_of(env: Any, steps: int, **options: Any) -> Collection:
     """Room for that many steps of an environment."""
     vector = is_vector(env)
     observations = Coding(env.single_observation_space if vector else env.observation_space)
     actions = Coding(env.single_action_space if vector else env.action_space)
-    return Recorder(steps, observations, actions, name_of(env), **{"advanced": _nothing, **options})
+    return Collection(steps, observations, actions, name_of(env), **{"advanced": _nothing, **options})
 
 
-def run(env: Any, policy: Any, seed: int, recorder: Recorder) -> Trajectory:
-    """Act until the recorder is full."""
-    actions = recorder.action_coding.original
-    actor = as_actor(policy, recorder.coding.original, actions, np.random.default_rng([seed, 1]))
+def run(env: Any, policy: Any, seed: int, collection: Collection) -> Trajectory:
+    """Act until the collection is full."""
+    actions = collection.action_coding.original
+    actor = as_actor(policy, collection.coding.original, actions, np.random.default_rng([seed, 1]))
     walk = _walk_many if is_vector(env) else _walk
     try:
-        walk(env, actor, Legal(actions), recorder, seed)
+        walk(env, actor, Legal(actions), collection, seed)
     except KeyboardInterrupt:
-        recorder.drop_unsound()
-        message = f"interrupted after {recorder.rows} of {recorder.steps} steps, which are in the error's trajectory"
-        raise CollectionInterrupted(message, recorder.trajectory()) from None
+        collection.drop_unsound()
+        message = (
+            f"interrupted after {collection.rows} of {collection.steps} steps, which are in the error's trajectory"
+        )
+        raise CollectionInterrupted(message, collection.trajectory()) from None
     except Exception as raised:
-        error = recorder.drop_unsound() or raised  # what is not finite may well be why a policy fails
+        error = collection.drop_unsound() or raised  # what is not finite may well be why a policy fails
         own = isinstance(error, InputError)
         what = str(error) if own else f"the environment raised {type(error).__name__}: {error}"
-        where = f"after {recorder.rows} of {recorder.steps} steps"
-        kept = recorder.trajectory()
+        where = f"after {collection.rows} of {collection.steps} steps"
+        kept = collection.trajectory()
         kept_where = "" if kept is None else "; the steps before it are in the error's trajectory"
         raise CollectionError(f"{what} ({where}{kept_where})", kept) from error
-    found = recorder.trajectory()
+    found = collection.trajectory()
     assert found is not None
     return found
 
 
-def _walk(env: Any, actor: Actor, legal: Legal, recorder: Recorder, seed: int) -> None:
+def _walk(env: Any, actor: Actor, legal: Legal, collection: Collection, seed: int) -> None:
     """One environment, which is reset here where an episode ends."""
-    encode, encode_action = recorder.coding.one, recorder.action_coding.one
+    encode, encode_action = collection.coding.one, collection.action_coding.one
     observation, _ = env.reset(seed=seed)
     now, start = np.array(encode(observation)), True
-    while not recorder.full:
+    while not collection.full:
         action = legal.one(actor.act(observation), observation)
         observation, reward, terminated, truncated, _ = env.step(action)
-        row = recorder.rows
-        start_next = bool(terminated or truncated)
-        recorder.add(
-            now, encode_action(action), float(reward), bool(terminated), bool(truncated), encode(observation), start
-        )
-        now, start = recorder.next_observations[row], start_next  # the copy: an environment may reuse its array
-        if start and not recorder.full:
+        row, ends = collection.rows, (bool(terminated), bool(truncated))
+        collection.add(Transition(now, encode_action(action), float(reward), *ends, encode(observation), start))
+        now, start = collection.columns.next_observations[row], any(ends)  # the copy: it may reuse its array
+        if start and not collection.full:
             observation, _ = env.reset()
             now = np.array(encode(observation))
 
 
-def _walk_many(env: Any, actor: Actor, legal: Legal, recorder: Recorder, seed: int) -> None:
+def _walk_many(env: Any, actor: Actor, legal: Legal, collection: Collection, seed: int) -> None:
     """A vector environment, which resets its parts in the next step, in the same step, or when it is told to."""
     count, mode = env.num_envs, autoreset_mode(env)
     iterate = gymnasium().vector.utils.iterate
     observations, _ = env.reset(seed=seed)
-    now = recorder.coding.many(observations, count)
+    now = collection.coding.many(observations, count)
     start, resetting = np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
-    while not recorder.full:
+    while not collection.full:
         each = iterate(env.observation_space, observations)
         actions = legal.many(actor.act_many(observations, each, count), observations, count)
         observations, rewards, terminated, truncated, infos = env.step(actions)
         rewards, terminated, truncated = np.asarray(rewards), np.asarray(terminated), np.asarray(truncated)
         ended = terminated | truncated
-        then = recorder.coding.many(observations, count)
+        then = collection.coding.many(observations, count)
         following = then
         if mode == "SameStep" and ended.any():
             following, then = then, then.copy()
             for part in np.flatnonzero(ended):
-                then[part] = recorder.coding.one(row_of(_final(infos), int(part)))
-        chosen = recorder.action_coding.many(actions, count)
-        recorder.add_many(now, chosen, rewards, terminated, truncated, then, start, ~resetting)
+                then[part] = collection.coding.one(row_of(_final(infos), int(part)))
+        chosen = collection.action_coding.many(actions, count)
+        collection.add_many(Transition(now, chosen, rewards, terminated, truncated, then, start), ~resetting)
         if mode == "Disabled" and ended.any():
             observations, _ = env.reset(options={"reset_mask": ended})
-            following = recorder.coding.many(observations, count)
+            following = collection.coding.many(observations, count)
         start = resetting if mode == "NextStep" else ended
         resetting = ended & (mode == "NextStep")
         now = following

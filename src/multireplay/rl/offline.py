@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from multireplay.errors import InputError
-from multireplay.rl.extra import minari
-from multireplay.rl.spaces import Coding
-from multireplay.rl.trajectory import Trajectory
+from multireplay.rl.spaces import Coding, required
+from multireplay.rl.trajectory import Trajectory, Transition
 
 
 def from_minari(dataset: Any) -> Trajectory:
@@ -49,34 +48,26 @@ def from_minari(dataset: Any) -> Trajectory:
     """
     data = _loaded(dataset)
     observations, actions = Coding(data.observation_space), Coding(data.action_space)
-    columns: dict[str, list[Any]] = {"observations": [], "next_observations": [], "actions": [], "starts": []}
-    plain: dict[str, list[Any]] = {"rewards": [], "terminations": [], "truncations": []}
+    parts = []
     for episode in data.iterate_episodes():
         steps = len(episode.rewards)
-        if not steps:
-            continue
-        seen = observations.many(episode.observations, steps + 1)
-        columns["observations"].append(seen[:-1])
-        columns["next_observations"].append(seen[1:])
-        columns["actions"].append(actions.many(episode.actions, steps))
-        columns["starts"].append(np.arange(steps) == 0)
-        for name, parts in plain.items():
-            parts.append(np.asarray(getattr(episode, name)))
-    if not columns["starts"]:
+        if steps:
+            seen, done = observations.many(episode.observations, steps + 1), actions.many(episode.actions, steps)
+            outcome = episode.rewards, episode.terminations, episode.truncations
+            parts.append((seen[:-1], done, *map(np.asarray, outcome), seen[1:], np.arange(steps) == 0))
+    if not parts:
         raise InputError(f"the Minari data set {data.id!r} has no steps")
-    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
-    return Trajectory(
-        **joined,
-        rewards=np.concatenate(plain["rewards"]).astype(np.float64),
-        terminated=np.concatenate(plain["terminations"]).astype(np.bool_),
-        truncated=np.concatenate(plain["truncations"]).astype(np.bool_),
-        observation_space=observations.space,
-        name=str(data.id),
+    joined = Transition(*map(np.concatenate, zip(*parts, strict=True)))
+    columns = joined._replace(
+        rewards=joined.rewards.astype(np.float64),
+        terminated=joined.terminated.astype(np.bool_),
+        truncated=joined.truncated.astype(np.bool_),
     )
+    return Trajectory(*columns, observation_space=observations.space, name=str(data.id))
 
 
 def _loaded(dataset: Any) -> Any:
-    package = minari()
+    package = required("minari", "Minari")
     if isinstance(dataset, package.MinariDataset):
         return dataset
     if not isinstance(dataset, str):

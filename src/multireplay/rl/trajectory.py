@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,20 @@ if TYPE_CHECKING:
 
 Booleans = NDArray[np.bool_]
 
-FIELDS = ("observations", "actions", "rewards", "terminated", "truncated", "next_observations", "starts")
+
+class Transition(NamedTuple):
+    """One step, or columns of many: s_t, a_t, r_t, how it ended, s_{t+1}, and whether an episode starts with it."""
+
+    observations: Any
+    actions: Any
+    rewards: Any
+    terminated: Any
+    truncated: Any
+    next_observations: Any
+    starts: Any
+
+
+FIELDS = Transition._fields
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,10 +131,9 @@ class Trajectory:
             The features of an observation, such as `RBF`, or their name. Those that need bounds or centres take
             them from this record.
         """
-        from multireplay.rl.columns import buffer_of
-        from multireplay.rl.features import bound_to
+        from multireplay.rl.features.names import bound_to
 
-        return buffer_of(self, bound_to(features, self.observation_space, self.observations))
+        return bound_to(features, self.observation_space, self.observations).buffer_of(self)
 
     def save(self, path: str | Path) -> Path:
         """Write it to an ``.npz`` file, which `load` reads; returns the path."""
@@ -146,9 +160,9 @@ class Trajectory:
         (Discrete(16), True)
         """
         try:
-            with np.load(path) as kept:
+            with np.load(path, allow_pickle=False) as kept:
                 arrays = {name: kept[name] for name in kept.files}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
             raise InputError(f"{path} cannot be read as a trajectory: {error}") from None
         missing = [name for name in FIELDS if name not in arrays]
         if missing:

@@ -9,7 +9,7 @@ import numpy as np
 
 from multireplay.errors import InputError
 from multireplay.rl.spaces import Array, Coding
-from multireplay.rl.trajectory import FIELDS, Trajectory
+from multireplay.rl.trajectory import Trajectory, Transition
 
 CHECKED = 1024
 """Rows between two checks that observations and rewards are finite, and two moves of the progress bar."""
@@ -31,7 +31,7 @@ class CollectionInterrupted(KeyboardInterrupt):
         self.trajectory = trajectory
 
 
-class Recorder:
+class Collection:
     """Columns of a fixed length that are filled row by row, or a row for every sub-environment at a time."""
 
     def __init__(
@@ -46,10 +46,9 @@ class Recorder:
         self.steps, self.wanted, self.name, self.advanced = steps, episodes, name, advanced
         self.coding, self.action_coding = observations, actions
         try:
-            self.observations, self.next_observations = observations.empty(steps), observations.empty(steps)
-            self.actions = actions.empty(steps)
-            self.rewards = np.empty(steps)
-            self.terminated, self.truncated, self.starts = (np.empty(steps, dtype=np.bool_) for _ in range(3))
+            now, then, done = observations.empty(steps), observations.empty(steps), actions.empty(steps)
+            terminated, truncated, starts = (np.empty(steps, dtype=np.bool_) for _ in range(3))
+            self.columns = Transition(now, done, np.empty(steps), terminated, truncated, then, starts)
             self.which = np.zeros(steps, dtype=np.int32)
         except (MemoryError, ValueError):
             raise InputError(
@@ -62,29 +61,21 @@ class Recorder:
         """Whether all steps, or all episodes, that were asked for are there."""
         return self.rows == self.steps or self.ended >= self.wanted
 
-    def add(
-        self, now: Array, action: Array, reward: float, terminated: bool, truncated: bool, then: Array, start: bool
-    ) -> None:
+    def add(self, transition: Transition) -> None:
         """One transition."""
-        row = self.rows
-        self.observations[row], self.next_observations[row], self.actions[row] = now, then, action
-        self.rewards[row], self.terminated[row], self.truncated[row] = reward, terminated, truncated
-        self.starts[row] = start
-        self.ended += terminated or truncated
+        for column, value in zip(self.columns, transition, strict=True):
+            column[self.rows] = value
+        self.ended += transition.terminated or transition.truncated
         self._count(1)
 
-    def add_many(
-        self, now: Array, action: Array, reward: Array, terminated: Array, truncated: Array, then: Array, start: Array,
-        taken: Array,
-    ) -> None:  # fmt: skip
+    def add_many(self, transitions: Transition, taken: Array) -> None:
         """One transition of every sub-environment where `taken`; those beyond the wanted steps are left out."""
         which = np.flatnonzero(taken)[: self.steps - self.rows]
         rows = slice(self.rows, self.rows + len(which))
-        given = (now, action, reward, terminated, truncated, then, start)
-        for name, values in zip(FIELDS, given, strict=True):
-            getattr(self, name)[rows] = values[which]
+        for column, values in zip(self.columns, transitions, strict=True):
+            column[rows] = values[which]
         self.which[rows] = which
-        self.ended += int((terminated | truncated)[which].sum())
+        self.ended += int((transitions.terminated | transitions.truncated)[which].sum())
         self._count(len(which))
 
     def _count(self, rows: int) -> None:
@@ -97,13 +88,13 @@ class Recorder:
         new = slice(self.checked, self.rows)
         first = self.rows
         for name in ("rewards", "observations", "next_observations"):
-            values = getattr(self, name)[new]
+            values = getattr(self.columns, name)[new]
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 row = self.checked + int(np.argwhere(~np.isfinite(values))[0, 0])
                 if row < first:
                     first, found = row, name
         if first < self.rows:
-            value = getattr(self, found)[first]
+            value = getattr(self.columns, found)[first]
             self.rows = first
             kind = "reward" if found == "rewards" else "observation"
             raise InputError(f"the environment gave the {kind} {value}, which is not finite")
@@ -124,8 +115,8 @@ class Recorder:
             return None
         which = self.which[: self.rows]
         order: Any = np.argsort(which, kind="stable") if which.any() else slice(0, self.rows)
-        columns = {name: getattr(self, name)[: self.rows][order] for name in FIELDS}
+        columns = Transition(*(column[: self.rows][order] for column in self.columns))
         sorted_which = which[order]
-        columns["starts"][1:] |= sorted_which[1:] != sorted_which[:-1]
-        columns["starts"][0] = True
-        return Trajectory(**columns, observation_space=self.coding.space, name=self.name)
+        columns.starts[1:] |= sorted_which[1:] != sorted_which[:-1]
+        columns.starts[0] = True
+        return Trajectory(*columns, observation_space=self.coding.space, name=self.name)
