@@ -25,7 +25,7 @@ LOOP = """
 from multireplay._jit import kernel
 from multireplay.problems.links import IDENTITY, apply
 
-@kernel()
+@kernel
 def loop(z):
     return 2.0 * apply(IDENTITY, z)
 """
@@ -141,6 +141,18 @@ def test_a_damaged_file_is_warned_of_once_and_written_anew(cache, triple, ending
     assert (again(2), hits(again)) == (6, 1)
 
 
+def test_code_for_other_types_is_never_taken(cache, triple):
+    (triple()(2), triple()(2.5))
+    one, two = cache.rglob("*.nbc")
+    content = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(content)
+    again = triple()
+    assert (again(2), again(2.5)) == (6, 7.5)
+    later = triple()
+    assert (later(2), later(2.5), hits(later)) == (6, 7.5, 2)
+
+
 def test_a_full_disk_is_warned_of_once(cache, triple, monkeypatch):
     def full(*args):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -239,5 +251,7 @@ def test_what_the_decorators_tell_numba():
     assert told(_jit.jit) == {"nogil": True, "error_model": "numpy", "boundscheck": None}
     assert told(_jit.jit_borrowing) == {**told(_jit.jit), "_nrt": False}
     assert told(_jit.kernel(fastmath={"nsz"})) == {"fastmath": {"nsz"}, "_nrt": False, "boundscheck": None}
-    assert told(_jit.users_kernel(nogil=True)) == {"nogil": True, "boundscheck": None}
-    assert type(_jit.users_kernel()(function)._cache) is NullCache
+    assert told(_jit.kernel) == {**told(_jit.users_kernel), "_nrt": False}
+    assert told(_jit.users_kernel) == {**_jit.LOOP, "boundscheck": None}
+    assert told(_jit.users_kernel(nogil=False)) == {"nogil": False, "boundscheck": None}
+    assert type(_jit.users_kernel(function)._cache) is NullCache

@@ -18,7 +18,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,10 +30,15 @@ from numba.core.caching import (
     InTreeCacheLocator,
     NullCache,
 )
+from numba.core.sigutils import normalize_signature
 from numba.misc.appdirs import AppDirs
 
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
+
+FAST = {"reassoc", "contract", "arcp", "nsz"}
+"""What the loops over steps allow: sums may be reordered, NaN and infinity keep their meaning."""
+LOOP: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
 
 PACKAGE = Path(__file__).parent
 ROOMS = ("_jit.py", "buffer", "engine", "problems", "replay", "sets")
@@ -77,39 +82,41 @@ def jit_borrowing(function: F) -> F:
     callable
         The compiled function, with the signature of the one given.
     """
-    compiled: F = kernel(nogil=True, error_model="numpy")(function)
+    compiled: F = kernel(function, nogil=True, error_model="numpy")
     return compiled
 
 
-def kernel(**options: Any) -> Callable[[Function], Any]:
-    """The decorator of the built-in loops and what they inline: kept on disk, references are not counted.
+def kernel(function: Function | None = None, **options: Any) -> Any:
+    """Compile a loop over steps of the built-in problems, or with options of its own a part of one.
+
+    It is kept on disk, and borrows its arrays like the functions of :func:`jit_borrowing`.
 
     Parameters
     ----------
+    function
+        The function; without one, a decorator is returned.
     **options
-        What else `numba.njit` is told: ``fastmath``, ``inline``, ``nogil``, ``error_model``. Each of them may change
-        the last bits of an answer.
+        What `numba.njit` is told in place of `LOOP`: ``fastmath``, ``inline``, ``nogil``, ``error_model``. Each of them
+        may change the last bits of an answer.
     """
-
-    def compiled(function: Function) -> Any:
-        return _kept_on_disk(function, _nrt=False, **options)
-
-    return compiled
+    if function is None:
+        return partial(kernel, **options)
+    return _kept_on_disk(function, _nrt=False, **(options or LOOP))
 
 
-def users_kernel(**options: Any) -> Callable[[Function], Any]:
-    """The decorator of loops that call a function of the user's, which may allocate and may change under our feet.
+def users_kernel(function: Function | None = None, **options: Any) -> Any:
+    """Compile a loop that calls a function of the user's, which may allocate, and may change without our noticing.
 
-    References are counted, and nothing is kept on disk, since the digest of our sources does not cover the user's.
+    So references are counted, and it is compiled anew in every process.
 
     Parameters
     ----------
-    **options
-        What `numba.njit` is told.
+    function, **options
+        As in :func:`kernel`.
     """
-
-    compiled: Callable[[Function], Any] = numba.njit(**options)
-    return compiled
+    if function is None:
+        return partial(users_kernel, **options)
+    return numba.njit(**(options or LOOP))(function)
 
 
 def _kept_on_disk(function: Function, **options: Any) -> Any:
@@ -241,11 +248,13 @@ class _SourceCache(NullCache):  # type: ignore[misc]
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The machine code for these types of arguments, None if it must be made."""
         try:
-            return self._files.load_overload(sig, target_context)
+            found = self._files.load_overload(sig, target_context)
         except Exception as failure:  # damaged files fail in any way
             _warn_once(failure)
             self.flush()
             return None
+        wanted = tuple(normalize_signature(sig)[0])  # processes that save at once may give one file to two of these
+        return found if found is not None and found.signature.args == wanted else None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep machine code for these types of arguments, if possible."""

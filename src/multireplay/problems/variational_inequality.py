@@ -210,11 +210,11 @@ def _writing(operator: Dispatcher) -> Dispatcher:
         for j in range(len(out)):  # out[:] = value takes three times as long to compile
             out[j] = value[j]
 
-    writing: Dispatcher = users_kernel()(in_place)
+    writing: Dispatcher = users_kernel(in_place, error_model="python")
     return writing
 
 
-@users_kernel()
+@users_kernel(error_model="python")
 def _add_up(operator, x, rows, out, total):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
         operator(x, rows[i], out)

@@ -15,8 +15,7 @@ from multireplay.errors import InputError
 from multireplay.problems import PolicyEvaluation
 from multireplay.result import Result
 from multireplay.rl.check import Check, monte_carlo
-from multireplay.rl.collect import collect
-from multireplay.rl.collection import CollectionError, CollectionInterrupted
+from multireplay.rl.collect import CollectionError, CollectionInterrupted, collect
 from multireplay.rl.environments import is_vector, opened, single
 from multireplay.rl.features.base import BoundFeatures
 from multireplay.rl.features.names import as_features, bound_to
