@@ -32,7 +32,6 @@ docs: setup
 	$(BIN)/mkdocs build --strict
 
 bench: setup
-	find src -name '*.nb[ci]' -delete  # Numba notices a change only in the file that a loop is in
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/sparse.py

@@ -149,45 +149,6 @@ def sceptical(x, sample):
     return x - sample
 
 
-@pytest.mark.parametrize("at", [3, 20, 41])
-def test_save_and_load_go_on_exactly(tmp_path, at):
-    A, _ = stream(78)
-    straight = mr.Online(mr.VariationalInequality(pull, dim=2), 16, step=0.1)
-    with pytest.warns(UserWarning, match="not used"):
-        straight.observe(samples=A)
-    run = mr.Online(mr.VariationalInequality(pull, dim=2), 16, step=0.1)
-    run.observe(samples=A[:at])
-    run.save(tmp_path / "run.mer")
-    again = mr.Online.load(tmp_path / "run.mer")
-    assert str(again.status) == str(run.status)
-    with pytest.warns(UserWarning, match="not used"):
-        again.observe(samples=A[at:])
-    for first, second in zip(straight.epochs, again.epochs, strict=True):
-        assert np.array_equal(first.last, second.last)
-    assert [path.name for path in tmp_path.iterdir()] == ["run.mer"]
-
-
-def test_files_that_cannot_be_loaded(tmp_path):
-    path = tmp_path / "run.mer"
-    run = mr.Online(mr.GLM(), 8, step=0.1)
-    run.save(path)
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(mr.InputError, match=r"run.mer is damaged"):
-        mr.Online.load(path)
-    path.write_bytes(b"something else")
-    with pytest.raises(mr.InputError, match=r"run.mer is not a saved online run"):
-        mr.Online.load(path)
-
-
-def test_a_run_that_cannot_be_saved_leaves_the_old_file(tmp_path):
-    path = tmp_path / "run.mer"
-    mr.Online(mr.GLM(), 8, step=0.1).save(path)
-    before = path.read_bytes()
-    with pytest.raises(mr.InputError, match="cannot be saved"):
-        mr.Online(mr.VariationalInequality(lambda x, sample: x, dim=1), 8, step=0.1).save(path)
-    assert path.read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("sample", "message"),
     [

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-import pickle
 import warnings
-from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
-from scipy.sparse import issparse
 
+from multireplay import online_file
 from multireplay._check import Vector, as_vector, whole_number
 from multireplay.averaging import as_averaging
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.foreign import as_numpy
-from multireplay.buffer.forgetting import ForgettingStore
+from multireplay.buffer.forgetting import ForgettingStore, as_block
 from multireplay.engine import Backend, EpochRun, as_backend, make_stepper
 from multireplay.errors import DivergenceWarning, InputError, MultireplayError
 from multireplay.problems import Problem, VariationalInequality
-from multireplay.problems.base import as_constraint
-from multireplay.replay import Multiscale
-from multireplay.replay.multiscale import scale
+from multireplay.problems.base import Columns, as_constraint
+from multireplay.replay.multiscale import Multiscale, scale
 from multireplay.result import Epoch, Status, epoch_table
 from multireplay.sets import Set
 from multireplay.show.text import TextTable
@@ -29,7 +25,6 @@ from multireplay.solving.resolve import DEFAULT_TAIL, as_step, starting_point
 from multireplay.steps import Schedule
 from multireplay.updates.plain import as_schedule
 
-_MAGIC = b"multireplay online run, format 1\n"
 LARGEST = 2**40
 KEPT = 100
 
@@ -96,7 +91,7 @@ class Online:
         self.last_scale = Multiscale(epochs).epoch_count(self.capacity)
         self.repeat_last = repeat_last
         self._epochs: list[Epoch] = []
-        self._averaging = as_averaging(average)
+        self._average, self._averaging = average, as_averaging(average)
         self._automatic = isinstance(step, str)
         if (self._automatic and isinstance(problem, VariationalInequality)) or not self._automatic:
             as_schedule(as_step(step), problem, None)  # what can be wrong without the data is said at once
@@ -105,6 +100,7 @@ class Online:
         self._x0 = None if x0 is None else as_vector("x0", x0)
         self._constraint = problem.constraint if constraint is None else as_constraint(constraint)
         self._backend = as_backend(backend)
+        self._example: dict[str, Any] = {}
         self._store: ForgettingStore | None = None
         self._run: EpochRun | None = None
         self._step_in_epoch = 0
@@ -123,11 +119,11 @@ class Online:
         int
             Number of samples used: fewer than given only when the run completes, and then with a warning.
         """
-        block = Buffer(**self._as_block(sample))
+        block = Buffer(**as_block(sample, self.problem.required, self.problem.optional, f"{self.problem!r}"))
         columns = self.problem.columns(block)
         rows = self.problem.samples(columns)
         if self._store is None:
-            self._prepare(self.problem.dim(columns), rows)
+            self._prepare(columns, rows)
         store = cast(ForgettingStore, self._store)
         store.check(rows)
         used = 0
@@ -144,35 +140,14 @@ class Online:
             warnings.warn(f"{len(block) - used} samples were not used: {self.status}", stacklevel=2)
         return used
 
-    def _as_block(self, sample: dict[str, Any]) -> dict[str, Any]:
-        """Samples with a leading axis of time, added if one sample was given."""
-        known = {**self.problem.required, **self.problem.optional}
-        unknown = [name for name in sample if name not in known]
-        if unknown:
-            raise InputError(f"{self.problem!r} reads {', '.join(known)}, not {', '.join(unknown)}")
-        missing = [name for name in self.problem.required if name not in sample]
-        if missing:
-            raise InputError(f"observe needs {', '.join(self.problem.required)}; {', '.join(missing)} is missing")
-        sparse = [name for name, values in sample.items() if issparse(values)]
-        if sparse:
-            raise InputError(
-                f"{sparse[0]} is sparse; an online run stores dense rows. Give {sparse[0]}.toarray(), or for policy "
-                "evaluation the numbers of the states: PolicyEvaluation(gamma, table=Psi) takes a sparse table"
-            )
-        depth = {np.ndim(values) - known[name] for name, values in sample.items()}
-        if depth == {-1}:
-            return {name: as_numpy(values)[np.newaxis] for name, values in sample.items()}
-        if depth == {0}:
-            return sample
-        shapes = ", ".join(f"{name} {np.shape(values)}" for name, values in sample.items())
-        raise InputError(f"observe takes one sample or a block of them, but the shapes are {shapes}")
-
-    def _prepare(self, dim: int, rows: Any) -> None:
+    def _prepare(self, columns: Columns, rows: Any) -> None:
+        dim = self.problem.dim(columns)
         start = starting_point(self._x0, self._constraint, dim)
         stepper = make_stepper(self.problem, self._constraint, dim, self._backend, rows)
         self.problem.probe(start, rows)
         self._start, self._stepper = start, stepper
         self._store = ForgettingStore(rows, self.capacity)
+        self._example = {name: np.array(values[:1]) for name, values in columns.items()}
 
     def _take(self, store: ForgettingStore, rows: Any, first: int, left: int) -> int:
         """Fill the buffer, or take steps to the end of the epoch; the number of rows used.
@@ -209,11 +184,13 @@ class Online:
         if self._schedule is None:
             self._schedule = as_schedule(self._step, self.problem, store.first)
             self._limit = self.problem.limit(store.first, self._start)
-        planned = scale(min(len(self._epochs) + 1, self.last_scale), self.capacity)
-        how = self._schedule, self._averaging, self._start, self._limit
-        run = EpochRun(self.problem, self._stepper, planned, *how, name=store.name_of)
-        store.begin_epoch(planned.positions)
+        run = self._epoch(min(len(self._epochs) + 1, self.last_scale), store)
+        store.begin_epoch(run.planned.positions)
         self._run, self._step_in_epoch = run, 0
+
+    def _epoch(self, k: int, store: ForgettingStore) -> EpochRun:
+        how = cast(Schedule, self._schedule), self._averaging, self._start, self._limit
+        return EpochRun(self.problem, self._stepper, scale(k, self.capacity), *how, name=store.name_of)
 
     def _end(self, run: EpochRun, store: ForgettingStore) -> None:
         store.end_epoch()
@@ -279,37 +256,66 @@ class Online:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state to one file; `load` goes on exactly where this left off.
 
-        An older file of that name is replaced only when the new one is complete.
+        An older file of that name is replaced only when the new one is complete. What is your own (an operator, a
+        link, a set, a schedule) cannot be written: it is given to `load` again.
         """
-        target = Path(path)
-        if not target.parent.is_dir():
-            raise InputError(f"there is no folder {target.parent} to save {target.name} in")
-        try:
-            data = pickle.dumps(self)
-        except Exception as error:
-            raise InputError(
-                f"{self.problem!r} cannot be saved: {error}. Define its functions at the top of a module"
-            ) from error
-        partial = target.with_name(target.name + ".partial")
-        partial.write_bytes(_MAGIC + data)
-        os.replace(partial, target)
+        arguments = {
+            "problem": self.problem, "capacity": self.capacity, "step": self._step, "epochs": self.last_scale,
+            "repeat_last": self.repeat_last, "average": self._average, "x0": self._x0, "backend": self._backend,
+            "constraint": None if self._constraint is self.problem.constraint else self._constraint,
+        }  # fmt: skip
+        online_file.write(path, arguments, self._state())
 
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> Online:
-        """A run saved by `save`. The file is a pickle: load only files you trust.
+    def load(
+        path: str | os.PathLike[str],
+        *,
+        problem: Problem | None = None,
+        step: float | Schedule | None = None,
+        constraint: Set | None = None,
+    ) -> Online:
+        """A run saved by `save`. Nothing in the file is run as code.
 
-        A function of your own must be importable under the same module and name as when it was saved.
+        Parameters
+        ----------
+        path
+            The file.
+        problem, step, constraint
+            What was your own and could not be written, as it was when the run began. What is given takes the place of
+            what is in the file.
         """
-        data = Path(path).read_bytes()
-        if not data.startswith(_MAGIC):
-            raise InputError(f"{path} is not a saved online run of this version")
-        try:
-            run = pickle.loads(data[len(_MAGIC) :])
-        except (AttributeError, ModuleNotFoundError) as error:
-            raise InputError(f"{path} needs a function that is not here: {error}. Import or define it first") from error
-        except Exception as error:
-            raise InputError(f"{path} is damaged and cannot be loaded: {type(error).__name__}: {error}") from error
-        return cast(Online, run)
+        given = {"problem": problem, "step": step, "constraint": constraint}
+        arguments, state = online_file.read(path, {name: value for name, value in given.items() if value is not None})
+        run = Online(**arguments)
+        run._restore(state)
+        return run
+
+    def _state(self) -> dict[str, Any]:
+        if self._store is None:
+            return {}
+        state: dict[str, Any] = {"example": self._example, "store": self._store.state()}
+        state |= {"x": self._stepper.x, "total": self._stepper.total}
+        if self._run is not None:
+            state |= {"schedule": self._schedule if self._automatic else None, "limit": self._limit}
+            state |= {"k": self._run.planned.k, "taken": self._run.taken, "stopped": self._run.stopped}
+            state |= {"step_in_epoch": self._step_in_epoch, "epochs": self._epochs}
+        return state
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        if not state:
+            return
+        columns = self.problem.columns(Buffer(**state["example"]))
+        self._prepare(columns, self.problem.samples(columns))
+        store = cast(ForgettingStore, self._store)
+        store.restore(state["store"])
+        if "k" in state:
+            self._schedule = state["schedule"] or as_schedule(self._step, self.problem, None)
+            self._limit, self._epochs, self._step_in_epoch = state["limit"], state["epochs"], state["step_in_epoch"]
+            self._run = self._epoch(state["k"], store)
+            self._run.taken, self._run.stopped = state["taken"], state["stopped"]
+        if state["x"].shape != self._stepper.x.shape:
+            raise InputError(f"x has {len(state['x'])} coordinates in the file, and this problem has another dimension")
+        self._stepper.x[:], self._stepper.total[:] = state["x"], state["total"]
 
     def __repr__(self) -> str:
         return f"Online({self.problem!r}, capacity={self.capacity}): {self.status}"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import gymnasium
 import numpy as np
 import pytest
@@ -69,3 +71,12 @@ def test_what_is_no_saved_trajectory(tmp_path):
         mr.rl.Trajectory.load(tmp_path / "other.npz")
     with pytest.raises(InputError, match="cannot be read as a trajectory"):
         mr.rl.Trajectory.load(tmp_path / "nothing.npz")
+
+
+def test_a_torn_file_and_a_pickle_are_refused(tmp_path):
+    path = mr.rl.collect("CartPole-v1", "random", steps=50, seed=0).save(tmp_path / "record")
+    whole = path.read_bytes()
+    for content in (b"", whole[:-30], whole[:300], whole[:200] + b"x" * 40 + whole[240:], pickle.dumps({"x": 1})):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="cannot be read as a trajectory"):
+            mr.rl.Trajectory.load(path)

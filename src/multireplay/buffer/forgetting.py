@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from multireplay._check import Positions
 from multireplay._jit import jit
+from multireplay.buffer.foreign import as_numpy
 from multireplay.errors import InputError
 
 
@@ -96,6 +99,29 @@ class ForgettingStore:
         """The samples of the epoch are deleted for good."""
         self.deleted = np.sort(np.concatenate([self.deleted, self.targets]), kind="stable")  # merges two sorted runs
 
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on with a new store for samples of the same kind, as numbers and arrays."""
+        rows = [field[: self.written] for field in self.samples if isinstance(field, np.ndarray)]
+        places = {"numbers": self.numbers[: self.written], "deleted": self.deleted, "targets": self.targets}
+        return {"rows": rows, "seen": self.seen, **places}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from the `state` of another store.
+
+        Raises
+        ------
+        InputError
+            If its samples were of another kind.
+        """
+        fields = [field for field in self.samples if isinstance(field, np.ndarray)]
+        kinds = [[(field.shape[1:], field.dtype) for field in of] for of in (fields, state["rows"])]
+        if kinds[0] != kinds[1]:
+            raise InputError("the samples in the file are of other widths or types than those of this problem")
+        self.written = len(state["numbers"])
+        for field, rows in zip((*fields, self.numbers), (*state["rows"], state["numbers"]), strict=True):
+            field[: self.written] = rows
+        self.seen, self.deleted, self.targets = state["seen"], state["deleted"], state["targets"]
+
     def _compact(self) -> None:
         kept = np.delete(np.arange(self.written), self.deleted)
         for field in (*self.samples, self.numbers):
@@ -103,6 +129,42 @@ class ForgettingStore:
                 field[: len(kept)] = field[kept]
         self.written = len(kept)
         self.deleted = np.zeros(0, dtype=np.int64)
+
+
+def as_block(
+    sample: Mapping[str, Any], required: Mapping[str, int], optional: Mapping[str, int], reader: str
+) -> dict[str, Any]:
+    """Samples with a leading axis of time, added if one sample was given.
+
+    Parameters
+    ----------
+    sample : mapping
+        One sample, or a block of them in order, by column.
+    required, optional : mapping
+        The columns that are read, with their number of dimensions in a block.
+    reader : str
+        Who reads them, for error messages.
+    """
+    known = {**required, **optional}
+    unknown = [name for name in sample if name not in known]
+    if unknown:
+        raise InputError(f"{reader} reads {', '.join(known)}, not {', '.join(unknown)}")
+    missing = [name for name in required if name not in sample]
+    if missing:
+        raise InputError(f"observe needs {', '.join(required)}; {', '.join(missing)} is missing")
+    sparse = [name for name, values in sample.items() if issparse(values)]
+    if sparse:
+        raise InputError(
+            f"{sparse[0]} is sparse; an online run stores dense rows. Give {sparse[0]}.toarray(), or for policy "
+            "evaluation the numbers of the states: PolicyEvaluation(gamma, table=Psi) takes a sparse table"
+        )
+    depth = {np.ndim(values) - known[name] for name, values in sample.items()}
+    if depth == {-1}:
+        return {name: as_numpy(values)[np.newaxis] for name, values in sample.items()}
+    if depth == {0}:
+        return dict(sample)
+    shapes = ", ".join(f"{name} {np.shape(values)}" for name, values in sample.items())
+    raise InputError(f"observe takes one sample or a block of them, but the shapes are {shapes}")
 
 
 def _room_for(field: Any, rows: int) -> Any:

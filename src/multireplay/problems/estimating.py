@@ -12,7 +12,6 @@ from scipy.sparse.linalg import LinearOperator
 
 from multireplay._check import Vector
 from multireplay.buffer.columns import Columns
-from multireplay.problems.base import Columns
 from multireplay.problems.exact import Balance
 from multireplay.problems.features import Rows, dense_products, is_sparse, row_blocks, scaled_columns
 from multireplay.problems.sparse_exact import is_wide, spectral_norm

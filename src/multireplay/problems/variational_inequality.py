@@ -8,14 +8,17 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from multireplay._check import Vector, whole_number
+<<<<<<< HEAD
 from multireplay.buffer.columns import Columns
+=======
+from multireplay._jit import users_kernel
+>>>>>>> jit
 from multireplay.errors import InputError, OperatorError
 from multireplay.problems.base import Problem, as_constraint
 from multireplay.sets import Set, WholeSpace
@@ -211,11 +214,11 @@ def _writing(operator: Dispatcher) -> Dispatcher:
         for j in range(len(out)):  # out[:] = value takes three times as long to compile
             out[j] = value[j]
 
-    writing: Dispatcher = numba.njit(in_place)
+    writing: Dispatcher = users_kernel(in_place, error_model="python")
     return writing
 
 
-@numba.njit
+@users_kernel(error_model="python")
 def _add_up(operator, x, rows, out, total):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
         operator(x, rows[i], out)

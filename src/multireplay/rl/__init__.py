@@ -11,26 +11,17 @@ Needs the extra: ``pip install 'multireplay[rl]'``.
 """
 
 from multireplay.rl.check import Agreement, Check
-from multireplay.rl.collect import collect
-from multireplay.rl.estimate import ValueEstimate, estimate
-from multireplay.rl.evaluate import evaluate
-from multireplay.rl.features import (
-    RBF,
-    BoundFeatures,
-    Features,
-    Fourier,
-    Function,
-    Joined,
-    LastLayer,
-    OneHot,
-    Polynomial,
-    TileCoding,
-    features_from_name,
-)
-from multireplay.rl.offline import from_minari
+from multireplay.rl.collect import CollectionError, CollectionInterrupted, collect
+from multireplay.rl.estimate import ValueEstimate, estimate, evaluate
+from multireplay.rl.features.base import BoundFeatures, Features, Joined
+from multireplay.rl.features.bases import Fourier, Polynomial
+from multireplay.rl.features.function import Function, LastLayer
+from multireplay.rl.features.names import features_from_name
+from multireplay.rl.features.one_hot import OneHot
+from multireplay.rl.features.radial import RBF
+from multireplay.rl.features.tiles import TileCoding
 from multireplay.rl.policies import Batched, policy_from_name
-from multireplay.rl.recorder import CollectionError, CollectionInterrupted
-from multireplay.rl.trajectory import Trajectory
+from multireplay.rl.trajectory import Trajectory, from_minari
 
 __all__ = [
     "RBF",

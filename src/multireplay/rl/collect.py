@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -9,14 +10,30 @@ import numpy as np
 
 from multireplay._check import whole_number
 from multireplay.errors import InputError
-from multireplay.rl.actions import Legal
-from multireplay.rl.environments import is_vector, name_of, opened
-from multireplay.rl.extra import gymnasium
+from multireplay.rl.environments import Legal, is_vector, name_of, opened
 from multireplay.rl.policies import Actor, as_actor
-from multireplay.rl.recorder import CollectionError, CollectionInterrupted, Recorder
-from multireplay.rl.spaces import Coding, row_of
-from multireplay.rl.trajectory import Trajectory
+from multireplay.rl.spaces import Array, Coding, gymnasium, row_of
+from multireplay.rl.trajectory import Trajectory, Transition
 from multireplay.show.progress import step_bar
+
+CHECKED = 1024
+"""Rows between two checks that observations and rewards are finite, and two moves of the progress bar."""
+
+
+class CollectionError(InputError):
+    """Collecting a trajectory failed; ``error.trajectory`` has the steps before that, or None if there are none."""
+
+    def __init__(self, message: str, trajectory: Trajectory | None = None) -> None:
+        super().__init__(message)
+        self.trajectory = trajectory
+
+
+class CollectionInterrupted(KeyboardInterrupt):
+    """Ctrl-C during a collection; ``error.trajectory`` has the steps before that, or None if there are none."""
+
+    def __init__(self, message: str, trajectory: Trajectory | None = None) -> None:
+        super().__init__(message)
+        self.trajectory = trajectory
 
 
 def collect(env: Any, policy: Any, steps: int, seed: int = 0, *, progress: bool = False) -> Trajectory:
@@ -67,84 +84,83 @@ def collect(env: Any, policy: Any, steps: int, seed: int = 0, *, progress: bool 
     """
     steps, seed = whole_number("steps", steps, least=1), whole_number("seed", seed, least=0)
     with opened(env) as world, step_bar(steps, "collecting") if progress else nullcontext(_nothing) as advanced:
-        return run(world, policy, seed, recorder_of(world, steps, advanced=advanced))
+        return run(world, policy, seed, collection_of(world, steps, advanced=advanced))
 
 
-def recorder_of(env: Any, steps: int, **options: Any) -> Recorder:
+def collection_of(env: Any, steps: int, **options: Any) -> Collection:
     """Room for that many steps of an environment."""
     vector = is_vector(env)
     observations = Coding(env.single_observation_space if vector else env.observation_space)
     actions = Coding(env.single_action_space if vector else env.action_space)
-    return Recorder(steps, observations, actions, name_of(env), **{"advanced": _nothing, **options})
+    return Collection(steps, observations, actions, name_of(env), **{"advanced": _nothing, **options})
 
 
-def run(env: Any, policy: Any, seed: int, recorder: Recorder) -> Trajectory:
-    """Act until the recorder is full."""
-    actions = recorder.action_coding.original
-    actor = as_actor(policy, recorder.coding.original, actions, np.random.default_rng([seed, 1]))
+def run(env: Any, policy: Any, seed: int, collection: Collection) -> Trajectory:
+    """Act until the collection is full."""
+    actions = collection.action_coding.original
+    actor = as_actor(policy, collection.coding.original, actions, np.random.default_rng([seed, 1]))
     walk = _walk_many if is_vector(env) else _walk
     try:
-        walk(env, actor, Legal(actions), recorder, seed)
+        walk(env, actor, Legal(actions), collection, seed)
     except KeyboardInterrupt:
-        recorder.drop_unsound()
-        message = f"interrupted after {recorder.rows} of {recorder.steps} steps, which are in the error's trajectory"
-        raise CollectionInterrupted(message, recorder.trajectory()) from None
+        collection.unsound()
+        message = (
+            f"interrupted after {collection.rows} of {collection.steps} steps, which are in the error's trajectory"
+        )
+        raise CollectionInterrupted(message, collection.trajectory()) from None
     except Exception as raised:
-        error = recorder.drop_unsound() or raised  # what is not finite may well be why a policy fails
+        error = collection.unsound() or raised  # what is not finite may well be why a policy fails
         own = isinstance(error, InputError)
         what = str(error) if own else f"the environment raised {type(error).__name__}: {error}"
-        where = f"after {recorder.rows} of {recorder.steps} steps"
-        kept = recorder.trajectory()
+        where = f"after {collection.rows} of {collection.steps} steps"
+        kept = collection.trajectory()
         kept_where = "" if kept is None else "; the steps before it are in the error's trajectory"
         raise CollectionError(f"{what} ({where}{kept_where})", kept) from error
-    found = recorder.trajectory()
+    found = collection.trajectory()
     assert found is not None
     return found
 
 
-def _walk(env: Any, actor: Actor, legal: Legal, recorder: Recorder, seed: int) -> None:
+def _walk(env: Any, actor: Actor, legal: Legal, collection: Collection, seed: int) -> None:
     """One environment, which is reset here where an episode ends."""
-    encode, encode_action = recorder.coding.one, recorder.action_coding.one
+    encode, encode_action = collection.coding.one, collection.action_coding.one
     observation, _ = env.reset(seed=seed)
     now, start = np.array(encode(observation)), True
-    while not recorder.full:
+    while not collection.full:
         action = legal.one(actor.act(observation), observation)
         observation, reward, terminated, truncated, _ = env.step(action)
-        row = recorder.rows
-        start_next = bool(terminated or truncated)
-        recorder.add(
-            now, encode_action(action), float(reward), bool(terminated), bool(truncated), encode(observation), start
-        )
-        now, start = recorder.next_observations[row], start_next  # the copy: an environment may reuse its array
-        if start and not recorder.full:
+        row, ends = collection.rows, (bool(terminated), bool(truncated))
+        collection.add(Transition(now, encode_action(action), float(reward), *ends, encode(observation), start))
+        now, start = collection.columns.next_observations[row], any(ends)  # the copy: it may reuse its array
+        if start and not collection.full:
             observation, _ = env.reset()
             now = np.array(encode(observation))
 
 
-def _walk_many(env: Any, actor: Actor, legal: Legal, recorder: Recorder, seed: int) -> None:
+def _walk_many(env: Any, actor: Actor, legal: Legal, collection: Collection, seed: int) -> None:
     """A vector environment, which resets its parts in the next step, in the same step, or when it is told to."""
     count, mode = env.num_envs, autoreset_mode(env)
     iterate = gymnasium().vector.utils.iterate
     observations, _ = env.reset(seed=seed)
-    now = recorder.coding.many(observations, count)
+    now = collection.coding.many(observations, count)
     start, resetting = np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
-    while not recorder.full:
+    while not collection.full:
         each = iterate(env.observation_space, observations)
         actions = legal.many(actor.act_many(observations, each, count), observations, count)
         observations, rewards, terminated, truncated, infos = env.step(actions)
         rewards, terminated, truncated = np.asarray(rewards), np.asarray(terminated), np.asarray(truncated)
         ended = terminated | truncated
-        then = recorder.coding.many(observations, count)
+        then = collection.coding.many(observations, count)
         following = then
         if mode == "SameStep" and ended.any():
             following, then = then, then.copy()
             for part in np.flatnonzero(ended):
-                then[part] = recorder.coding.one(row_of(_final(infos), int(part)))
-        chosen = recorder.action_coding.many(actions, count)
-        recorder.add_many(now, chosen, rewards, terminated, truncated, then, start, ~resetting)
+                then[part] = collection.coding.one(row_of(_final(infos), int(part)))
+        chosen = collection.action_coding.many(actions, count)
+        collection.add_many(Transition(now, chosen, rewards, terminated, truncated, then, start), ~resetting)
         if mode == "Disabled" and ended.any():
             observations, _ = env.reset(options={"reset_mask": ended})
-            following = recorder.coding.many(observations, count)
+            following = collection.coding.many(observations, count)
         start = resetting if mode == "NextStep" else ended
         resetting = ended & (mode == "NextStep")
         now = following
@@ -170,3 +186,86 @@ def _final(infos: Any) -> Any:
 
 def _nothing(steps: int) -> None:
     return None
+
+
+class Collection:
+    """Columns of a fixed length that are filled row by row, or a row for every sub-environment at a time."""
+
+    def __init__(
+        self,
+        steps: int,
+        observations: Coding,
+        actions: Coding,
+        name: str,
+        advanced: Callable[[int], None],
+        episodes: float = np.inf,
+    ) -> None:
+        self.steps, self.wanted, self.name, self.advanced = steps, episodes, name, advanced
+        self.coding, self.action_coding = observations, actions
+        try:
+            now, then, done = observations.empty(steps), observations.empty(steps), actions.empty(steps)
+            terminated, truncated, starts = (np.empty(steps, dtype=np.bool_) for _ in range(3))
+            self.columns = Transition(now, done, np.empty(steps), terminated, truncated, then, starts)
+            self.which = np.zeros(steps, dtype=np.int32)
+        except (MemoryError, ValueError):
+            raise InputError(
+                f"there is no room for steps={steps} with observations of shape {observations.shape}"
+            ) from None
+        self.rows = self.checked = self.ended = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether all steps, or all episodes, that were asked for are there."""
+        return self.rows == self.steps or self.ended >= self.wanted
+
+    def add(self, transition: Transition) -> None:
+        """One transition."""
+        for column, value in zip(self.columns, transition, strict=True):
+            column[self.rows] = value
+        self.ended += transition.terminated or transition.truncated
+        self._count(1)
+
+    def add_many(self, transitions: Transition, taken: Array) -> None:
+        """One transition of every sub-environment where `taken`; those beyond the wanted steps are left out."""
+        which = np.flatnonzero(taken)[: self.steps - self.rows]
+        rows = slice(self.rows, self.rows + len(which))
+        for column, values in zip(self.columns, transitions, strict=True):
+            column[rows] = values[which]
+        self.which[rows] = which
+        self.ended += int((transitions.terminated | transitions.truncated)[which].sum())
+        self._count(len(which))
+
+    def _count(self, rows: int) -> None:
+        self.rows += rows
+        error = self.unsound() if self.rows - self.checked >= CHECKED or self.full else None
+        if error is not None:
+            raise error
+
+    def unsound(self) -> InputError | None:
+        """What is wrong with the first new row that is not finite, which is dropped with those after it; or None."""
+        first, found = self.rows, ""
+        for name in ("rewards", "observations", "next_observations"):
+            values = getattr(self.columns, name)[self.checked : self.rows]
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                row = self.checked + int(np.argwhere(~np.isfinite(values))[0, 0])
+                if row < first:
+                    first, found = row, name
+        if found:
+            value, self.rows = getattr(self.columns, found)[first], first
+            kind = "reward" if found == "rewards" else "observation"
+            return InputError(f"the environment gave the {kind} {value}, which is not finite")
+        self.advanced(self.rows - self.checked)
+        self.checked = self.rows
+        return None
+
+    def trajectory(self) -> Trajectory | None:
+        """What is there, sub-environment after sub-environment; None if nothing is."""
+        if not self.rows:
+            return None
+        which = self.which[: self.rows]
+        order: Any = np.argsort(which, kind="stable") if which.any() else slice(0, self.rows)
+        columns = Transition(*(column[: self.rows][order] for column in self.columns))
+        sorted_which = which[order]
+        columns.starts[1:] |= sorted_which[1:] != sorted_which[:-1]
+        columns.starts[0] = True
+        return Trajectory(*columns, observation_space=self.coding.space, name=self.name)

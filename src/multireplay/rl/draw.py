@@ -64,15 +64,12 @@ def _bars(found: ValueEstimate, ax: Axes) -> None:
     visited = np.isin(states, found.trajectory.observations)
     values = found.values(states)
     ax.bar(states[visited], values[visited], color=BLUE, width=0.8)
-    _mark_unvisited(ax, states[~visited])
+    if not visited.all():
+        none = np.zeros(np.count_nonzero(~visited))
+        ax.plot(states[~visited], none, "x", color="0.5", markersize=4, label="no step taken from it")
+        ax.legend(frameon=False)
     ax.axhline(0, color=BLACK, linewidth=0.8)
     ax.set_ylabel("value")
-
-
-def _mark_unvisited(ax: Axes, states: Array) -> None:
-    if len(states):
-        ax.plot(states, np.zeros(len(states)), "x", color="0.5", markersize=4, label="no step taken from it")
-        ax.legend(frameon=False)
 
 
 def _line(found: ValueEstimate, ax: Axes, dim: int) -> None:

@@ -1,4 +1,4 @@
-"""Environments: what may be given as one, and the same one without its time limit."""
+"""Environments: what may be given as one, its actions, and one without its time limit."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from multireplay.errors import InputError
-from multireplay.rl.extra import gymnasium
+from multireplay.rl.spaces import Array, gymnasium, row_of
 
 
 @contextmanager
@@ -52,7 +54,7 @@ def name_of(env: Any) -> str:
 
 
 def without_time_limit(env: Any) -> Any:
-    """The same environment without its `TimeLimit`; wrappers around that are copied, and nothing is changed."""
+    """An environment without its `TimeLimit`; wrappers around that are copied, and nothing is changed."""
     gym = gymnasium()
     if isinstance(env, gym.wrappers.TimeLimit):
         return without_time_limit(env.env)
@@ -79,3 +81,80 @@ def single(env: Any) -> Iterator[Any | None]:
         yield made
     finally:
         made.close()
+
+
+class Legal:
+    """Turns what a policy returns into an action of the space, or says what is wrong with it."""
+
+    def __init__(self, space: Any) -> None:
+        spaces = gymnasium().spaces
+        self.space = space
+        self.discrete = isinstance(space, spaces.Discrete)
+        self.box = isinstance(space, spaces.Box)
+        if self.discrete:
+            self.first, self.last = int(space.start), int(space.start + space.n - 1)
+
+    def one(self, action: Any, observation: Any) -> Any:
+        """The action for one observation."""
+        legal = self._discrete(action) if self.discrete else self._box(action) if self.box else self._other(action)
+        if legal is None:
+            raise InputError(
+                f"the policy returned {action!r} for the observation {short(observation)}; {self._wanted(action)}"
+            )
+        return legal
+
+    def many(self, actions: Any, observations: Any, count: int) -> Any:
+        """The batched actions for a batch of observations."""
+        if (
+            self.discrete
+            and isinstance(actions, np.ndarray)
+            and actions.shape == (count,)
+            and actions.dtype.kind in "iu"
+        ):
+            bad = np.flatnonzero((actions < self.first) | (actions > self.last))
+            if bad.size:
+                self.one(actions[bad[0]], row_of(observations, int(bad[0])))
+            return actions
+        if len(actions) != count:
+            raise InputError(f"the policy returned {len(actions)} actions for {count} observations")
+        legal = [self.one(action, row_of(observations, i)) for i, action in enumerate(actions)]
+        utils = gymnasium().vector.utils
+        return utils.concatenate(self.space, legal, utils.create_empty_array(self.space, count))
+
+    def _discrete(self, action: Any) -> int | None:
+        if isinstance(action, int | np.integer | np.bool_):
+            number = int(action)
+        else:
+            array = np.asarray(action)
+            if array.size != 1 or array.dtype.kind not in "iub":
+                return None
+            number = int(array.reshape(()))
+        return number if self.first <= number <= self.last else None
+
+    def _box(self, action: Any) -> Array | None:
+        try:
+            array = np.asarray(action, dtype=self.space.dtype)
+        except (TypeError, ValueError):
+            return None
+        inside = array.shape == self.space.shape and bool(
+            ((array >= self.space.low) & (array <= self.space.high)).all()
+        )
+        return array if inside else None
+
+    def _other(self, action: Any) -> Any:
+        return action if self.space.contains(action) else None
+
+    def _wanted(self, action: Any) -> str:
+        hint = ""
+        if isinstance(action, tuple) and len(action) == 2 and action[1] is None:
+            hint = ". If it returns (action, state), take the first: lambda observation: model.predict(observation)[0]"
+        elif self.box and np.shape(action) == self.space.shape:
+            hint = ": clip it to these bounds"
+        if self.discrete:
+            return f"the actions are the whole numbers {self.first} to {self.last}{hint}"
+        return f"the actions are {self.space}{hint}"
+
+
+def short(value: Any) -> str:
+    """An observation in an error message."""
+    return np.array2string(np.asarray(value), precision=4, threshold=8, separator=", ").replace("\n", "")

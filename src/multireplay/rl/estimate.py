@@ -1,23 +1,25 @@
-"""A value function from a trajectory."""
+"""A value function from a trajectory, or from an environment and a policy, and a Monte Carlo check beside it."""
 
 from __future__ import annotations
 
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multireplay._check import Vector
+from multireplay._check import Vector, whole_number
 from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import PolicyEvaluation
 from multireplay.result import Result
-from multireplay.rl.check import Check
-from multireplay.rl.columns import buffer_of, problem_of
-from multireplay.rl.features import BoundFeatures, as_features, bound_to
-from multireplay.rl.spaces import Array
+from multireplay.rl.check import Check, monte_carlo
+from multireplay.rl.collect import CollectionError, CollectionInterrupted, collect
+from multireplay.rl.environments import is_vector, opened, single
+from multireplay.rl.features.base import BoundFeatures
+from multireplay.rl.features.names import as_features, bound_to
+from multireplay.rl.spaces import Array, Coding
 from multireplay.rl.trajectory import Trajectory, summary
 from multireplay.solve import solve
 from multireplay.updates import Newton, VarianceReduced
@@ -32,6 +34,10 @@ was collected, so there are more rounds than `solve` takes: on Mountain Car with
 the exact fit. A preconditioner makes the constant part of the value, which is most of it, the slowest to learn.
 """
 CHOSEN_BY_USER = {"update", "passes", "replay", "step"}
+NO_PLACE = (
+    "No Monte Carlo check: it needs one environment, and this vector environment does not say how to make one. Give "
+    "check_env=..., or check=0."
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,7 +85,7 @@ class ValueEstimate:
     @property
     def problem(self) -> PolicyEvaluation:
         """The problem that was solved; ``problem.fit_exactly(trajectory.buffer(features))`` is LSTD."""
-        return problem_of(self.gamma, self.features)
+        return self.features.problem_of(self.gamma)
 
     def value(self, observations: Any) -> Any:
         """The value of one observation, as a float, or of many, as an array.
@@ -165,7 +171,7 @@ def estimate(trajectory: Trajectory, features: Any, gamma: float, **options: Any
     bound = bound_to(features, trajectory.observation_space, trajectory.observations)
     options.setdefault("x0", mean_value(trajectory, bound, gamma))
     updates = [options] if CHOSEN_BY_USER & options.keys() else [options | {"update": u} for u in (Newton(), ROUNDS)]
-    problem, buffer = problem_of(gamma, bound), buffer_of(trajectory, bound)
+    problem, buffer = bound.problem_of(gamma), bound.buffer_of(trajectory)
     with warnings.catch_warnings():
         # a feature is small here because it is seldom active; standardizing it would be no help
         warnings.filterwarnings("ignore", message="features differ in size")
@@ -189,7 +195,77 @@ def mean_value(trajectory: Trajectory, features: BoundFeatures, gamma: float) ->
     return np.asarray(trajectory.rewards.sum() / np.sum(1 - gamma * ~trajectory.terminated) * ones)
 
 
-def require(features: Any, space: Any) -> None:
-    """Raise at once, before anything is collected, where these features are not for this space."""
-    if not isinstance(features, BoundFeatures):
-        as_features(features).require(space)
+def evaluate(
+    env: Any,
+    policy: Any,
+    features: Any = "auto",
+    gamma: float = 0.99,
+    steps: int = 100_000,
+    seed: int = 0,
+    *,
+    check: int = 100,
+    check_env: Any = None,
+    progress: bool = False,
+    **options: Any,
+) -> ValueEstimate:
+    """The value function of a policy in an environment, and a Monte Carlo check beside it.
+
+    The policy acts for `steps` steps (`collect`), the value function is learnt from that record (`estimate`), and
+    fresh rollouts are compared with it. Where an episode is cut off by a time limit, the value is that without the
+    limit: the estimate goes on from the last observation, and the rollouts run without it.
+
+    Parameters
+    ----------
+    env, policy, steps, seed, progress
+        As in `collect`.
+    features, gamma, **options
+        As in `estimate`. "auto" features are `OneHot` for discrete observations and `RBF` for others.
+    check : int
+        Number of rollouts of the Monte Carlo check, 0 for none.
+    check_env : str or gymnasium.Env, optional
+        Where to run them; needed only where `env` is a vector environment inside a wrapper.
+
+    Returns
+    -------
+    ValueEstimate
+        ``estimate.value(observation)``, ``estimate.check``, ``estimate.plot()``; print it for all in words.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> def with_momentum(state, rng):
+    ...     return int(rng.integers(3)) if rng.random() < 0.2 else 2 if state[1] >= 0 else 0
+    >>> estimate = mr.rl.evaluate("MountainCar-v0", with_momentum, "rbf", gamma=0.99, steps=20_000, check=50)
+    >>> print(estimate.check.table())
+     states            number   estimate   Monte Carlo     difference   in s.e.
+     ──────────────────────────────────────────────────────────────────────────
+     at the start ...
+    """
+    PolicyEvaluation(gamma)  # raises at once where gamma is no discount factor
+    whole_number("check", check, least=0)
+    with opened(env) as world:
+        space = world.single_observation_space if is_vector(world) else world.observation_space
+        if not isinstance(features, BoundFeatures):
+            as_features(features).require(Coding(space).space)  # before anything is collected
+        record = collect(world, policy, steps, seed, progress=progress)
+        try:
+            found = estimate(record, features, gamma, **options)
+            if not check:
+                return found
+            with single(world) if check_env is None else opened(check_env) as place:
+                if place is None:
+                    return replace(found, note=NO_PLACE)
+                rollouts = monte_carlo(place, policy, found.values, found.gamma, max(check, 2), _another(seed))
+        except KeyboardInterrupt:
+            raise CollectionInterrupted(
+                "interrupted; the steps collected are in the error's trajectory", record
+            ) from None
+        except CollectionError as error:
+            message = f"in the Monte Carlo check {error.__cause__}; the steps collected are in the error's trajectory"
+            raise CollectionError(message, record) from error
+    return replace(found, check=rollouts)
+
+
+def _another(seed: int) -> int:
+    """A seed that has nothing to do with this one and those beside it, which a vector environment's parts have."""
+    return int(np.random.SeedSequence([seed, 2]).generate_state(1)[0]) // 2

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from multireplay.errors import InputError
-from multireplay.rl.actions import short
-from multireplay.rl.extra import gymnasium
-from multireplay.rl.spaces import Array, sizes_of
+from multireplay.rl.environments import short
+from multireplay.rl.spaces import Array, gymnasium, sizes_of
 
 
 class Batched:
@@ -72,9 +71,6 @@ class Randomly(Actor):
 
     def act(self, observation: Any) -> Any:
         return self.space.sample()
-
-    def act_many(self, observations: Any, each: Iterable[Any], count: int) -> Any:
-        return [self.space.sample() for _ in range(count)]
 
 
 class RandomlyFromFew(Actor):
@@ -150,31 +146,24 @@ class ByFunction(Actor):
         self.extra = (rng,) if _arguments(function) == 2 else ()
 
     def act(self, observation: Any) -> Any:
+        return self.call(observation, lambda: f"the observation {short(observation)}")
+
+    def call(self, argument: Any, what: Callable[[], str]) -> Any:
+        """What the function returns; an error in it is ours, and says for what it was called."""
         try:
-            return self.function(observation, *self.extra)
+            return self.function(argument, *self.extra)
         except Exception as error:
-            raise InputError(
-                f"the policy raised {type(error).__name__}: {error}, for the observation {short(observation)}"
-            ) from error
+            raise InputError(f"the policy raised {type(error).__name__}: {error}, for {what()}") from error
 
 
-class ByBatch(Actor):
+class ByBatch(ByFunction):
     """The user's function of many observations."""
-
-    def __init__(self, batched: Batched, rng: np.random.Generator) -> None:
-        self.function = batched.function
-        self.extra = (rng,) if _arguments(self.function) == 2 else ()
 
     def act(self, observation: Any) -> Any:
         return self.act_many(np.asarray(observation)[None], (), 1)[0]
 
     def act_many(self, observations: Any, each: Iterable[Any], count: int) -> Any:
-        try:
-            return np.asarray(self.function(observations, *self.extra))
-        except Exception as error:
-            raise InputError(
-                f"the policy raised {type(error).__name__}: {error}, for a batch of observations"
-            ) from error
+        return np.asarray(self.call(observations, lambda: "a batch of observations"))
 
 
 def as_actor(policy: Any, observations: Any, actions: Any, rng: np.random.Generator) -> Actor:
@@ -185,7 +174,7 @@ def as_actor(policy: Any, observations: Any, actions: Any, rng: np.random.Genera
         few = isinstance(actions, gymnasium().spaces.Discrete)
         return RandomlyFromFew(actions, rng) if few else Randomly(actions, rng)
     if isinstance(policy, Batched):
-        return ByBatch(policy, rng)
+        return ByBatch(policy.function, rng)
     if isinstance(policy, Mapping):
         return ByMapping(policy, observations)
     if isinstance(policy, np.ndarray | list | tuple):

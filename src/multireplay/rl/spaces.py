@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,9 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.errors import InputError
-from multireplay.rl.extra import gymnasium
 
 Array = NDArray[Any]
+
+
+def gymnasium() -> Any:
+    """Gymnasium, imported only where it is needed, or an error that says how to get it."""
+    return required("gymnasium", "Gymnasium")
+
+
+def required(module: str, name: str) -> Any:
+    """A package of the extra `rl`, or an error that says how to get it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        if error.name is not None and error.name.partition(".")[0] != module:
+            raise  # it is there, and something that it needs is not
+        raise InputError(f"mr.rl needs {name}: pip install 'multireplay[rl]'") from None
 
 
 class Coding:

@@ -1,25 +1,40 @@
-"""The record of a policy in an environment: transitions in the order of time, with where episodes begin and end."""
+"""The record of a policy in an environment, or from a data set: transitions in the order of time, by episodes."""
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
-from multireplay.rl.spaces import Array, pack, unpack
+from multireplay.rl.spaces import Array, Coding, pack, required, unpack
 
 if TYPE_CHECKING:
     from multireplay.rl.features.base import BoundFeatures, Features
 
 Booleans = NDArray[np.bool_]
 
-FIELDS = ("observations", "actions", "rewards", "terminated", "truncated", "next_observations", "starts")
+
+class Transition(NamedTuple):
+    """One step, or columns of many: s_t, a_t, r_t, how it ended, s_{t+1}, and whether an episode starts with it."""
+
+    observations: Any
+    actions: Any
+    rewards: Any
+    terminated: Any
+    truncated: Any
+    next_observations: Any
+    starts: Any
+
+
+FIELDS = Transition._fields
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,10 +131,9 @@ class Trajectory:
             The features of an observation, such as `RBF`, or their name. Those that need bounds or centres take
             them from this record.
         """
-        from multireplay.rl.columns import buffer_of
-        from multireplay.rl.features import bound_to
+        from multireplay.rl.features.names import bound_to
 
-        return buffer_of(self, bound_to(features, self.observation_space, self.observations))
+        return bound_to(features, self.observation_space, self.observations).buffer_of(self)
 
     def save(self, path: str | Path) -> Path:
         """Write it to an ``.npz`` file, which `load` reads; returns the path."""
@@ -146,9 +160,9 @@ class Trajectory:
         (Discrete(16), True)
         """
         try:
-            with np.load(path) as kept:
+            with np.load(path, allow_pickle=False) as kept:
                 arrays = {name: kept[name] for name in kept.files}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
             raise InputError(f"{path} cannot be read as a trajectory: {error}") from None
         missing = [name for name in FIELDS if name not in arrays]
         if missing:
@@ -176,3 +190,74 @@ def summary(record: Trajectory) -> str:
         error = record.returns.std(ddof=1) / np.sqrt(ended) if ended > 1 else np.nan
         mean = f", mean return {record.returns.mean():.4g}" + (f" ± {error:.2g}" if ended > 1 else "")
     return f"{len(record)} steps, {parts}{mean}"
+
+
+def from_minari(dataset: Any) -> Trajectory:
+    """The episodes of a Minari data set as one trajectory, in their order.
+
+    `Dict` and `Tuple` observations are stored flat, as in `Trajectory`. An episode whose last step is neither
+    terminated nor truncated counts as unfinished.
+
+    Parameters
+    ----------
+    dataset : minari.MinariDataset or str
+        The data set, or the id of one that was downloaded before.
+
+    Returns
+    -------
+    Trajectory
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from unittest import mock
+    >>> import minari
+    >>> from minari.data_collector import EpisodeBuffer
+    >>> import multireplay as mr
+    >>> episode = EpisodeBuffer(
+    ...     observations=[0, 4, 8, 9], actions=[1, 1, 2], rewards=[0.0, 0.0, 1.0],
+    ...     terminations=[False, False, True], truncations=[False, False, False],
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, MINARI_DATASETS_PATH=folder):
+    ...     dataset = minari.create_dataset_from_buffers(
+    ...         "lake-v0", [episode], env="FrozenLake-v1", data_format="arrow",
+    ...         algorithm_name="none", author="me", author_email="me@home", code_permalink="none",
+    ...         description="three steps", eval_env="FrozenLake-v1",
+    ...     )
+    ...     mr.rl.from_minari("lake-v0")
+    Trajectory(lake-v0: 3 steps, 1 episode (1 terminated, 0 truncated), mean return 1, observations () int64)
+    """
+    data = _loaded(dataset)
+    observations, actions = Coding(data.observation_space), Coding(data.action_space)
+    parts = []
+    for episode in data.iterate_episodes():
+        steps = len(episode.rewards)
+        if steps:
+            seen, done = observations.many(episode.observations, steps + 1), actions.many(episode.actions, steps)
+            outcome = episode.rewards, episode.terminations, episode.truncations
+            parts.append((seen[:-1], done, *map(np.asarray, outcome), seen[1:], np.arange(steps) == 0))
+    if not parts:
+        raise InputError(f"the Minari data set {data.id!r} has no steps")
+    joined = Transition(*map(np.concatenate, zip(*parts, strict=True)))
+    columns = joined._replace(
+        rewards=joined.rewards.astype(np.float64),
+        terminated=joined.terminated.astype(np.bool_),
+        truncated=joined.truncated.astype(np.bool_),
+    )
+    return Trajectory(*columns, observation_space=observations.space, name=str(data.id))
+
+
+def _loaded(dataset: Any) -> Any:
+    package = required("minari", "Minari")
+    if isinstance(dataset, package.MinariDataset):
+        return dataset
+    if not isinstance(dataset, str):
+        raise InputError(f"dataset must be a minari.MinariDataset or its id, not {dataset!r}")
+    try:
+        return package.load_dataset(dataset)
+    except FileNotFoundError:
+        raise InputError(
+            f"there is no Minari data set {dataset!r} here; get it with: minari download {dataset}"
+        ) from None
+    except Exception as error:
+        raise InputError(f"the Minari data set {dataset!r} cannot be read: {type(error).__name__}: {error}") from error

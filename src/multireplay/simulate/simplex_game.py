@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from multireplay._check import Vector, whole_number
+from multireplay._jit import jit
 from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import VariationalInequality
 from multireplay.sets import Product, Simplex
 
 
-@numba.njit(cache=True, nogil=True)
-def game_operator(z, sample, out):  # type: ignore[no-untyped-def]
+@jit
+def game_operator(z: Vector, sample: Vector, out: Vector) -> None:
     """F̃(z, ξ) = (x + A y + b, y − Aᵀx + c) for z = (x, y) and the sample ξ = (A by rows, b, c)."""
     n = z.shape[0] // 2
     for i in range(n):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
+from multireplay.problems import PolicyEvaluation
 from multireplay.rl.spaces import Array, width_of
+
+if TYPE_CHECKING:
+    from multireplay.rl.trajectory import Trajectory
 
 Matrix = NDArray[Any]
 
@@ -47,6 +52,22 @@ class BoundFeatures(ABC):
                 f"{', '.join(map(str, self.space.shape))})"
             )
         return self.rows(array) if len(array) else np.zeros((0, self.dim))
+
+    def buffer_of(self, record: Trajectory) -> Buffer:
+        """The columns features, next_features, rewards and terminated of a record.
+
+        An observation is the next one of the row before it, so its features are worked out once; only the last
+        observations of episodes are extra.
+        """
+        now = self(record.observations)
+        then = np.empty_like(now)
+        then[:-1] = now[1:]
+        then[record.ends] = self(record.next_observations[record.ends])
+        return Buffer(features=now, next_features=then, rewards=record.rewards, terminated=record.terminated)
+
+    def problem_of(self, gamma: float) -> PolicyEvaluation:
+        """The problem that reads those columns."""
+        return PolicyEvaluation(gamma)
 
     def __str__(self) -> str:
         return f"{self.dim} {self.kind} feature{'s' * (self.dim != 1)}"

@@ -53,20 +53,24 @@ class Fourier(Features):
         return BoundFourier(space, scaling_of(space, observations, self.bounds), frequencies)
 
 
-class BoundFourier(BoundFeatures):
-    """Cosines of given frequencies."""
+class BoundBasis(BoundFeatures):
+    """A function for each row of whole numbers, one of them a coordinate; the first row is 0, and its function 1."""
 
-    kind = "Fourier"
-
-    def __init__(self, space: Any, scaling: Scaling, frequencies: Integers) -> None:
-        self.space, self.scaling, self.frequencies = space, scaling, frequencies
-        self.dim = len(frequencies)
+    def __init__(self, space: Any, scaling: Scaling, powers: Integers) -> None:
+        self.space, self.scaling, self.powers = space, scaling, powers
+        self.dim = len(powers)
 
     def constant(self, observations: Array) -> NDArray[np.float64]:
         return np.asarray(np.eye(1, self.dim)[0])
 
+
+class BoundFourier(BoundBasis):
+    """Cosines of given frequencies."""
+
+    kind = "Fourier"
+
     def rows(self, observations: Array) -> Matrix:
-        return np.cos(np.pi * self.scaling.clipped(observations) @ self.frequencies.T)
+        return np.cos(np.pi * self.scaling.clipped(observations) @ self.powers.T)
 
 
 @dataclass(frozen=True)
@@ -104,17 +108,10 @@ class Polynomial(Features):
         return BoundPolynomial(space, scaling_of(space, observations, self.bounds), powers)
 
 
-class BoundPolynomial(BoundFeatures):
+class BoundPolynomial(BoundBasis):
     """Products of Legendre polynomials, as they are: scaled to mean square 1, the rows in corners are far too long."""
 
     kind = "polynomial"
-
-    def __init__(self, space: Any, scaling: Scaling, powers: Integers) -> None:
-        self.space, self.scaling, self.powers = space, scaling, powers
-        self.dim = len(powers)
-
-    def constant(self, observations: Array) -> NDArray[np.float64]:
-        return np.asarray(np.eye(1, self.dim)[0])
 
     def rows(self, observations: Array) -> Matrix:
         units = 2 * self.scaling.clipped(observations) - 1

@@ -1,18 +1,24 @@
-"""Features from a function of the user's."""
+"""Features from a function or a network of the user's."""
 
 from __future__ import annotations
 
+import copy
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from multireplay.errors import InputError
-from multireplay.rl.actions import short
+from multireplay.rl.environments import short
 from multireplay.rl.features.base import BoundFeatures, Features, Matrix
 from multireplay.rl.policies import Batched
 from multireplay.rl.spaces import Array
+
+BATCH = 4096
+"""Observations that a network is given at a time."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +52,7 @@ class Function(Features):
             raise InputError(f"Function needs a function of an observation, not {self.function!r}")
 
     def bind(self, space: Any, observations: Array) -> BoundFunction:
-        if not len(observations):
-            raise InputError("the number of features is found by trying an observation, and there are none")
-        return BoundFunction(space, self.function, observations[:1])
+        return BoundFunction(space, self.function, _example(observations))
 
 
 class BoundFunction(BoundFeatures):
@@ -92,3 +96,102 @@ class BoundFunction(BoundFeatures):
             return np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError):
             raise InputError("the feature function must give as many numbers for every observation") from None
+
+
+@dataclass(frozen=True)
+class LastLayer(Features):
+    """The inputs of a PyTorch network's last linear layer, and a constant 1 for its bias.
+
+    What a critic's last layer is trained to do, `PolicyEvaluation` then does exactly on these features. The network
+    is copied when the features are bound, so training it further does not change them.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        A network that takes a batch of observations: floats as its parameters are, or int64 for discrete ones. The
+        last `torch.nn.Linear` in it is the layer meant.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import multireplay as mr
+    >>> critic = torch.nn.Sequential(torch.nn.Linear(4, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
+    >>> record = mr.rl.collect("CartPole-v1", "random", steps=200, seed=0)
+    >>> mr.rl.LastLayer(critic).bind(record.observation_space, record.observations).dim
+    33
+    """
+
+    module: Any
+
+    def __post_init__(self) -> None:
+        torch = _torch()
+        if not isinstance(self.module, torch.nn.Module):
+            raise InputError(f"LastLayer needs a torch.nn.Module, not {self.module!r}")
+        if _last_linear(self.module) is None:
+            raise InputError("LastLayer needs a network with a torch.nn.Linear layer, and this one has none")
+
+    def bind(self, space: Any, observations: Array) -> BoundLastLayer:
+        return BoundLastLayer(space, copy.deepcopy(self.module).eval(), _example(observations))
+
+    def __repr__(self) -> str:
+        return f"LastLayer({type(self.module).__name__})"
+
+
+class BoundLastLayer(BoundFeatures):
+    """The copied network, run without gradients."""
+
+    kind = "last-layer"
+
+    def __init__(self, space: Any, module: Any, example: Array) -> None:
+        self.space, self.module = space, module
+        weights = next(module.parameters())
+        self.dtype, self.device = weights.dtype, weights.device
+        self.dim = self.rows(example).shape[1]
+
+    def constant(self, observations: Array) -> NDArray[np.float64]:
+        return np.asarray(np.eye(1, self.dim, self.dim - 1)[0])
+
+    def rows(self, observations: Array) -> Matrix:
+        torch = _torch()
+        caught: list[Any] = []
+        hook = _last_linear(self.module).register_forward_pre_hook(lambda layer, inputs: caught.append(inputs[0]))
+        whole = observations.dtype.kind in "iub"
+        try:
+            with torch.no_grad():
+                for start in range(0, len(observations), BATCH):
+                    batch = torch.as_tensor(
+                        np.ascontiguousarray(observations[start : start + BATCH]), device=self.device
+                    )
+                    self.module(batch.to(torch.int64 if whole else self.dtype))
+        except Exception as error:
+            raise InputError(
+                f"the network raised {type(error).__name__}: {error}, for observations of shape "
+                f"{observations.shape[1:]}"
+            ) from error
+        finally:
+            hook.remove()
+        values = np.concatenate([part.double().cpu().numpy() for part in caught]) if caught else np.empty((0, 0))
+        if values.ndim != 2 or len(values) != len(observations):
+            raise InputError(
+                f"the network's last linear layer was given an array of shape {values.shape} for {len(observations)} "
+                "observations; it must be used once, on one row each"
+            )
+        return np.hstack([values, np.ones((len(values), 1))])
+
+
+def _last_linear(module: Any) -> Any:
+    layers = [layer for layer in module.modules() if isinstance(layer, _torch().nn.Linear)]
+    return layers[-1] if layers else None
+
+
+def _torch() -> Any:
+    try:
+        return importlib.import_module("torch")
+    except ImportError:
+        raise InputError("LastLayer needs PyTorch: pip install torch") from None
+
+
+def _example(observations: Array) -> Array:
+    if not len(observations):
+        raise InputError("the number of features is found by trying an observation, and there are none")
+    return observations[:1]

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import eye_array
 
+from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
+from multireplay.problems import PolicyEvaluation
 from multireplay.rl.features.base import BoundFeatures, Features, Matrix, refuse_many
 from multireplay.rl.spaces import Array, sizes_of
+
+if TYPE_CHECKING:
+    from multireplay.rl.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -60,10 +65,14 @@ class BoundOneHot(BoundFeatures):
         ones[self.states(observations)] = 1.0
         return ones
 
-    @property
-    def table(self) -> Any:
-        """The features of all states, a row each: the identity, kept sparse."""
-        return eye_array(self.dim, format="csr")
+    def buffer_of(self, record: Trajectory) -> Buffer:
+        """The columns states, next_states, rewards and terminated of a record."""
+        now, then = self.states(record.observations), self.states(record.next_observations)
+        return Buffer(states=now, next_states=then, rewards=record.rewards, terminated=record.terminated)
+
+    def problem_of(self, gamma: float) -> PolicyEvaluation:
+        """The problem that reads those columns, with the identity for a table, kept sparse."""
+        return PolicyEvaluation(gamma, table=eye_array(self.dim, format="csr"))
 
     def states(self, observations: Array) -> NDArray[np.int64]:
         """The number of every observation, from 0 to dim − 1."""

@@ -30,7 +30,7 @@ class Scaling:
         return np.asarray((as_vectors(observations) - self.low) / (self.high - self.low))
 
     def clipped(self, observations: Array) -> Vector:
-        """The same, with what is outside moved to the border."""
+        """Observations in units of the range, with what is outside moved to the border."""
         return np.clip(self.unit(observations), 0.0, 1.0)
 
 

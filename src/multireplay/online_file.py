@@ -1,0 +1,198 @@
+"""The file of a saved online run: numbers, arrays and the names of built-in classes, from which no code is ever run.
+
+A line that says what it is, the checksum of all that follows, and a NumPy archive: the arrays, and one JSON text in
+which ``{"array": 3}`` is the third of them and ``{"is": "Ball", "with": …}`` is a built-in object by its arguments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay import sets, steps
+from multireplay.averaging import Averaging
+from multireplay.buffer.sparse_column import SparseColumn
+from multireplay.errors import InputError
+from multireplay.problems import GLM, PolicyEvaluation
+from multireplay.result import Epoch
+
+_PICKLE = b"multireplay online run, format 1\n"
+_FIRST_LINE = b"multireplay online run, format 2\n"
+_CONTENT = len(_FIRST_LINE) + hashlib.sha256().digest_size
+
+Arrays = list[NDArray[Any]]
+
+
+class CannotBeWritten(Exception):
+    """A file cannot hold this object: it is of a class that is not built in, or has a part that is not."""
+
+
+class Kind(NamedTuple):
+    """A class that a file may name: the arguments of an object of it, and how they make it again."""
+
+    of: type
+    arguments: Callable[[Any], Mapping[str, Any]]
+    make: Callable[..., Any]
+
+
+@cache
+def _kinds() -> dict[str, Kind]:
+    from multireplay.theory import Constants  # only a schedule holds them, and steps knows no theory either
+
+    by_fields = (
+        steps.Constant, steps.Theorem1, steps.Decaying, steps.Capped, steps.Doubled, Constants, Averaging, Epoch,
+    )  # fmt: skip
+    by_attributes = (
+        sets.WholeSpace, sets.NonNegative, sets.Ball, sets.Box, sets.Halfspace, sets.Simplex, sets.L1Ball,
+    )  # fmt: skip
+    kinds = [
+        *(Kind(each, lambda it: {f.name: getattr(it, f.name) for f in fields(it)}, each) for each in by_fields),
+        *(Kind(each, vars, each) for each in by_attributes),
+        Kind(sets.Product, vars, lambda factors: sets.Product(*factors)),
+        Kind(GLM, _arguments_of, GLM),
+        Kind(PolicyEvaluation, _arguments_of, PolicyEvaluation),
+        Kind(SparseColumn, _parts_of, lambda shape, **parts: SparseColumn(tuple(parts.values()), shape)),
+        Kind(dict, lambda it: it, dict),
+    ]
+    return {kind.of.__name__: kind for kind in kinds}
+
+
+def _arguments_of(problem: GLM | PolicyEvaluation) -> dict[str, Any]:
+    shared = {"constraint": problem.constraint, **asdict(problem.penalty)}
+    if isinstance(problem, GLM):
+        return {"link": problem._link_argument, "lipschitz": problem._lipschitz, **shared}
+    return {"gamma": problem.gamma, "table": problem.table, **shared}
+
+
+def _parts_of(rows: SparseColumn) -> dict[str, Any]:
+    return {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr, "shape": rows.shape}
+
+
+def described(value: Any, arrays: Arrays) -> Any:
+    """A value as JSON can hold it; the arrays in it are added to the list.
+
+    Raises
+    ------
+    CannotBeWritten
+        If there is something of the user's own in it.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        arrays.append(value)
+        return {"array": len(arrays) - 1}
+    if isinstance(value, list | tuple):
+        return [described(each, arrays) for each in value]
+    kind = _kinds().get(type(value).__name__)
+    if kind is None or kind.of is not type(value):
+        raise CannotBeWritten(f"{value!r}")
+    return {"is": type(value).__name__, "with": {k: described(v, arrays) for k, v in kind.arguments(value).items()}}
+
+
+def made(text: Any, arrays: Arrays) -> Any:
+    """The value that was described; the constructors of built-in classes are all that is called."""
+    if isinstance(text, list):
+        return [made(each, arrays) for each in text]
+    if not isinstance(text, dict):
+        return text
+    if "array" in text:
+        return arrays[text["array"]]
+    return _kinds()[text["is"]].make(**{name: made(value, arrays) for name, value in text["with"].items()})
+
+
+def write(path: str | os.PathLike[str], arguments: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+    """Write a file beside its place, make sure that it is on the disk, and only then give it its name.
+
+    Arguments that cannot be written are only named.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(f"there is no folder {target.parent} to save {target.name} in")
+    arrays: Arrays = []
+    text = {"state": described(state, arrays), "arguments": {}}
+    for name, value in arguments.items():
+        try:
+            text["arguments"][name] = described(value, arrays)
+        except CannotBeWritten:
+            text["arguments"][name] = {"is": type(value).__name__, "yours": f"{value!r}"}
+    archive = io.BytesIO()
+    named: dict[str, Any] = {f"{number}": array for number, array in enumerate(arrays)}
+    np.savez(archive, text=np.array(json.dumps(text)), **named)
+    content = archive.getvalue()
+    partial = target.with_name(f"{target.name}.{secrets.token_hex(4)}.partial")  # two processes may save here
+    try:
+        with partial.open("xb") as file:
+            file.writelines((_FIRST_LINE, hashlib.sha256(content).digest(), content))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    with suppress(OSError):  # the new name too, where a folder can be synced
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def read(path: str | os.PathLike[str], given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments and the state in a file, with what is given in place of the arguments of these names.
+
+    Raises
+    ------
+    InputError
+        If it is another file, one of another version, or damaged, or if an argument is missing that it does not hold.
+    """
+    content = _content(path)
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            text = json.loads(str(archive["text"]))
+            arrays = [archive[f"{number}"] for number in range(len(archive.files) - 1)]
+        arguments = {name: _argument(path, name, value, given, arrays) for name, value in text["arguments"].items()}
+        return arguments, made(text["state"], arrays)
+    except InputError:
+        raise
+    except Exception as error:  # the checksum is right, so that somebody else wrote this
+        raise InputError(f"{path} is not a saved online run: {type(error).__name__}: {error}") from error
+
+
+def _argument(path: str | os.PathLike[str], name: str, text: Any, given: Mapping[str, Any], arrays: Arrays) -> Any:
+    if name in given:
+        if name == "problem" and text["is"] != type(given[name]).__name__:
+            raise InputError(f"{path} was saved with a {text['is']} as its problem, not {given[name]!r}")
+        return given[name]
+    if isinstance(text, dict) and "yours" in text:
+        own = f"{path} was saved with a {name} of your own, {text['yours']}, which a file cannot hold"
+        raise InputError(f"{own}; give it again: mr.Online.load(path, {name}=...)")
+    return made(text, arrays)
+
+
+def _content(path: str | os.PathLike[str]) -> bytes:
+    data = Path(path).read_bytes()
+    if data.startswith(_PICKLE):
+        raise InputError(
+            f"{path} was saved by an older version of multireplay as a pickle, which names the modules of that version "
+            "and runs code when it is loaded; this version does not load it. Let that version finish the run"
+        )
+    if not data.startswith(_FIRST_LINE):
+        raise InputError(f"{path} is not a saved online run of this version")
+    content = data[_CONTENT:]
+    if hashlib.sha256(content).digest() != data[len(_FIRST_LINE) : _CONTENT]:
+        raise InputError(f"{path} is damaged: its checksum is not that of its content")
+    return content
