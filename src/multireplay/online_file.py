@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from multireplay import sets, steps
 from multireplay.averaging import Averaging
-from multireplay.buffer.sparse_column import SparseColumn
+from multireplay.buffer.columns import SparseColumn
 from multireplay.errors import InputError
 from multireplay.problems import GLM, PolicyEvaluation
 from multireplay.result import Epoch

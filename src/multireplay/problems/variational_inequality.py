@@ -14,11 +14,8 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from multireplay._check import Vector, whole_number
-<<<<<<< HEAD
-from multireplay.buffer.columns import Columns
-=======
 from multireplay._jit import users_kernel
->>>>>>> jit
+from multireplay.buffer.columns import Columns
 from multireplay.errors import InputError, OperatorError
 from multireplay.problems.base import Problem, as_constraint
 from multireplay.sets import Set, WholeSpace
