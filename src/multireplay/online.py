@@ -12,11 +12,12 @@ from multireplay import online_file
 from multireplay._check import Vector, as_vector, whole_number
 from multireplay.averaging import as_averaging
 from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.columns import Columns
 from multireplay.buffer.forgetting import ForgettingStore, as_block
 from multireplay.engine import Backend, EpochRun, as_backend, make_stepper
 from multireplay.errors import DivergenceWarning, InputError, MultireplayError
 from multireplay.problems import Problem, VariationalInequality
-from multireplay.problems.base import Columns, as_constraint
+from multireplay.problems.base import as_constraint
 from multireplay.replay.multiscale import Multiscale, scale
 from multireplay.result import Epoch, Status, epoch_table
 from multireplay.sets import Set
