@@ -9,6 +9,10 @@ import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+FAST = {"reassoc", "contract", "arcp", "nsz"}
+"""What the loops over steps allow: sums may be reordered, NaN and infinity keep their meaning."""
+LOOP: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
+
 
 def jit(function: F) -> F:
     """Compile a function with Numba at its first call; the machine code is kept on disk for the next process.
@@ -47,5 +51,21 @@ def jit_borrowing(function: F) -> F:
     callable
         The compiled function, with the signature of the one given.
     """
-    compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
+    compiled: F = kernel(function, nogil=True, error_model="numpy")
+    return compiled
+
+
+def kernel(function: Any = None, **options: Any) -> Any:
+    """Compile a loop over steps, or with options of its own a part of one, for the built-in problems.
+
+    It is kept on disk, and borrows its arrays as those of :func:`jit_borrowing`.
+    """
+    if function is None:
+        return lambda function: kernel(function, **options)
+    return numba.njit(cache=True, _nrt=False, **(options or LOOP))(function)
+
+
+def users_kernel(function: F) -> F:
+    """Compile a loop that calls a user's own function, which may allocate: anew in every process."""
+    compiled: F = numba.njit(**LOOP)(function)
     return compiled

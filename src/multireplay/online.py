@@ -16,7 +16,7 @@ from multireplay.averaging import as_averaging
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.foreign import as_numpy
 from multireplay.buffer.forgetting import ForgettingStore
-from multireplay.engine import Backend, EpochRun, as_backend, make_stepper
+from multireplay.engine import Backend, EpochRun, Stepping, as_backend, make_stepper
 from multireplay.errors import DivergenceWarning, InputError, MultireplayError
 from multireplay.problems import Problem, VariationalInequality
 from multireplay.problems.base import as_constraint
@@ -209,8 +209,11 @@ class Online:
             self._schedule = as_schedule(self._step, self.problem, store.first)
             self._limit = self.problem.limit(store.first, self._start)
         planned = scale(min(len(self._epochs) + 1, self.last_scale), self.capacity)
-        how = self._schedule, self._averaging, self._start, self._limit
-        run = EpochRun(self.problem, self._stepper, planned, *how, name=store.name_of)
+        how = Stepping(
+            problem=self.problem, stepper=self._stepper, schedule=self._schedule, averaging=self._averaging,
+            x0=self._start, limit=self._limit,
+        )  # fmt: skip
+        run = EpochRun(how, planned, name=store.name_of)
         store.begin_epoch(planned.positions)
         self._run, self._step_in_epoch = run, 0
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from disk_records import record, stored
 from interruption import interrupting
+from multireplay.engine.batched_phases import BatchedPhases
 from own_operators import pull_rows
 
 import multireplay as mr
 from multireplay.engine import kinds, together
-from multireplay.engine.batched_phases import BatchedPhases
 
 ROWS = 3001
 

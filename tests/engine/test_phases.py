@@ -11,14 +11,14 @@ import pytest
 from disk_records import record, stored
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from multireplay.engine.batched_phases import BatchedPhases
+from multireplay.engine.compiled_phases import CompiledPhases
+from multireplay.engine.phases import Phases
 from own_operators import pull
 
 import multireplay as mr
 from multireplay.averaging import as_averaging
 from multireplay.engine import Job, make_stepper
-from multireplay.engine.batched_phases import BatchedPhases
-from multireplay.engine.compiled_phases import CompiledPhases
-from multireplay.engine.phases import Phases
 from multireplay.problems.base import UNBOUNDED
 from multireplay.problems.batched import as_batched
 from multireplay.steps import Constant

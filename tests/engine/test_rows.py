@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from multireplay.engine.packs import apart, can_be_packed, row_bytes, zeros
+from multireplay.engine.rows import dot, dot_of_difference, move
 
 import multireplay as mr
 from multireplay.engine import kernels
-from multireplay.engine.packs import apart, can_be_packed, row_bytes, zeros
-from multireplay.engine.rows import dot, dot_of_difference, move
 
 TYPES = (np.float64, np.float32)
 ROOM = 3

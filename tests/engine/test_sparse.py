@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from multireplay.engine.lazy import SparseStepper
 from own_operators import own_link
 from reference import glm_operator, static_mer, td_operator
 from sparse_records import DIM, kinds, random_rows, regression, transitions
@@ -16,7 +17,6 @@ from sparse_records import DIM, kinds, random_rows, regression, transitions
 import multireplay as mr
 from multireplay import engine, sets
 from multireplay.engine import lazy, plans, together
-from multireplay.engine.lazy import SparseStepper
 from multireplay.updates import precondition
 
 KINDS = kinds()

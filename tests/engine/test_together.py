@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interruption import interrupting
+from multireplay.engine.together import Parts
 
 import multireplay as mr
 from multireplay.engine import chains, kinds, together
-from multireplay.engine.together import Parts
 
 
 @given(length=st.integers(2, 400), depth=st.integers(0, 6), extra=st.integers(0, 300))

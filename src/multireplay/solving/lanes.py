@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from scipy.sparse import issparse
 
 from multireplay.buffer.buffer import Buffer
@@ -25,14 +24,18 @@ def in_lanes(problem: Problem, buffer: Buffer | StoredBuffer, backend: str) -> P
 
     That is where the backend says so, where the user's operator is written over a batch, or where the columns lie on
     a device. Columns that another library holds in the memory of the processor are read through NumPy, without a copy,
-    by the other engines. On disk, only an operator that is written over a batch is run so.
+    by the other engines. A record on disk is not run so.
     """
     over_batches = getattr(problem, "batch_operator", None) is not None
     if isinstance(buffer, StoredBuffer):
-        if backend == "batched" and not over_batches:
+        if over_batches and backend in ("auto", "batched"):
+            raise InputError(
+                "an operator over batches (batched=True) needs a buffer in memory: load it with buffer.load(), or "
+                "write the operator for one row"
+            )
+        if backend == "batched":
             raise InputError("backend='batched' needs a buffer in memory: buffer.load(), if it fits")
-        there = over_batches and backend in ("auto", "batched") and all(name in buffer for name in problem.required)
-        return as_batched(problem, np.zeros((1, 1))) if there else problem
+        return problem
     names = [name for name in (*problem.required, *problem.optional) if name in buffer]
     away = [name for name in names if is_foreign(buffer[name]) and not on_cpu(buffer[name])]
     if not names or not (backend == "batched" or (backend == "auto" and (over_batches or away))):
@@ -52,8 +55,6 @@ def in_lanes(problem: Problem, buffer: Buffer | StoredBuffer, backend: str) -> P
 def default_order(record: Record) -> Replay:
     """Dyadic order; in lanes all offsets of a gap side by side, with chains that are long and yet many."""
     depth = min(DEEPEST, record.length.bit_length() - 1 - WIDTH)
-    if record.on_disk:  # with no more chains than steps, their iterates are a small part of it
-        depth = max(depth, record.length.bit_length() // 2)
     if not isinstance(record.problem, Batched) or depth < 1:
         return Dyadic()
     return Interleaved(gap=record.length >> depth)

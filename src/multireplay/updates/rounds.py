@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from multireplay._check import Vector
 from multireplay.averaging import Averaging
 from multireplay.buffer.record import Record
-from multireplay.engine import EpochRun, Job
-from multireplay.engine.batched import ReducedBatchedStepper
-from multireplay.engine.plans import run_chains
-from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper
+from multireplay.engine import EpochRun, Job, ReducedStepper, Stepping, run_chains
 from multireplay.engine.residuals import Batches, Residual, batch_means, measure, residual_of
+from multireplay.engine.stepper import LowRank
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.multiscale import scattered
 from multireplay.result import Epoch
 from multireplay.sets import Set
 from multireplay.steps import Constant
 from multireplay.tracking import Track
-from multireplay.updates.precondition import Preconditioner
-
-ReducedStepper: TypeAlias = ReducedPythonStepper | ReducedCompiledStepper | ReducedBatchedStepper
 
 ON_ITS_WAY = 0.15
 """A round whose last two quarters differ by more than this share of all it moved had not arrived."""
@@ -43,7 +38,7 @@ WIDEST = 1024
 SECOND_HALF = Averaging(fraction=0.5, answers=True)
 
 
-def contraction(record: Record, preconditioner: Preconditioner, step: float, x: Vector) -> float | None:
+def contraction(record: Record, preconditioner: LowRank, step: float, x: Vector) -> float | None:
     """How often one pass shrinks the slowest direction by a factor e: η·λ_min·B, from 4096 samples of the record.
 
     None where the problem knows no curvature, or has so many coordinates that this would cost more than a pass.
@@ -101,7 +96,7 @@ def run_rounds(
     as planned in `instead`, and so are all that follow; None leaves the order as it is. In lanes a round is one epoch
     of many short chains, the last of the plan, and up to 8 are taken.
     """
-    lanes = isinstance(stepper, ReducedBatchedStepper) and plan[-1].chains > 1
+    lanes = stepper.name == "batched" and plan[-1].chains > 1
     take_round, most = (_lane_round, MOST_LANE_ROUNDS) if lanes else (_round, MOST_ROUNDS)
     x, epochs, notes, passes = start, [], [], 0.0
     shrinks = contraction(record, stepper.preconditioner, step, start) if rounds is None else None
@@ -183,7 +178,7 @@ def _round(how: _Round, plan: tuple[PlannedEpoch, ...], step: float) -> tuple[Ep
     stepper.anchor = anchor.copy()
     stepper.mean = stepper.preconditioner.apply(how.mean)
     planned = replace(plan[-1], k=plan[-1].k + how.number, length=sum(epoch.steps for epoch in plan), chains=1)
-    run = EpochRun(record.problem, stepper, planned, Constant(step), SECOND_HALF, anchor, how.limit, how.track)
+    run = EpochRun(Stepping(**_stepping(how, step)), planned)
     three_quarters = planned.length - (planned.length - run.skipped) // 2
     earlier, seen = np.zeros_like(anchor), 0
     for samples, positions, shown in record.chunks(block for epoch in plan for block in epoch.blocks()):
@@ -206,6 +201,12 @@ def _lane_round(how: _Round, plan: tuple[PlannedEpoch, ...], step: float) -> tup
     """One epoch of many chains around the anchor; whether it has arrived is left to the residual."""
     how.stepper.anchor, how.stepper.mean = how.anchor.copy(), how.mean
     planned = replace(plan[-1], k=plan[-1].k + how.number)
-    with_them = SECOND_HALF, how.anchor, how.limit, how.track
-    job = Job(how.record.problem, how.record, how.stepper, Constant(step), *with_them)
-    return run_chains(planned, [job])[0], np.inf
+    return run_chains(planned, Job(**_stepping(how, step), record=how.record)), np.inf
+
+
+def _stepping(how: _Round, step: float) -> dict[str, Any]:
+    """What a round runs, as arguments of `Stepping`."""
+    return {
+        "problem": how.record.problem, "stepper": how.stepper, "schedule": Constant(step), "averaging": SECOND_HALF,
+        "x0": how.anchor, "limit": how.limit, "track": how.track,
+    }  # fmt: skip

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,16 +14,8 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.averaging import Averaging
 from multireplay.buffer.record import Record
-from multireplay.engine import (
-    Backend,
-    Job,
-    fit_together,
-    in_one_pass,
-    make_stepper,
-    run,
-)
+from multireplay.engine import Backend, Job, ReducedStepper, arrange, make_stepper
 from multireplay.engine.checkpoint import Checkpoint
-from multireplay.engine.reduced import ReducedCompiledStepper, ReducedPythonStepper, make_reduced
 from multireplay.errors import DivergenceWarning, InputError
 from multireplay.problems.base import GROWTH, UNBOUNDED
 from multireplay.replay import PlannedEpoch, Replay
@@ -94,46 +85,34 @@ def solve_by_steps(
     schedules = [as_schedule(size, record.problem, extremes, shorten) for size in sizes]
     record.problem.probe(start, record.example)
 
-    def job(schedule: Schedule, advanced: Any = lambda steps: None) -> Job:
-        what = record.problem, how.feasible, record.dim, how.backend, record.example
-        stepper: Any = make_stepper(*what, how.precision)
-        plain = isinstance(how.update, Plain | RichardsonRomberg)
-        make = partial(make_stepper, *what, how.precision) if plain else None
+    def job(schedule: Schedule) -> Job:
+        stepper = make_stepper(record.problem, how.feasible, record.dim, how.backend, record.example, how.precision)
         if isinstance(how.update, VarianceReduced):
-            stepper = make_reduced(record.problem, stepper, how.feasible, record.dim, preconditioner)
-        with_them = how.averaging, start, limit, track, advanced, how.threads, checkpoint, make
-        made = Job(record.problem, record, stepper, schedule, *with_them)
-        if not in_one_pass(plan, made):
-            nothing = np.zeros(0)
-            stepper.advance(record.example, nothing.astype(np.int64), nothing, nothing, limit)  # compiles
-        return made
+            stepper = stepper.reduced(preconditioner)
+        return Job(
+            problem=record.problem, record=record, stepper=stepper, schedule=schedule, averaging=how.averaging,
+            x0=start, limit=limit, track=track, threads=how.threads, checkpoint=checkpoint,
+        )  # fmt: skip
 
-    tell_costs(plan, how.replay, how.update, job(schedules[0]))
+    if checkpoint is not None and not isinstance(how.update, Plain):
+        raise InputError(f"checkpoint=... is for passes in order: mr.Newton() or mr.Plain(), not {how.update!r}")
+    itinerary = arrange(plan, [job(schedule) for schedule in schedules])
+    tell_costs(itinerary, how.replay, how.update)
+    itinerary.compile()
     total = sum(epoch.steps for epoch in plan) * len(schedules)
     with step_bar(total) if progress else nullcontext(lambda steps: None) as advanced:
-        jobs = [job(schedule, advanced) for schedule in schedules]
-        if not fit_together(plan, jobs):
-            _tell_of_turns(len(jobs), checkpoint)
         began = time.perf_counter()
-        epochs = tuple(epoch for found in run(plan, jobs) for epoch in found)
+        epochs = tuple(epoch for found in itinerary.run(advanced) for epoch in found)
         if record.on_disk and not automatic:
             epochs = _marked(epochs, record, start)
         passes = sum(epoch.taken for epoch in epochs) / record.length / len(schedules)
         found = Found(*by_residual(epochs, record, how.feasible), passes, sentences.costs(record.example, how.feasible))
         if isinstance(how.update, VarianceReduced):
-            found = _with_rounds(found, plan, jobs[0], how)
+            found = _with_rounds(found, plan, itinerary.jobs[0], how)
         if isinstance(how.update, RichardsonRomberg):
-            found = _with_twice_the_step(found, plan, job(Doubled(schedules[0]), advanced))
+            found = _with_twice_the_step(found, plan, job(Doubled(schedules[0])), advanced)
         seconds = time.perf_counter() - began
     return _result(record, found, how, extremes, preconditioner, seconds)
-
-
-def _tell_of_turns(count: int, checkpoint: Checkpoint | None) -> None:
-    """Warn that step sizes are run one after the other, which a checkpoint does not keep."""
-    reason = f"the memory budget has no room for the iterates of {count} step sizes side by side"
-    if checkpoint is not None:
-        raise InputError(f"{reason}, and checkpoint=... is for one reading: give more memory=, or fewer step sizes")
-    warnings.warn(f"{reason}: the record is read anew for each of them", stacklevel=4)
 
 
 def _marked(epochs: tuple[Epoch, ...], record: Record, start: Vector) -> tuple[Epoch, ...]:
@@ -156,7 +135,7 @@ def _with_rounds(found: Found, plan: tuple[PlannedEpoch, ...], job: Job, how: Ho
         return found
     assert isinstance(how.update, VarianceReduced)
     rounds = None if isinstance(how.update.rounds, str) else how.update.rounds
-    stepper = cast(ReducedPythonStepper | ReducedCompiledStepper, job.stepper)
+    stepper = cast(ReducedStepper, job.stepper)
     size = round_step(how.step, job.schedule)
     answer = epochs[chosen].answer
     instead = None if how.instead is None else how.instead.plan(job.record.length)
@@ -166,12 +145,12 @@ def _with_rounds(found: Found, plan: tuple[PlannedEpoch, ...], job: Job, how: Ho
     return Found(epochs, good[-1] if more.epochs else chosen, passes + more.passes, (*notes, *more.notes))
 
 
-def _with_twice_the_step(found: Found, plan: tuple[PlannedEpoch, ...], job: Job) -> Found:
+def _with_twice_the_step(found: Found, plan: tuple[PlannedEpoch, ...], job: Job, advanced: Any) -> Found:
     """2x_η − x_2η from what was found and a run at twice the step."""
     epochs, chosen, passes, notes = found
     if epochs[chosen].diverged:
         return found
-    other = run((plan[chosen],), [job])[0][0]
+    other = arrange((plan[chosen],), [job]).run(advanced)[0][0]
     epochs = (*epochs, other, richardson_romberg(epochs[chosen], other))
     return Found(epochs, len(epochs) - 1, passes + other.taken / job.record.length, notes)
 
