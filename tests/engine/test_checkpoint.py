@@ -13,7 +13,7 @@ from disk_records import budget, record, stored
 from interruption import interrupting
 
 import multireplay as mr
-from multireplay.engine import lanes
+from multireplay.engine.compiled import Lanes
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_an_interrupted_run_goes_on_with_smaller_blocks(tmp_path, monkeypatch, o
     options = {"replay": order, "step": 0.01}
     straight = mr.solve(mr.GLM(), large, **options)
     with monkeypatch.context() as patch:
-        patch.setattr(lanes.Lanes, "advance", interrupting(lanes.Lanes.advance, 3))
+        patch.setattr(Lanes, "advance", interrupting(Lanes.advance, 3))
         with pytest.raises(KeyboardInterrupt):
             mr.solve(mr.GLM(), large, checkpoint=tmp_path / "state", **options)
     again = mr.solve(mr.GLM(), small, checkpoint=tmp_path / "state", **options)
