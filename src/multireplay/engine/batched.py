@@ -134,7 +134,7 @@ class BatchedStepper(Stepper):
         return BatchedStepper(self.problem, self.constraint, len(self.x))
 
     def reduced(self, preconditioner: LowRank) -> ReducedStepper:
-        return ReducedBatchedStepper(self, preconditioner)
+        return ReducedBatchedStepper(preconditioner, self.problem, self.constraint, len(self.x))
 
     def way(self, planned: PlannedEpoch, job: Job) -> Way:
         """The record is in memory, and the chains of an epoch are side by side in any case."""
@@ -245,12 +245,7 @@ class BatchedStepper(Stepper):
 class ReducedBatchedStepper(ReducedStepper, BatchedStepper):
     """Variance reduction in lanes: every lane steps along F̃(x, ξ) − F̃(x̃, ξ) + F̂(x̃)."""
 
-    def __init__(self, plain: BatchedStepper, preconditioner: LowRank) -> None:
-        super().__init__(plain.problem, plain.constraint, len(plain.x))
-        self.preconditioner = preconditioner
-        self.anchor = np.zeros(0)
-        self.mean = np.zeros(len(plain.x))
-        self._around: tuple[Array, Array] | None = None
+    _around: tuple[Array, Array] | None = None
 
     def _prepare(self, array: Array) -> Projection:
         self._around = (like(self.anchor, array), like(self.mean, array)) if len(self.anchor) else None

@@ -100,8 +100,8 @@ class OneChain(Member):
         return [self.run.finish()]
 
 
-class Chains(ABC):
-    """Chains of one epoch, run one after the other from the same start.
+class Chains:
+    """Chains of one epoch with any engine, one after the other from the same start, and the mean of what they end with.
 
     Attributes
     ----------
@@ -109,32 +109,35 @@ class Chains(ABC):
         Sums over the chains that have come to their end, of last iterates and of weighted sums.
     ended : int
         The number of those chains.
+    taken : int
+        Steps of all chains so far.
+    stopped : bool
+        Whether a chain has diverged, after which none is run.
     """
 
     def __init__(self, run: EpochRun) -> None:
-        self.run, self.ended = run, 0
+        self.run = run
         self.lasts, self.totals = np.zeros(run.dim), np.zeros(run.dim)
+        self.ended, self.taken, self.stopped = 0, 0, False
 
-    @abstractmethod
     def advance(self, samples: Any, positions: Positions, shown: Positions) -> int:
         """Take one step for each position; the number of steps taken. `shown` are the positions that errors name."""
+        if self.stopped or not len(positions):
+            return 0
+        taken = self.loop(samples, positions, shown)
+        self.taken += taken
+        self.stopped = taken < len(positions)
+        return taken
 
-    def sums(self) -> tuple[Vector, Vector]:
-        """The sums of the last iterates and of the averages of the chains that have come to their end."""
-        return self.lasts, self.totals / self.run.averaging.weight(self.run.planned.length, self.run.planned.length)
-
-
-class OneByOne(Chains):
-    """Chains with any engine; they may go on from one call to the next."""
-
-    def advance(self, samples: Any, positions: Positions, shown: Positions) -> int:
+    def loop(self, samples: Any, positions: Positions, shown: Positions) -> int:
+        """The steps themselves; a chain may go on from one call to the next."""
         run, first = self.run, 0
         while first < len(positions):
             if run.taken in (0, run.planned.length):
                 run.restart()
             before = run.taken
             part = slice(first, first + run.planned.length - before)
-            fine = run.take(samples, positions[part], shown[part])
+            fine = run.feed(samples, positions[part], shown[part])
             first += run.taken - before
             if not fine:
                 break
@@ -144,70 +147,49 @@ class OneByOne(Chains):
                 self.totals += run.stepper.total
         return first
 
+    def sums(self) -> tuple[Vector, Vector]:
+        """The sums of the last iterates and of the averages of the chains that have come to their end."""
+        return self.lasts, self.totals / self.run.averaging.weight(self.run.planned.length, self.run.planned.length)
 
-class WholeChains(Chains):
-    """Chains that a compiled loop runs as wholes, many in one call, to the bits of `OneByOne` on dense rows."""
+    def epoch(self) -> Epoch:
+        """What was found."""
+        x0 = self.run.x0
+        last, average = (one / self.ended for one in self.sums()) if self.ended else (x0, x0)
+        return self.run.ended(last, average, self.taken, self.stopped)
 
-    x: Vector
-    """Where the chain is that was run last."""
+
+class WholeChains(Chains, ABC):
+    """Chains that a compiled loop runs as wholes, many in one call: on dense rows to the bits of `Chains`."""
 
     def __init__(self, run: EpochRun) -> None:
         super().__init__(run)
         self.steps, self.weights = run.sizes_from(0, run.planned.length)
 
     @abstractmethod
-    def loop(self, samples: Any, positions: Positions) -> int:
+    def compiled(self, samples: Any, positions: Positions) -> int:
         """Run the whole chains that these positions are; the number of steps taken."""
 
-    def advance(self, samples: Any, positions: Positions, shown: Positions) -> int:
-        """The compiled loop has no words for what goes wrong."""
+    def loop(self, samples: Any, positions: Positions, shown: Positions) -> int:
+        """The compiled loop has no words for what goes wrong, and so that chain is run by itself once more."""
         try:
-            taken = self.loop(samples, positions)
+            taken = self.compiled(samples, positions)
         except StepFailure as failure:
-            raise failure.explained(self._where(failure.taken, shown)) from failure.__cause__
+            self._explain(failure.taken, samples, positions, shown)
+            raise
         if taken < len(positions) and self.run.problem.users_code:
-            self.run.stepper.x[:] = self.x
-            self.run.blame_operator(samples, int(positions[taken]), self._where(taken, shown))
+            self._explain(taken, samples, positions, shown)
         self.ended += taken // len(self.steps)
         return taken
 
-    def _where(self, taken: int, shown: Positions) -> str:
-        self.run.taken = taken % self.run.planned.length
-        return self.run.where(0, shown[taken:])
+    def _explain(self, taken: int, samples: Any, positions: Positions, shown: Positions) -> None:
+        first = taken // len(self.steps) * len(self.steps)
+        chain = slice(first, first + len(self.steps))
+        Chains(self.run).loop(samples, positions[chain], shown[chain])
 
 
-class ChainAfterChain:
-    """An epoch under way whose chains follow one another, and the mean of what they end with.
-
-    Parameters
-    ----------
-    run : EpochRun
-        The epoch.
-    whole : bool
-        Whether chains are given as wholes, many at a time, which is faster where there is a compiled loop for it.
-    told : callable
-        Told the number of steps taken.
-    """
-
-    def __init__(self, run: EpochRun, whole: bool, told: Told) -> None:
-        self.run, self.told = run, told
-        self.chains = (run.stepper.whole_chains(run) if whole else None) or OneByOne(run)
-        self.taken, self.stopped = 0, False
-
-    def advance(self, samples: Any, positions: Positions, shown: Positions) -> None:
-        """Take the steps on these positions, unless a chain has diverged."""
-        if self.stopped or not len(positions):
-            return
-        taken = self.chains.advance(samples, positions, shown)
-        self.taken += taken
-        self.stopped = taken < len(positions)
-        self.told(taken)
-
-    def epoch(self) -> Epoch:
-        """What was found."""
-        ended, x0 = self.chains.ended, self.run.x0
-        last, average = (one / ended for one in self.chains.sums()) if ended else (x0, x0)
-        return self.run.ended(last, average, self.taken, self.stopped)
+def chain_after_chain(run: EpochRun) -> Chains:
+    """The chains of an epoch as wholes, in a compiled loop if there is one for them."""
+    return run.stepper.whole_chains(run) or Chains(run)
 
 
 def run_alone(planned: PlannedEpoch, jobs: Sequence[Job], told: Told) -> list[Epoch]:
@@ -235,10 +217,10 @@ def run_chains(planned: PlannedEpoch, job: Job, told: Told = lambda steps: None)
         return found
     room = min(BLOCK, job.record.at_once())
     whole = planned.length <= room
-    chains = ChainAfterChain(job.epoch(planned), whole, told)
+    chains = chain_after_chain(job.epoch(planned)) if whole else Chains(job.epoch(planned))
     blocks = planned.blocks(room // planned.length * planned.length if whole else room)
     for samples, positions, shown in job.record.chunks(blocks):
-        chains.advance(samples, positions, shown)
+        told(chains.advance(samples, positions, shown))
         if chains.stopped:
             break
     return chains.epoch()
@@ -254,7 +236,7 @@ def run_in_parts(record: Record, epochs: Sequence[Sequence[EpochRun]], told: Tol
             f"memory= is too little for {parts.count} parts of the record side by side, which epochs of so "
             f"few steps with all phases need; give {2 * parts.count / room:.2g} times as much"
         )
-    under_way = [[ChainAfterChain(run, True, told) for run in runs] for runs in epochs]
+    under_way = [[chain_after_chain(run) for run in runs] for runs in epochs]
     blocks = parts.places(room)
     for samples, positions, shown in record.chunks((parts.positions(*places) for places in parts.places(room)), aside):
         done = 0
@@ -265,5 +247,5 @@ def run_in_parts(record: Record, epochs: Sequence[Sequence[EpochRun]], told: Tol
             for several in under_way:
                 within = parts.chains(several[0].run.planned.length, low, high).ravel()
                 for chains in several:
-                    chains.advance(samples, positions[here][within], shown[here][within])
+                    told(chains.advance(samples, positions[here][within], shown[here][within]))
     return [[chains.epoch() for chains in several] for several in under_way]

@@ -53,7 +53,7 @@ class CompiledStepper(Stepper):
         return CompiledStepper(self.constraint, len(self.x), self.x.dtype)
 
     def reduced(self, preconditioner: LowRank) -> ReducedStepper:
-        return ReducedCompiledStepper(self, preconditioner)
+        return ReducedCompiledStepper(preconditioner, self.constraint, len(self.x))
 
     def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
         kernel = loops.advance if is_built_in(samples) else loops.advance_users
@@ -93,12 +93,6 @@ class CompiledStepper(Stepper):
 class ReducedCompiledStepper(ReducedStepper, CompiledStepper):
     """Variance reduction, compiled."""
 
-    def __init__(self, plain: CompiledStepper, preconditioner: LowRank) -> None:
-        super().__init__(plain.constraint, len(plain.x))
-        self.preconditioner = preconditioner
-        self.anchor = np.zeros(0)
-        self.mean = np.zeros(len(plain.x))
-
     def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
         if not len(self.anchor) and not self.preconditioner.rank:
             return super().advance(samples, positions, steps, weights, limit)
@@ -113,13 +107,13 @@ class CompiledChains(WholeChains):
 
     def __init__(self, stepper: CompiledStepper, run: EpochRun) -> None:
         super().__init__(run)
-        self.projection, self.x, self._total = stepper.projection, zeros(run.dim, stepper.x.dtype), zeros(run.dim)
+        self.projection, self._x, self._total = stepper.projection, zeros(run.dim, stepper.x.dtype), zeros(run.dim)
         self._scratch = np.zeros(run.dim), np.zeros(1, dtype=np.int64)
 
-    def loop(self, samples: Any, positions: Positions) -> int:
+    def compiled(self, samples: Any, positions: Positions) -> int:
         kernel = loops.advance_chains if is_built_in(samples) else loops.advance_chains_users
         where = samples, self.projection, positions, self.steps, self.weights, self.run.limit, self.run.x0
-        return run_kernel(kernel, *where, self.x, self._total, self.lasts, self.totals, *self._scratch)
+        return run_kernel(kernel, *where, self._x, self._total, self.lasts, self.totals, *self._scratch)
 
 
 class Scales(Member):

@@ -72,6 +72,7 @@ class EpochRun:
         self.planned, self.name, self.dim = planned, name, len(how.x0)
         self.skipped = self.averaging.skipped(planned.length)
         self.recorder = None if how.track is None else Recorder(how.track, planned.length, self.x0)
+        self.curve = self.recorder if planned.chains == 1 else None  # of several chains, it is of the mean at the end
         self.first_step = float(self.steps_from(0, 1)[0])  # may be refused, before anything is changed
         self.restart()
 
@@ -85,37 +86,31 @@ class EpochRun:
     def feed(self, samples: Any, positions: Positions, shown: Positions | None = None) -> bool:
         """Take one step for each position; False if the run diverged. `shown` are the positions that errors name."""
         names = positions if shown is None else shown
-        sizes, first = self.sizes_from(self.taken, len(positions)), self.taken
+        steps, weights = self.sizes_from(self.taken, len(positions))
+        first = self.taken
         for stop in self._stops(first, first + len(positions)):
             part = slice(self.taken - first, stop - first)
-            if not self._take(samples, positions[part], names[part], sizes[0][part], sizes[1][part]):
+            try:
+                taken = self.stepper.advance(samples, positions[part], steps[part], weights[part], self.limit)
+            except StepFailure as failure:
+                raise failure.explained(self.where(names[part][failure.taken], failure.taken)) from failure.__cause__
+            self.taken += taken
+            at = self.taken - first
+            if self.taken < stop:
+                if self.problem.users_code:
+                    self.blame_operator(samples, int(positions[at]), self.where(names[at]))
+                self.stopped = True
                 return False
-            if self.recorder is not None and stop in self.recorder.wanted:
-                self.recorder.record(stop, self.stepper.x, self.average)
+            if self.curve is not None and stop in self.curve.wanted:
+                self.curve.record(stop, self.stepper.x, self.average)
         return True
 
     def _stops(self, first: int, last: int) -> Positions:
         """Where to stop on the way for the error curve, and at the end."""
-        if self.recorder is None:
+        if self.curve is None:
             return np.array([last])
-        at = self.recorder.at
+        at = self.curve.at
         return np.unique(np.append(at[(at > first) & (at < last)], last))
-
-    def take(self, samples: Any, positions: Positions, shown: Positions) -> bool:
-        """Take one step for each position as one of several chains, of whose mean alone there is an error curve."""
-        return self._take(samples, positions, shown, *self.sizes_from(self.taken, len(positions)))
-
-    def _take(self, samples: Any, positions: Positions, shown: Positions, steps: Vector, weights: Vector) -> bool:
-        try:
-            taken = self.stepper.advance(samples, positions, steps, weights, self.limit)
-        except StepFailure as failure:
-            raise failure.explained(self.where(failure.taken, shown)) from failure.__cause__
-        self.taken += taken
-        if taken < len(positions):
-            if self.problem.users_code:
-                self.blame_operator(samples, int(positions[taken]), self.where(0, shown[taken:]))
-            self.stopped = True
-        return not self.stopped
 
     def sizes_from(self, first: int, count: int) -> tuple[Vector, Vector]:
         """The sizes of steps first + 1, …, first + count, and the weights of their iterates in the average."""
@@ -141,9 +136,9 @@ class EpochRun:
             message = f"the operator returned {value} at {where}, where x = {x}: every value must be finite and set"
             raise OperatorError(message)
 
-    def where(self, taken: int, positions: Positions) -> str:
+    def where(self, position: int, ahead: int = 0) -> str:
         """The place of a step, for a person."""
-        return f"epoch {self.planned.k}, step {self.taken + taken + 1}, {self.name(int(positions[taken]))}"
+        return f"epoch {self.planned.k}, step {self.taken + ahead + 1}, {self.name(int(position))}"
 
     @property
     def average(self) -> Vector:

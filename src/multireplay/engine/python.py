@@ -28,7 +28,7 @@ class PythonStepper(Stepper):
         return PythonStepper(self.problem, self.constraint, len(self.x))
 
     def reduced(self, preconditioner: LowRank) -> ReducedStepper:
-        return ReducedPythonStepper(self, preconditioner)
+        return ReducedPythonStepper(preconditioner, self.problem, self.constraint, len(self.x))
 
     def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
         for t, (position, step) in enumerate(zip(positions.tolist(), steps.tolist(), strict=True)):
@@ -57,12 +57,6 @@ def _reach(samples: Any, row: int) -> float:
 
 class ReducedPythonStepper(ReducedStepper, PythonStepper):
     """Variance reduction in plain Python."""
-
-    def __init__(self, plain: PythonStepper, preconditioner: LowRank) -> None:
-        super().__init__(plain.problem, plain.constraint, len(plain.x))
-        self.preconditioner = preconditioner
-        self.anchor = np.zeros(0)
-        self.mean = np.zeros(len(plain.x))
 
     def direction(self, value: Vector, samples: Any, row: int) -> Vector:
         if len(self.anchor):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from multireplay.result import Epoch
 Plan = tuple[PlannedEpoch, ...]
 Place = tuple[int, int]
 """An epoch of the plan and a job, by their numbers."""
+Served = tuple[Member, list[Place]]
+"""A member of the reading in order, and the epochs that it finds."""
 
 
 @dataclass(frozen=True)
@@ -89,73 +91,61 @@ class Itinerary:
         """
         if not self.fits:
             return [replace(self, jobs=(job,)).run(told)[0] for job in self.jobs]
-        found: dict[Place, Epoch] = {}
-        if any(leg.in_order for leg in self.legs):
-            found |= self._run_in_order(told)
+        found = self._run_in_order(told) if any(leg.in_order for leg in self.legs) else {}
         in_parts = [leg for leg in self.legs if leg.way == "parts"]
-        if in_parts:
-            runs = [[job.epoch(leg.planned) for job in self.jobs] for leg in in_parts]
-            for leg, epochs in zip(in_parts, run_in_parts(self.jobs[0].record, runs, told), strict=True):
-                found |= {(leg.number, job): epoch for job, epoch in enumerate(epochs)}
-        for leg in self.legs:
-            if leg.way in ("crowded", "alone"):
-                epochs = run_alone(leg.planned, self.jobs, told)
-                found |= {(leg.number, job): epoch for job, epoch in enumerate(epochs)}
+        runs = [[job.epoch(leg.planned) for job in self.jobs] for leg in in_parts]
+        apart = zip(in_parts, run_in_parts(self.jobs[0].record, runs, told) if runs else [], strict=True)
+        alone = [leg for leg in self.legs if leg.way in ("crowded", "alone")]
+        for leg, epochs in (*apart, *((leg, run_alone(leg.planned, self.jobs, told)) for leg in alone)):
+            found |= {(leg.number, job): epoch for job, epoch in enumerate(epochs)}
         return [tuple(found[leg.number, job] for leg in self.legs) for job in range(len(self.jobs))]
 
     def _run_in_order(self, told: Told) -> dict[Place, Epoch]:
-        served = self._served()
-        members = {one.name: one.member for one in served}
-        kept = self.jobs[0].checkpoint
-        first = 0
-        if kept is not None:
-            state = _state(members)
-            first = kept.restore(state)
-            for name, member in members.items():
+        """One reading of the record for all members, from where a checkpoint is."""
+        served, job, first = self._members(), self.jobs[0], 0
+        members = [member for member, _ in served.values()]
+        if job.checkpoint is not None:
+            state = _state(served)
+            first = job.checkpoint.restore(state)
+            for name, (member, _) in served.items():
                 member.load({what.removeprefix(name): array for what, array in state.items() if what.startswith(name)})
-        told(sum(member.taken for member in members.values()))
-        aside = sum(member.nbytes for member in members.values())
-        windows = self.jobs[0].record.windows(first, len(members) > 1, aside)
-        with Team(self.jobs[0].threads) as team, closing(windows):
+        before = 0
+        windows = job.record.windows(first, len(members) > 1, aside=sum(member.nbytes for member in members))
+        with Team(job.threads) as team, closing(windows):
             for window in windows:
-                before = sum(member.taken for member in members.values())
-                for member in members.values():
+                for member in members:
                     member.advance(window, first + 1, team)
-                first = window.last
-                told(sum(member.taken for member in members.values()) - before)
-                if kept is not None:
-                    kept.note(first, _state(members))
-        return {place: epoch for one in served for place, epoch in zip(one.places, one.member.epochs(), strict=True)}
+                first, taken = window.last, sum(member.taken for member in members)
+                told(taken - before)
+                before = taken
+                if job.checkpoint is not None:
+                    job.checkpoint.note(first, _state(served))
+        return {
+            place: epoch
+            for member, places in served.values()
+            for place, epoch in zip(places, member.epochs(), strict=True)
+        }
 
-    def _served(self) -> list[_Served]:
-        """What shares the reading in order."""
-        places = [(leg, job) for job in range(len(self.jobs)) for leg in self.legs if leg.in_order]
-        found = []
-        scales = [(leg, job) for leg, job in places if leg.way == "scales"]
+    def _members(self) -> dict[str, Served]:
+        """What shares the reading in order, by its name in a checkpoint."""
+        found: dict[str, Served] = {}
+        scales = [(leg.number, job) for job in range(len(self.jobs)) for leg in self.legs if leg.way == "scales"]
         if scales:
-            runs = [self.jobs[job].epoch(leg.planned) for leg, job in scales]
-            member = self.jobs[0].stepper.scales(runs)
-            found.append(_Served("scales ", member, [(leg.number, job) for leg, job in scales]))
-        for leg, number in places:
-            name, job = f"epoch {leg.number} job {number} ", self.jobs[number]
-            if leg.way == "lanes":
-                found.append(_Served(name, job.stepper.lanes(job.epoch(leg.planned)), [(leg.number, number)]))
-            elif leg.way == "chain":
-                chain = OneChain(replace(job, stepper=job.stepper.fresh()).epoch(leg.planned))
-                found.append(_Served(name, chain, [(leg.number, number)]))
+            runs = [self.jobs[job].epoch(self.legs[number].planned) for number, job in scales]
+            found["scales "] = self.jobs[0].stepper.scales(runs), scales
+        for number, job in enumerate(self.jobs):
+            for leg in self.legs:
+                name, place = f"epoch {leg.number} job {number} ", (leg.number, number)
+                if leg.way == "lanes":
+                    found[name] = job.stepper.lanes(job.epoch(leg.planned)), [place]
+                elif leg.way == "chain":
+                    apart = replace(job, stepper=job.stepper.fresh())
+                    found[name] = OneChain(apart.epoch(leg.planned)), [place]
         return found
 
 
-class _Served(NamedTuple):
-    """A member of the reading in order: its name in a checkpoint, and the epochs that it finds."""
-
-    name: str
-    member: Member
-    places: list[Place]
-
-
-def _state(members: dict[str, Member]) -> dict[str, np.ndarray]:
-    return {name + what: array for name, member in members.items() for what, array in member.state().items()}
+def _state(served: dict[str, Served]) -> dict[str, Any]:
+    return {name + what: array for name, (member, _) in served.items() for what, array in member.state().items()}
 
 
 def arrange(plan: Plan, jobs: Sequence[Job]) -> Itinerary:

@@ -34,7 +34,7 @@ class SparseStepper(Stepper):
         return SparseStepper(len(self._state))
 
     def reduced(self, preconditioner: LowRank) -> ReducedStepper:
-        return ReducedSparseStepper(len(self._state), preconditioner)
+        return ReducedSparseStepper(preconditioner, len(self._state))
 
     def are_few(self, planned: PlannedEpoch, room: int) -> bool:
         """An iterate is much larger than a row here, and costs as much as a step for each of its coordinates."""
@@ -62,6 +62,10 @@ class SparseStepper(Stepper):
         self._settled = False  # the arrays may be others after this
         return {"state": self._state, "total": self._total, "weight": self._weight}
 
+    @property
+    def nbytes(self) -> int:
+        return self._state.nbytes + self._total.nbytes + self._weight.nbytes
+
     def settle(self) -> None:
         """Work out x and the sum of the iterates, which costs O(d)."""
         if self._settled:
@@ -80,12 +84,9 @@ class SparseStepper(Stepper):
 class ReducedSparseStepper(ReducedStepper, SparseStepper):
     """Steps on sparse rows with a preconditioner of any rank, and variance-reduced once an anchor is set."""
 
-    def __init__(self, dim: int, preconditioner: LowRank) -> None:
-        super().__init__(dim)
-        self.preconditioner = preconditioner
-        self._anchor, self._mean = np.zeros(0), np.zeros(dim)
+    def __init__(self, preconditioner: LowRank, dim: int) -> None:
+        super().__init__(preconditioner, dim)
         self._shifts, self._sums = np.zeros(0), np.zeros(0)
-        self._laid_out = False
 
     @property
     def anchor(self) -> Vector:
@@ -149,13 +150,13 @@ class SparseChains(WholeChains):
 
     def __init__(self, run: EpochRun) -> None:
         super().__init__(run)
-        self.x, self._moves = run.x0.copy(), np.zeros(len(self.steps))
+        self._x, self._moves = run.x0.copy(), np.zeros(len(self.steps))
         self._remaining = np.cumsum(self.weights[::-1])[::-1].copy()
         self._taken = np.zeros(1, dtype=np.int64)
 
-    def loop(self, samples: Any, positions: Positions) -> int:
+    def compiled(self, samples: Any, positions: Positions) -> int:
         kernel = sparse_loops.advance_chains if is_built_in(samples) else sparse_loops.advance_chains_users
-        where = samples, positions, self.steps, self._remaining, self.run.limit, self.run.x0, self.x, self._moves
+        where = samples, positions, self.steps, self._remaining, self.run.limit, self.run.x0, self._x, self._moves
         return run_kernel(kernel, *where, self.lasts, self.totals, self._taken)
 
     def sums(self) -> tuple[Vector, Vector]:

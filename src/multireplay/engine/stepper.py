@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
+import numpy as np
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import TypingError
 
@@ -126,9 +127,13 @@ class ReducedStepper(Stepper):
         x̃, and g, the preconditioned mean operator there. Without coordinates in x̃, steps are plain.
     """
 
-    preconditioner: LowRank
     anchor: Vector
     mean: Vector
+
+    def __init__(self, preconditioner: LowRank, *plain: Any) -> None:
+        super().__init__(*plain)
+        self.preconditioner = preconditioner
+        self.anchor, self.mean = np.zeros(0), np.zeros(len(self.x))
 
     def way(self, planned: PlannedEpoch, job: Job) -> Way:
         return "alone"
