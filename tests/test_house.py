@@ -106,7 +106,9 @@ def test_nothing_reads_a_status_sentence():
                 text = " ".join(ast.unparse(side) for side in node.comparators)
                 if re.search(r"status(?!\.code)|\.message\b|sentence", text):
                     wrong.append(f"{name_of(path)}:{node.lineno} {ast.unparse(node)}")
-            if isinstance(node, ast.Call) and re.search(r"(status|message)\)?\.(startswith|endswith|find|index)$", ast.unparse(node.func)):
+            if isinstance(node, ast.Call) and re.search(
+                r"(status|message)\)?\.(startswith|endswith|find|index)$", ast.unparse(node.func)
+            ):
                 wrong.append(f"{name_of(path)}:{node.lineno} {ast.unparse(node)}")
     assert not wrong
 
@@ -121,13 +123,17 @@ def test_nothing_hashes_a_repr():
             if calls_repr:
                 wrong.append(f"{name_of(path)}:{node.lineno}")
             hashed = isinstance(node, ast.Call) and re.search(r"hashlib\.|\.update$", ast.unparse(node.func))
-            if hashed and any(isinstance(part, ast.FormattedValue) and part.conversion == 114 for part in ast.walk(node)):
+            if hashed and any(
+                isinstance(part, ast.FormattedValue) and part.conversion == 114 for part in ast.walk(node)
+            ):
                 wrong.append(f"{name_of(path)}:{node.lineno}")
     assert not wrong
 
 
 def test_nothing_is_unpickled():
-    wrong = [name_of(path) for path in FILES if re.search(r"pickle\.loads?\(|Unpickler|allow_pickle=True", path.read_text())]
+    wrong = [
+        name_of(path) for path in FILES if re.search(r"pickle\.loads?\(|Unpickler|allow_pickle=True", path.read_text())
+    ]
     assert not wrong
 
 
@@ -170,7 +176,16 @@ def test_no_function_has_more_than_six_parameters():
 def test_files_hold_one_idea_each():
     sizes = {name_of(path): len(path.read_text().splitlines()) for path in FILES if not path.name.startswith("__")}
     assert not {name: size for name, size in sizes.items() if not 60 <= size <= 350 and name != "errors.py"}
-    assert not {path.stem for path in FILES} & {"short", "together", "turns", "kinds", "rows", "words", "judging", "missing"}
+    assert not {path.stem for path in FILES} & {
+        "short",
+        "together",
+        "turns",
+        "kinds",
+        "rows",
+        "words",
+        "judging",
+        "missing",
+    }
 
 
 def test_the_house_is_no_larger_than_it_has_to_be():
@@ -206,7 +221,10 @@ def test_reference_counting_is_switched_off_in_one_file():
 
 CALLS = {
     "default": ("mr.GLM('logistic'), mr.Buffer(features=A, targets=(y > 0) * 1.0)", 12),
-    "default policy evaluation": ("mr.PolicyEvaluation(0.9), mr.Buffer(features=A[:-1], next_features=A[1:], rewards=y[1:])", 12),
+    "default policy evaluation": (
+        "mr.PolicyEvaluation(0.9), mr.Buffer(features=A[:-1], next_features=A[1:], rewards=y[1:])",
+        12,
+    ),
     "named order": ("mr.GLM(), mr.Buffer(features=A, targets=y), replay=mr.Multiscale(), step=0.01", 20),
 }
 

@@ -14,7 +14,7 @@ from multireplay.averaging import as_averaging
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.forgetting import ForgettingStore, as_block
-from multireplay.engine import Backend, EpochRun, as_backend, make_stepper
+from multireplay.engine import Backend, EpochRun, Stepping, as_backend, make_stepper
 from multireplay.errors import DivergenceWarning, InputError, MultireplayError
 from multireplay.problems import Problem, VariationalInequality
 from multireplay.problems.base import as_constraint
@@ -190,8 +190,15 @@ class Online:
         self._run, self._step_in_epoch = run, 0
 
     def _epoch(self, k: int, store: ForgettingStore) -> EpochRun:
-        how = cast(Schedule, self._schedule), self._averaging, self._start, self._limit
-        return EpochRun(self.problem, self._stepper, scale(k, self.capacity), *how, name=store.name_of)
+        how = Stepping(
+            problem=self.problem,
+            stepper=self._stepper,
+            schedule=cast(Schedule, self._schedule),
+            averaging=self._averaging,
+            x0=self._start,
+            limit=self._limit,
+        )
+        return EpochRun(how, scale(k, self.capacity), name=store.name_of)
 
     def _end(self, run: EpochRun, store: ForgettingStore) -> None:
         store.end_epoch()

@@ -10,7 +10,7 @@ from disk_records import record, stored
 
 import multireplay as mr
 from multireplay.buffer.record import MemoryRecord, StoredRecord
-from multireplay.engine import kinds, together
+from multireplay.engine import chains, stepper
 
 PROBLEMS = {
     "linear": mr.GLM(),
@@ -67,7 +67,7 @@ def test_orders_in_one_pass_agree_bit_for_bit(both, name, order):
     ids=repr,
 )
 def test_chains_that_do_not_fit_take_passes_in_parts_with_the_same_bits(both, monkeypatch, order, passes):
-    monkeypatch.setattr(kinds, "MEMORY", 1000)
+    monkeypatch.setattr(stepper, "MEMORY", 1000)
     memory = mr.solve(mr.GLM(), both[0], replay=order, step=0.02)
     with pytest.warns(UserWarning, match=passes):
         disk = mr.solve(mr.GLM(), both[1], replay=order, step=0.02)
@@ -78,7 +78,7 @@ def test_chains_that_do_not_fit_take_passes_in_parts_with_the_same_bits(both, mo
 
 def test_chains_that_do_not_fit_are_read_once(both, monkeypatch):
     """The pass in order, the one in parts, and the residuals: no row more often, but for those next to a block."""
-    monkeypatch.setattr(kinds, "MEMORY", 4000)
+    monkeypatch.setattr(stepper, "MEMORY", 4000)
     taken, original = [], type(both[1]).take
     monkeypatch.setattr(
         type(both[1]), "take", lambda self, rows, names=None: taken.append(len(rows)) or original(self, rows, names)
@@ -168,7 +168,7 @@ def test_a_run_on_disk_that_diverges_is_noticed(both):
 
 
 def test_a_reading_in_parts_names_the_row(tmp_path, monkeypatch):
-    monkeypatch.setattr(kinds, "MEMORY", 0)
+    monkeypatch.setattr(stepper, "MEMORY", 0)
     buffer = record()
     targets = buffer["targets"].copy()
     targets[2000] = 2.0
@@ -180,8 +180,8 @@ def test_a_reading_in_parts_names_the_row(tmp_path, monkeypatch):
 
 def test_the_budget_changes_no_bit(tmp_path, monkeypatch):
     """Neither do several step sizes; where it is too little for the parts, this is said."""
-    monkeypatch.setattr(kinds, "MEMORY", 3000)
-    monkeypatch.setattr(together, "ASIDE", 6000)
+    monkeypatch.setattr(stepper, "MEMORY", 3000)
+    monkeypatch.setattr(chains, "ASIDE", 6000)
     buffer = record()
     options = {"replay": mr.Multiscale(phases="all"), "step": (0.02, 0.01)}
     memory = mr.solve(mr.GLM(), buffer, **options)

@@ -12,7 +12,7 @@ from in_lanes import ALL, PROBLEMS, assert_same, buffer_of, make_data
 
 import multireplay as mr
 from multireplay.buffer import foreign as arrays
-from multireplay.engine import batched, batched_lanes
+from multireplay.engine import batched
 from multireplay.replay import PlannedEpoch, Replay
 
 
@@ -104,11 +104,11 @@ class Offsets(Replay):
 
 
 def test_lanes_side_by_side_are_read_as_slices_and_others_one_by_one():
-    found = list(batched_lanes.groups(mr.Interleaved(5).plan(40)[0], 2))
+    found = list(batched.groups(mr.Interleaved(5).plan(40)[0], 2))
     assert [(type(group), group.count) for group in found] == [(batched.SideBySide, n) for n in (2, 2, 1)]
     assert np.concatenate([group.positions(3) for group in found]).tolist() == [19, 20, 17, 18, 16]
-    mixed = list(batched_lanes.groups(Offsets(5, [0, 3, 1]).plan(40)[0], 2))
-    assert [(type(group), group.count) for group in mixed] == [(batched_lanes.Scattered, n) for n in (2, 1)]
+    mixed = list(batched.groups(Offsets(5, [0, 3, 1]).plan(40)[0], 2))
+    assert [(type(group), group.count) for group in mixed] == [(batched.Scattered, n) for n in (2, 1)]
     assert np.concatenate([group.positions(0) for group in mixed]).tolist() == [5, 2, 4]
 
 
@@ -118,7 +118,7 @@ def test_the_rows_of_a_step_are_those_of_the_plan(length):
         for epoch in replay.plan(length):
             if epoch.chains > 1:
                 planned = np.sort(epoch.positions.reshape(epoch.chains, epoch.length).T, axis=1)
-                found = list(batched_lanes.groups(epoch, 6))
+                found = list(batched.groups(epoch, 6))
                 for t in range(epoch.length):
                     assert np.array_equal(np.sort(np.concatenate([group.positions(t) for group in found])), planned[t])
 
@@ -131,7 +131,7 @@ def test_groups_of_any_size_give_the_same(replay, library, monkeypatch):
     for size in (1, 3 * DIM * 8, 10**6):
         monkeypatch.setattr(arrays, "CACHED", size)
         monkeypatch.setattr(arrays, "LARGE", size)
-        monkeypatch.setattr(batched_lanes, "SCATTERED", 20)
+        monkeypatch.setattr(batched, "SCATTERED", 20)
         assert_same(
             mr.solve(mr.GLM("logistic"), buffer_of(library), replay=replay, step=0.1, backend="batched"), expected
         )
@@ -159,7 +159,7 @@ def test_auto_takes_the_engine_that_fits(monkeypatch):
     used = []
     for name, kind in (("walk", batched.BatchedStepper),):
         real = getattr(kind, name)
-        monkeypatch.setattr(kind, name, lambda *args, real=real: used.append(args[1][0]) or real(*args))
+        monkeypatch.setattr(kind, name, lambda *args, real=real: used.append(args[1].samples[0]) or real(*args))
     options = {"replay": ALL, "step": 0.05}
     mr.solve(mr.GLM(), buffer_of(), **options)
     mr.solve(mr.GLM(), buffer_of(torch_array), **options)  # in the processor's memory: the compiled loop, no copy

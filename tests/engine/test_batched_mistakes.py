@@ -143,3 +143,32 @@ def test_other_uses_of_an_operator_over_batches():
     again = problem.__reduce__()
     assert repr(again[0](*again[1])) == repr(problem) == "VariationalInequality(rotation_of_rows, dim=6)"
     assert again[0](*again[1]).batch_operator is rotation_of_rows
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [("raises", r"samples 1234 to 1236 \(counting from 1\): ValueError: by design"), ("nan", r"sample 1235 \(count")],
+)
+def test_what_goes_wrong_over_batches_is_named(how, says):
+    rows = 3001
+    buffer = mr.Buffer(samples=np.random.default_rng(0).standard_normal((rows, 2)))
+    value = buffer["samples"][1234, 0]
+
+    def operator(X, batch):
+        if how == "raises" and (batch[:, 0] == value).any():
+            raise ValueError("by design")
+        return np.where(batch[:, :1] == value, np.nan, X - batch)
+
+    problem = mr.VariationalInequality(operator, dim=2, batched=True)
+    step = np.argwhere(mr.Interleaved(3).plan(rows)[0].positions.reshape(3, 1000) == 1235)[0][1] + 1
+    with pytest.raises(mr.OperatorError, match=rf"epoch 1, step {step}, {says}"):
+        mr.solve(problem, buffer, replay=mr.Interleaved(3), step=0.05)
+
+
+def test_over_batches_a_run_that_diverges_says_so():
+    buffer = mr.Buffer(samples=np.ones((600, 2)))
+    problem = mr.VariationalInequality(lambda X, batch: -1e40 * X * batch, dim=2, batched=True)
+    with pytest.warns(mr.DivergenceWarning):
+        found = mr.solve(problem, buffer, replay=mr.Interleaved(3), step=0.1, x0=[1.0, 1.0])
+    assert found.epochs[0].diverged
+    assert 0 < found.epochs[0].taken < 30

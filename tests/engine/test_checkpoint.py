@@ -171,10 +171,16 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     assert os.listdir(tmp_path) == [f".state.{os.getpid()}.7.partial"]
 
 
-KILLED = [("replay=mr.Multiscale(), step=0.01", 3), ("replay=mr.Interleaved(64), step=0.01", 3), ("update=mr.Newton(3)", 2)]
+KILLED = [
+    ("replay=mr.Multiscale(), step=0.01", 3),
+    ("replay=mr.Interleaved(64), step=0.01", 3),
+    ("update=mr.Newton(3)", 2),
+]
 
 
-@pytest.mark.parametrize(("options", "kills"), [*KILLED, ("update=mr.Exact()", 2), ("replay=mr.Serial(), step=0.01", 2)])
+@pytest.mark.parametrize(
+    ("options", "kills"), [*KILLED, ("update=mr.Exact()", 2), ("replay=mr.Serial(), step=0.01", 2)]
+)
 def test_a_run_that_is_killed_goes_on_to_the_same_bits(tmp_path, options, kills):
     """Killed at random moments, with a file saved after every block: what is there is whole, and the end is the same."""
     (tmp_path / "record").mkdir()

@@ -14,9 +14,11 @@ from reference import glm_operator, static_mer, td_operator
 from sparse_records import DIM, kinds, random_rows, regression, transitions
 
 import multireplay as mr
-from multireplay import engine, sets
-from multireplay.engine import lazy, plans, together
-from multireplay.engine.lazy import SparseStepper
+from multireplay import sets
+from multireplay.engine import chains, readings
+from multireplay.engine.kernels import sparse_loops
+from multireplay.engine.sparse import SparseStepper
+from multireplay.engine.stepper import Stepper
 from multireplay.updates import precondition
 
 KINDS = kinds()
@@ -213,9 +215,9 @@ def test_only_the_nonzeros_are_read_and_written():
         before, weight, taken = state.copy(), np.zeros(1), np.zeros(1, dtype=np.int64)
         if shifts:
             around = True, np.full(2, -0.5), *(np.zeros(shifts) for _ in range(4))
-            lazy.advance_around(samples, order, steps, weights, 1e9, state, weight, *around, taken)
+            sparse_loops.advance_around(samples, order, steps, weights, 1e9, state, weight, *around, taken)
         else:
-            lazy.advance_plainly(samples, order, steps, weights, 1e9, state, weight, taken)
+            sparse_loops.advance_plainly(samples, order, steps, weights, 1e9, state, weight, taken)
         assert taken[0] == 50
         mentioned = np.zeros(20, dtype=bool)
         mentioned[wide.indices] = True
@@ -248,8 +250,8 @@ def test_chains_longer_than_a_block_and_shorter(monkeypatch):
     dense, sparse = (regression("identity", rows=101)[name] for name in ("dense", "sparse"))
     options = {"replay": mr.Multiscale(phases="all"), "step": 0.05, "x0": np.linspace(-1, 1, DIM)}
     expected = mr.solve(*dense, **options)
-    for block in (plans.BLOCK, 8):
-        monkeypatch.setattr(plans, "BLOCK", block)
+    for block in (chains.BLOCK, 8):
+        monkeypatch.setattr(chains, "BLOCK", block)
         for one, two in zip(expected.epochs, mr.solve(*sparse, **options).epochs, strict=True):
             assert same(two.last, one.last)
             assert same(two.average, one.average)
@@ -266,8 +268,8 @@ def test_divergence_is_noticed_where_the_dense_run_notices_it(replay, feasible, 
         dense = mr.solve(*pair["dense"], **options)
     assert [epoch.diverged for epoch in sparse.epochs] == [epoch.diverged for epoch in dense.epochs]
     # chains of dense rows one after the other, as those of sparse rows are
-    monkeypatch.setattr(engine.kinds, "are_few", lambda planned, job: False)
-    monkeypatch.setattr(together, "served", lambda plan, job: [])
+    monkeypatch.setattr(Stepper, "are_few", lambda self, planned, room: False)
+    monkeypatch.setattr(readings, "_in_parts", lambda plan, ways, length: [])
     with pytest.warns(mr.DivergenceWarning):
         dense = mr.solve(*pair["dense"], **options)
     assert [epoch.diverged for epoch in sparse.epochs] == [epoch.diverged for epoch in dense.epochs]

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 import multireplay as mr
 from multireplay.buffer.record import as_record
 from multireplay.engine import sums
-from multireplay.engine.sums import Folding, JacobianSum, Kept, MomentSum, OperatorSum, batch_bounds, fold, operator_batches
+from multireplay.engine.sums import (
+    Folding,
+    JacobianSum,
+    Kept,
+    MomentSum,
+    OperatorSum,
+    batch_bounds,
+    fold,
+    operator_batches,
+)
 
 PROBLEMS = {"linear": mr.GLM(), "logistic": mr.GLM("logistic"), "ridge": mr.GLM(ridge=0.5)}
 
@@ -49,7 +58,7 @@ def test_moments_and_jacobians_are_those_of_all_rows(both):
     buffer = both[0]
     A, y = buffer["features"], buffer["targets"]
     memory = as_record(mr.GLM(), buffer)
-    (matrix, vector), = fold(memory, MomentSum(mr.GLM(), 8), how=Folding(2))
+    ((matrix, vector),) = fold(memory, MomentSum(mr.GLM(), 8), how=Folding(2))
     assert np.allclose(matrix, A.T @ A)
     assert np.allclose(vector, A.T @ y)
     x = np.linspace(-0.5, 0.5, 8)

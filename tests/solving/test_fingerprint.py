@@ -33,7 +33,9 @@ def scaled(factor):
 
 OTHERS = {
     "data": lambda: asked(mr.Buffer(features=A, targets=np.nextafter(A[:, 0], 1.0))),
-    "one value": lambda: asked(mr.Buffer(features=np.where(np.arange(600).reshape(200, 3) == 599, 0.0, A), targets=A[:, 0])),
+    "one value": lambda: asked(
+        mr.Buffer(features=np.where(np.arange(600).reshape(200, 3) == 599, 0.0, A), targets=A[:, 0])
+    ),
     "step": lambda: asked(step=0.1),
     "another step": lambda: asked(step=0.1 + 1e-17 + 2e-17),
     "order": lambda: asked(replay=mr.Multiscale()),
@@ -102,8 +104,13 @@ def test_any_number_of_a_long_start_counts(place, value):
 
 def test_it_is_the_same_in_another_process():
     script = "import numpy as np, multireplay as mr\nfrom multireplay.solving.fingerprint import fingerprint\n"
-    script += "print(fingerprint(problem=mr.GLM(ridge=0.5), order=mr.Multiscale(), x0=np.arange(3.0), f=lambda z: z * 2))"
-    texts = {subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout for _ in range(2)}
+    script += (
+        "print(fingerprint(problem=mr.GLM(ridge=0.5), order=mr.Multiscale(), x0=np.arange(3.0), f=lambda z: z * 2))"
+    )
+    texts = {
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    }
     assert len(texts) == 1
 
 

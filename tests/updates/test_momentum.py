@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import multireplay as mr
-from multireplay.engine.steppers import CompiledStepper
+from multireplay.engine.compiled import CompiledStepper
 from multireplay.updates import Needs, Update
-from multireplay.updates.plain import Stepping
+from multireplay.engine.epoch import Stepping
 
 
 @numba.njit

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from multireplay.engine.batched import BatchedStepper
-from multireplay.engine.lazy import SparseStepper
-from multireplay.engine.steppers import Backend, CompiledStepper, PythonStepper, Stepper
+from multireplay.engine.compiled import CompiledStepper
+from multireplay.engine.python import PythonStepper
+from multireplay.engine.sparse import SparseStepper
+from multireplay.engine.stepper import Stepper
 from multireplay.errors import InputError
 from multireplay.problems import Problem
 from multireplay.problems.batched import Batched
 from multireplay.problems.packed import has_sparse_rows
 from multireplay.sets import Set, WholeSpace
+
+Backend = Literal["auto", "python", "compiled", "batched"]
+
+
+def as_backend(backend: str) -> Backend:
+    """The backend by name, or an error that lists them."""
+    if backend not in ("auto", "python", "compiled", "batched"):
+        raise InputError(f"backend must be 'auto', 'python', 'compiled' or 'batched', not {backend!r}")
+    return cast(Backend, backend)
 
 
 def make_stepper(

@@ -1,180 +1,164 @@
-"""One step on sparse and indexed samples: the same functions as in `kernels`, for the samples of `problems.packed`.
-
-A dense table runs in the ordinary loops. Sparse rows run in `lazy` on the whole space, and in the ordinary loops on a
-feasible set, where every step projects all coordinates anyway.
-"""
+"""The engine for sparse rows on the whole space: what would touch every coordinate at every step is put off."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
-from numba import types
-from numba.extending import overload
 
-from multireplay.engine.kernels import (
-    fetch,
-    fetch_numbers,
-    has_dense_rows,
-    link_value,
-    move_along,
-    move_and_add,
-    residual,
-    score,
-)
-from multireplay.engine.prefetch import fetch_number
-from multireplay.engine.rows import FAST, dot_of_difference, fetch_part, move, subtract
-from multireplay.problems.packed import (
-    IndexedTransitionSamples,
-    Nonzeros,
-    SparseRegressionSamples,
-    SparseTransitionSamples,
-)
+from multireplay._check import Positions, Vector
+from multireplay.engine.chains import Chains, WholeChains
+from multireplay.engine.epoch import EpochRun
+from multireplay.engine.kernels import sparse_loops
+from multireplay.engine.kernels.sparse_loops import FIXED, U, Y
+from multireplay.engine.stepper import MEMORY, LowRank, ReducedStepper, Stepper, is_built_in, run_kernel
+from multireplay.replay import PlannedEpoch
 
-_LINE = 8  # numbers in a cache line; a line of 32-bit ones is asked for twice, which costs nothing
-_MOST = 16 * _LINE
+FEW = 2**9
+"""Chains that cost little although each of them is a call from Python."""
 
 
-def has_sparse_rows(samples: Any) -> bool:
-    """Whether samples of this compiled type have sparse rows of features."""
-    return any(isinstance(field, types.NamedTuple) and field.instance_class is Nonzeros for field in samples.types)
+class SparseStepper(Stepper):
+    """Runs plain steps on sparse rows of the whole space, at O(nonzeros) a step; see `kernels.sparse_loops`."""
+
+    name = "sparse"
+
+    def __init__(self, dim: int) -> None:
+        self._state = np.zeros((dim, FIXED))
+        self._total = np.zeros(dim)
+        self._weight = np.zeros(1)
+        self._taken = np.zeros(1, dtype=np.int64)
+        self._settled = True
+
+    def fresh(self) -> Stepper:
+        return SparseStepper(len(self._state))
+
+    def reduced(self, preconditioner: LowRank) -> ReducedStepper:
+        return ReducedSparseStepper(preconditioner, len(self._state))
+
+    def are_few(self, planned: PlannedEpoch, room: int) -> bool:
+        """An iterate is much larger than a row here, and costs as much as a step for each of its coordinates."""
+        chains, length = planned.chains, planned.length
+        return (chains <= length and len(self._state) <= length) or (chains <= max(length, FEW) and room <= MEMORY)
+
+    def whole_chains(self, run: EpochRun) -> Chains | None:
+        few = self.are_few(run.planned, run.planned.chains * self.nbytes)
+        return None if few else SparseChains(run)
+
+    @property
+    def x(self) -> Vector:  # type: ignore[override]
+        """The iterate."""
+        self.settle()
+        return self._state[:, Y]
+
+    @property
+    def total(self) -> Vector:  # type: ignore[override]
+        """The weighted sum of the iterates."""
+        self.settle()
+        return self._total
+
+    def arrays(self) -> dict[str, Vector]:
+        """All that changes, as arrays that can be written into, with x and the sum not worked out."""
+        self._settled = False  # the arrays may be others after this
+        return {"state": self._state, "total": self._total, "weight": self._weight}
+
+    @property
+    def nbytes(self) -> int:
+        return self._state.nbytes + self._total.nbytes + self._weight.nbytes
+
+    def settle(self) -> None:
+        """Work out x and the sum of the iterates, which costs O(d)."""
+        if self._settled:
+            return
+        self._settled = True
+        self._total += self._weight[0] * self._state[:, Y] + self._state[:, U]
+        self._state[:, U] = 0.0
+        self._weight[0] = 0.0
+
+    def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
+        self._settled = self._settled and not len(positions)
+        kernel = sparse_loops.advance_plainly if is_built_in(samples) else sparse_loops.advance_plainly_users
+        return run_kernel(kernel, samples, positions, steps, weights, limit, self._state, self._weight, self._taken)
 
 
-@numba.njit(cache=True, fastmath=FAST, _nrt=False)
-def inner(rows, i, x):  # type: ignore[no-untyped-def]
-    """⟨row i, x⟩ for sparse rows. An unsigned index is not tested for being negative."""
-    total = 0.0
-    for at in range(rows.indptr[i], rows.indptr[i + 1]):
-        total += np.float64(rows.data[at]) * x[np.uintp(rows.indices[at])]
-    return total
+class ReducedSparseStepper(ReducedStepper, SparseStepper):
+    """Steps on sparse rows with a preconditioner of any rank, and variance-reduced once an anchor is set."""
+
+    def __init__(self, preconditioner: LowRank, dim: int) -> None:
+        super().__init__(preconditioner, dim)
+        self._shifts, self._sums = np.zeros(0), np.zeros(0)
+
+    @property
+    def anchor(self) -> Vector:
+        """x̃; without coordinates, steps are plain."""
+        return self._anchor
+
+    @anchor.setter
+    def anchor(self, anchor: Vector) -> None:
+        self.settle()
+        self._anchor, self._laid_out = anchor, False
+
+    @property
+    def mean(self) -> Vector:
+        """g, the preconditioned mean operator at the anchor."""
+        return self._mean
+
+    @mean.setter
+    def mean(self, mean: Vector) -> None:
+        self.settle()
+        self._mean, self._laid_out = mean, False
+
+    def _lay_out(self) -> None:
+        """Put the fixed vectors beside y and u: the anchor and the mean operator, if there is one, and the axes."""
+        self._laid_out = True
+        fixed = [self._anchor, self._mean] if len(self._anchor) else []
+        count = len(fixed) + self.preconditioner.rank
+        state = np.zeros((len(self._state), FIXED + count))
+        state[:, Y] = self._state[:, Y]
+        for k, vector in enumerate((*fixed, *self.preconditioner.axes)):
+            state[:, FIXED + k] = vector
+        self._state, self._shifts, self._sums = state, np.zeros(count), np.zeros(count)
+
+    def settle(self) -> None:
+        if self._settled:
+            return
+        super().settle()
+        fixed = self._state[:, FIXED:]
+        self._total -= fixed @ self._sums
+        self._state[:, Y] -= fixed @ self._shifts
+        self._sums[:] = 0.0
+        self._shifts[:] = 0.0
+
+    def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
+        if not len(self._anchor) and not self.preconditioner.rank:
+            return super().advance(samples, positions, steps, weights, limit)
+        if not self._laid_out:
+            self._lay_out()
+        self._settled = self._settled and not len(positions)
+        kernel = sparse_loops.advance_around if is_built_in(samples) else sparse_loops.advance_around_users
+        where = samples, positions, steps, weights, limit, self._state, self._weight
+        around = bool(len(self._anchor)), self.preconditioner.stretch, self._shifts, self._sums
+        scratch = np.zeros_like(self._shifts), np.zeros_like(self._shifts)
+        taken = run_kernel(kernel, *where, *around, *scratch, self._taken)
+        if len(positions) >= len(self._state):  # the steps have paid for it, and y stays as small as x
+            self.settle()
+        return taken
 
 
-@numba.njit(cache=True, fastmath=FAST, _nrt=False)
-def subtract_sparse(x, rows, i, amount):  # type: ignore[no-untyped-def]
-    """x ← x − amount · row i for sparse rows."""
-    for at in range(rows.indptr[i], rows.indptr[i + 1]):
-        x[np.uintp(rows.indices[at])] -= amount * rows.data[at]
+class SparseChains(WholeChains):
+    """Whole chains of one epoch on the whole space, with sums that are differences to the start."""
 
+    def __init__(self, run: EpochRun) -> None:
+        super().__init__(run)
+        self._x, self._moves = run.x0.copy(), np.zeros(len(self.steps))
+        self._remaining = np.cumsum(self.weights[::-1])[::-1].copy()
+        self._taken = np.zeros(1, dtype=np.int64)
 
-@overload(score)
-def _score(x, samples, i):  # type: ignore[no-untyped-def]
-    if samples.instance_class is SparseRegressionSamples:
-        return lambda x, samples, i: inner(samples.rows, i, x)
-    if samples.instance_class is SparseTransitionSamples:
-        return lambda x, samples, i: inner(samples.rows, i, x) - samples.discounts[i] * inner(samples.next_rows, i, x)
-    if samples.instance_class is not IndexedTransitionSamples:
-        return None
-    if has_sparse_rows(samples):
-        return lambda x, samples, i: (
-            inner(samples.table, samples.states[i], x)
-            - samples.discounts[i] * inner(samples.table, samples.next_states[i], x)
-        )
-    return lambda x, samples, i: dot_of_difference(
-        samples.table.rows[samples.states[i]], samples.table.rows[samples.next_states[i]], samples.discounts[i], x
-    )
+    def compiled(self, samples: Any, positions: Positions) -> int:
+        kernel = sparse_loops.advance_chains if is_built_in(samples) else sparse_loops.advance_chains_users
+        where = samples, positions, self.steps, self._remaining, self.run.limit, self.run.x0, self._x, self._moves
+        return run_kernel(kernel, *where, self.lasts, self.totals, self._taken)
 
-
-@overload(residual)
-def _residual(value, samples, i):  # type: ignore[no-untyped-def]
-    if samples.instance_class is SparseRegressionSamples:
-        return lambda value, samples, i: link_value(samples.link, value) - samples.targets[i]
-    if samples.instance_class in (SparseTransitionSamples, IndexedTransitionSamples):
-        return lambda value, samples, i: value - samples.rewards[i]
-    return None
-
-
-@overload(move_along, inline="always")
-def _move_along(x, samples, i, amount):  # type: ignore[no-untyped-def]
-    if samples.instance_class in (SparseRegressionSamples, SparseTransitionSamples):
-        return lambda x, samples, i, amount: subtract_sparse(x, samples.rows, i, amount)
-    if samples.instance_class is not IndexedTransitionSamples:
-        return None
-    if has_sparse_rows(samples):
-        return lambda x, samples, i, amount: subtract_sparse(x, samples.table, samples.states[i], amount)
-    return lambda x, samples, i, amount: subtract(x, samples.table.rows[samples.states[i]], amount)
-
-
-@overload(move_and_add, inline="always")
-def _move_and_add(x, total, samples, i, amount, weight, later):  # type: ignore[no-untyped-def]
-    if samples.instance_class is IndexedTransitionSamples and has_dense_rows(samples):
-        return lambda x, total, samples, i, amount, weight, later: move(
-            x, total, samples.table.rows[samples.states[i]], amount, weight, samples, later
-        )
-    return None
-
-
-@overload(fetch_part, inline="always")
-def _fetch_part(samples, i, j):  # type: ignore[no-untyped-def]
-    """The row of a table cannot be asked for before the state is known."""
-    if samples.instance_class is IndexedTransitionSamples:
-        return lambda samples, i, j: None
-    return None
-
-
-@numba.njit(cache=True, _nrt=False, inline="always")
-def fetch_nonzeros(rows, i):  # type: ignore[no-untyped-def]
-    """Ask for the nonzeros of a sparse row."""
-    first = rows.indptr[i]
-    for at in range(first, min(rows.indptr[i + 1], first + _MOST), _LINE):
-        fetch_number(rows.data, at)
-        fetch_number(rows.indices, at)
-
-
-@overload(fetch)
-def _fetch(samples, i):  # type: ignore[no-untyped-def]
-    if samples.instance_class is SparseRegressionSamples:
-
-        def regression(samples, i):  # type: ignore[no-untyped-def]
-            fetch_nonzeros(samples.rows, i)
-            fetch_number(samples.targets, i)
-
-        return regression
-
-    if samples.instance_class is SparseTransitionSamples:
-
-        def transition(samples, i):  # type: ignore[no-untyped-def]
-            fetch_nonzeros(samples.rows, i)
-            fetch_nonzeros(samples.next_rows, i)
-            fetch_number(samples.rewards, i)
-            fetch_number(samples.discounts, i)
-
-        return transition
-
-    if samples.instance_class is IndexedTransitionSamples:
-        return lambda samples, i: fetch_numbers(samples, i)
-    return None
-
-
-@overload(fetch_numbers)
-def _fetch_numbers(samples, i):  # type: ignore[no-untyped-def]
-    if samples.instance_class is not IndexedTransitionSamples:
-        return None
-
-    def indexed(samples, i):  # type: ignore[no-untyped-def]
-        fetch_number(samples.states, i)
-        fetch_number(samples.next_states, i)
-        fetch_number(samples.rewards, i)
-        fetch_number(samples.discounts, i)
-
-    return indexed
-
-
-def fetch_ahead(samples: Any, i: int) -> None:
-    """Ask for what `fetch` itself reads of sample i, some steps before it does."""
-    raise NotImplementedError
-
-
-@overload(fetch_ahead)
-def _fetch_ahead(samples, i):  # type: ignore[no-untyped-def]
-    if samples.instance_class is SparseRegressionSamples:
-        return lambda samples, i: fetch_number(samples.rows.indptr, i)
-    if samples.instance_class is SparseTransitionSamples:
-
-        def transition(samples, i):  # type: ignore[no-untyped-def]
-            fetch_number(samples.rows.indptr, i)
-            fetch_number(samples.next_rows.indptr, i)
-
-        return transition
-
-    return lambda samples, i: None
+    def sums(self) -> tuple[Vector, Vector]:
+        start = self.ended * self.run.x0
+        return start + self.lasts, start + self.totals / self.weights.sum()

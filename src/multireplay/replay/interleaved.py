@@ -8,7 +8,7 @@ from functools import partial
 from multireplay._check import whole_number
 from multireplay.errors import InputError
 from multireplay.replay.base import LONGEST, PlannedEpoch, Replay
-from multireplay.replay.multiscale import offset_after_offset
+from multireplay.replay.side_by_side import offset_after_offset
 
 LONG_ENOUGH = 2**13
 """By default a chain has about this many steps, if the gap then is one of 4 to 1024."""

@@ -11,6 +11,7 @@ import numpy as np
 from multireplay._check import Positions, whole_number
 from multireplay.errors import InputError
 from multireplay.replay.base import LONGEST, PlannedEpoch, Replay
+from multireplay.replay.side_by_side import multiples_of_gap, offset_after_offset
 
 
 @dataclass(frozen=True)
@@ -84,31 +85,6 @@ def scale(k: int, length: int) -> PlannedEpoch:
     block = partial(multiples_of_gap, 2**k, length)
     streams = length if length <= LONGEST else None
     return PlannedEpoch(k=k, gap=length / 2**k, length=2**k, block=block, forwards=True, scale_of=streams)
-
-
-def offset_after_offset(steps: int, length: int, phases: int, first: int, count: int) -> Positions:
-    """Positions of steps first, …, first + count − 1 when the chains of all phases follow one another."""
-    chain, start = divmod(first, steps)
-    here = min(count, steps - start)
-    ends = np.concatenate(
-        [multiples_of_gap(steps, length, start, here), multiples_of_gap(steps, length, 0, min(count, steps) - here)]
-    )
-    step = np.arange(count)
-    chains = (start + step) // steps
-    offsets = multiples_of_gap(phases, length // steps, chain - 1, int(chains[-1]) + 1)
-    return ends[step % steps] - offsets[chains]
-
-
-def multiples_of_gap(steps: int, length: int, first: int, count: int) -> Positions:
-    """⌊t·B/T⌋ for t = first + 1, …, first + count, without overflow.
-
-    With t = first + j and first·B = q·T + r the value is q + ⌊(r + j·B)/T⌋, and B itself is split into its whole gap
-    and remainder, so that the largest product is count·T.
-    """
-    whole, rest = divmod(length, steps)
-    base, carry = divmod(first * rest, steps)
-    j = np.arange(1, count + 1, dtype=np.int64)
-    return np.asarray(first * whole + base + j * whole + (carry + j * rest) // steps, dtype=np.int64)
 
 
 def scattered(length: int, count: int) -> Positions:

@@ -22,7 +22,7 @@ from multireplay.problems.base import as_constraint
 from multireplay.problems.batched import Batched, as_batched, can_be_batched
 from multireplay.replay import Dyadic, Interleaved, Replay, Shuffle
 from multireplay.sets import Set
-from multireplay.solving.run import Run, as_given
+from multireplay.solving.run import Engine, Run, as_given
 from multireplay.steps import Constant, Schedule, positive
 from multireplay.tracking import as_track
 from multireplay.updates import Newton, Plain, Update, VarianceReduced
@@ -91,7 +91,8 @@ def with_steps(run: Run, update: Update, why: str) -> Run:
     """The run with an update that takes steps: it has an order, and an engine."""
     record = run.record
     order = run.replay or default_order(record)
-    engine = make_stepper(record.problem, run.feasible, record.dim, run.backend, record.example, run.precision).name
+    stepper = make_stepper(record.problem, run.feasible, record.dim, run.backend, record.example, run.precision)
+    engine = cast(Engine, stepper.name)
     instead = Shuffle(0) if run.replay is None and isinstance(order, Dyadic) else None
     found = replace(run, update=update, replay=order, instead=instead, why=why, engine=engine)
     check_needs(found, run.arguments["checkpoint"] is not None)
@@ -203,14 +204,18 @@ def over_batches(problem: Problem, buffer: Buffer | StoredBuffer, backend: str) 
 
     That is where the backend says so, where the user's operator is written over a batch, or where the columns lie on
     a device. Columns that another library holds in the memory of the processor are read through NumPy, without a copy,
-    by the other engines. On disk, only an operator that is written over a batch is run so.
+    by the other engines. A record on disk is not run so.
     """
     written_so = getattr(problem, "batch_operator", None) is not None
     if isinstance(buffer, StoredBuffer):
-        if backend == "batched" and not written_so:
+        if written_so and backend in ("auto", "batched"):
+            raise InputError(
+                "an operator over batches (batched=True) needs a buffer in memory: load it with buffer.load(), or "
+                "write the operator for one row"
+            )
+        if backend == "batched":
             raise InputError("backend='batched' needs a buffer in memory: buffer.load(), if it fits")
-        there = written_so and backend in ("auto", "batched") and all(name in buffer for name in problem.required)
-        return as_batched(problem, np.zeros((1, 1))) if there else problem
+        return problem
     names = [name for name in (*problem.required, *problem.optional) if name in buffer]
     away = [name for name in names if is_foreign(buffer[name]) and not on_cpu(buffer[name])]
     if not names or not (backend == "batched" or (backend == "auto" and (written_so or away))):
@@ -230,8 +235,6 @@ def over_batches(problem: Problem, buffer: Buffer | StoredBuffer, backend: str) 
 def default_order(record: Record) -> Replay:
     """Dyadic order; over batches all offsets of a gap side by side, with chains that are long and yet many."""
     depth = min(DEEPEST, record.length.bit_length() - 1 - WIDTH)
-    if record.on_disk:  # with no more chains than steps, their iterates are a small part of it
-        depth = max(depth, record.length.bit_length() // 2)
     if not isinstance(record.problem, Batched) or depth < 1:
         return Dyadic()
     return cast(Replay, Interleaved(gap=record.length >> depth))

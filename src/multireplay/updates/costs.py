@@ -4,91 +4,69 @@ from __future__ import annotations
 
 from multireplay.buffer.disk.memory import in_words
 from multireplay.buffer.record import StoredRecord
-from multireplay.engine import (
-    Job,
-    can_be_resumed,
-    crowded,
-    in_order_alone,
-    is_too_large,
-    passes_in_parts,
-    readings_in_order,
-    runs_in_order,
-    size_of_iterates,
-)
+from multireplay.engine import Itinerary
 from multireplay.errors import InputError, warn
-from multireplay.replay import PlannedEpoch, Replay
+from multireplay.replay import Replay
 from multireplay.updates.base import Update
 
-Plan = tuple[PlannedEpoch, ...]
 
-
-def tell_costs(plan: Plan, replay: Replay, update: Update, job: Job) -> None:
-    """Warn of random access on disk and of further readings.
+def tell_costs(itinerary: Itinerary, replay: Replay, update: Update) -> None:
+    """Warn of random access on disk, of further readings, and of step sizes that are run one after the other.
 
     Raises
     ------
     InputError
-        If there is to be a checkpoint, and the epochs are not read in an order that it can keep.
+        If there is to be a checkpoint, and the epochs do not share one reading in order.
     """
-    in_order = job.make is not None
-    again = readings_in_order(plan, job)
-    if job.checkpoint is not None and again > 1:
-        raise InputError(f"checkpoint=... is for one reading, and {_no_room_at_once(again)}: give it more")
-    if job.checkpoint is not None and not can_be_resumed(plan, job):
-        usual = "mr.Newton(), or mr.Multiscale() or mr.Interleaved() with mr.Plain(), and without track="
-        why = (_no_room(plan, replay, job) or _too_many(plan, replay, job)) if in_order else ""
-        raise InputError(f"checkpoint=... is for passes in order: {why or usual}")
-    if isinstance(job.record, StoredRecord):
-        for what in _costs(plan, replay, update, job, job.record, in_order):
-            warn(what)
+    job = itinerary.jobs[0]
+    if job.checkpoint is not None:
+        _check_checkpoint(itinerary, replay)
+    if not itinerary.fits:
+        warn(f"{_no_room(itinerary)}: the record is read anew for each of them")
+    if isinstance(job.record, StoredRecord) and not itinerary.in_order:
+        random = job.record.stored.cost_of_random_access()
+        usual = (
+            f"{replay!r} with {update!r} does not read the record in order. {random} "
+            "mr.Newton(), mr.Multiscale(), mr.Serial() and mr.Skip() do, and mr.Interleaved() for the built-in problems"
+        )
+        warn(_more_readings(itinerary, replay) or usual)
 
 
-def _costs(plan: Plan, replay: Replay, update: Update, job: Job, record: StoredRecord, in_order: bool) -> list[str]:
-    """Sentences on what the readings of a record on disk cost, none if it is read once and in order."""
-    found = []
-    if (again := readings_in_order(plan, job)) > 1:
-        found.append(_no_room_at_once(again))
-    if (in_order and runs_in_order(plan, job)) or in_order_alone(plan, job):
-        return found
-    if in_order and (no_room := _no_room(plan, replay, job)):
-        random = record.stored.cost_of_random_access()
-        return [*found, f"{no_room}, or the record is read in random order for them. {random}"]
-    if in_order and (too_many := _too_many(plan, replay, job)):
-        more, parts = passes_in_parts(plan, job), max(planned.length for planned in crowded(plan, job))
-        times = "once" if more == 1 else f"{more} times"
-        more_readings = f"the record is read {times} more for them, in up to {parts} parts side by side, each in order"
-        return [*found, f"{too_many}: {more_readings}"]
-    return [
-        *found,
-        f"{replay!r} with {update!r} does not read the record in order. {record.stored.cost_of_random_access()} "
-        "mr.Newton(), mr.Multiscale() and mr.Interleaved() do",
-    ]
+def _check_checkpoint(itinerary: Itinerary, replay: Replay) -> None:
+    """A checkpoint keeps one reading in order, and no other."""
+    if not itinerary.resumable:
+        usual = (
+            "mr.Newton(), or mr.Plain() with mr.Multiscale() or mr.Interleaved(), and from disk with mr.Serial() or "
+            "mr.Skip(), without track="
+        )
+        raise InputError(f"checkpoint=... is for passes in order: {_too_many(itinerary, replay) or usual}")
+    if not itinerary.fits:
+        raise InputError(
+            f"{_no_room(itinerary)}, and checkpoint=... is for one reading: give more memory=, or fewer step sizes"
+        )
 
 
-def _no_room_at_once(readings: int) -> str:
-    return (
-        "memory= has no room for the iterates of all epochs at once, "
-        f"so that the record is read {readings} times for them, in order"
-    )
+def _no_room(itinerary: Itinerary) -> str:
+    count = len(itinerary.jobs)
+    return f"the memory budget has no room for the iterates of {count} step sizes side by side"
 
 
-def _no_room(plan: Plan, replay: Replay, job: Job) -> str:
-    """On epochs whose iterates do not fit, or nothing."""
-    sizes = [size_of_iterates(planned, job) for planned in plan if is_too_large(planned, job)]
-    if not sizes:
+def _more_readings(itinerary: Itinerary, replay: Replay) -> str:
+    """On the readings that crowded epochs take, where all the others are read in order; or nothing."""
+    too_many, more = _too_many(itinerary, replay), itinerary.more_readings
+    if not too_many:
         return ""
-    return (
-        f"memory= has no room for the iterates of all chains of {len(sizes)} of the {len(plan)} epochs of {replay!r}, "
-        f"which take up to {in_words(max(sizes))}: give it twice that"
-    )
+    parts = max(leg.planned.length for leg in itinerary.crowded)
+    times = "once" if more == 1 else f"{more} times"
+    return f"{too_many}: the record is read {times} more for them, in up to {parts} parts side by side, each in order"
 
 
-def _too_many(plan: Plan, replay: Replay, job: Job) -> str:
+def _too_many(itinerary: Itinerary, replay: Replay) -> str:
     """On epochs of more chains than a pass in order has room for, where all the others are read so; or nothing."""
-    sizes = [size_of_iterates(planned, job) for planned in crowded(plan, job)]
-    if not sizes:
+    crowded = itinerary.crowded
+    if not crowded:
         return ""
     return (
-        f"the chains of {len(sizes)} of the {len(plan)} epochs of {replay!r} are too many for one pass in order, "
-        f"because their iterates take up to {in_words(max(sizes))}"
+        f"the chains of {len(crowded)} of the {len(itinerary.legs)} epochs of {replay!r} are too many for one pass in "
+        f"order, because their iterates take up to {in_words(max(leg.room for leg in crowded))}"
     )

@@ -13,8 +13,7 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
-from multireplay.engine import Job, Stepper, fit_together, in_one_pass
-from multireplay.engine import run as run_plan
+from multireplay.engine import Job, Stepper, arrange
 from multireplay.engine.sums import ExtremeRows, Folding, fold, operator_batches
 from multireplay.errors import InputError, warn
 from multireplay.inference.residuals import residual_of
@@ -54,11 +53,11 @@ class Plain(Update):
 
     def run(self, run: Run) -> Found:
         """One run through the plan, for every step size."""
-        with Stepping(run) as stepping:
-            return stepping.found(*stepping.through_the_plan())
+        with Walk(run) as walk:
+            return walk.found(*walk.through_the_plan())
 
 
-class Stepping:
+class Walk:
     """The steps of one run, for the time of a ``with`` block: step sizes, the limit of divergence, and a progress bar.
 
     Parameters
@@ -77,12 +76,8 @@ class Stepping:
         make: Callable[[], Stepper] | None = None,
         shorten: Callable[[float], float] | None = None,
     ) -> None:
-        self._open = ExitStack()
-        self._advanced: Callable[[int], object] = lambda steps: None
-        self._began = 0.0
         record = run.record
         self.run, self.plan = run, run.replay.plan(record.length)
-        self.plain = make is None
         self.make = run.make_stepper if make is None else make
         self.make()  # says first what cannot be
         all_rows = run.automatic or not record.on_disk
@@ -90,12 +85,18 @@ class Stepping:
         self.limit = record.problem.limit(self.extremes, run.start) if all_rows else UNBOUNDED
         self.schedules = [as_schedule(step, record.problem, self.extremes, shorten) for step in run.steps]
         record.problem.probe(run.start, record.example)
-        tell_costs(self.plan, run.replay, run.update, self.job(self.schedules[0]))
+        self.itinerary = arrange(self.plan, [self.job(schedule) for schedule in self.schedules])
+        tell_costs(self.itinerary, run.replay, run.update)
+        self.itinerary.compile()
+        self._open = ExitStack()
+        self._told: Callable[[int], object] = lambda steps: None
+        self._began = time.perf_counter()
 
-    def __enter__(self) -> Stepping:
+    def __enter__(self) -> Walk:
         total = sum(epoch.steps for epoch in self.plan) * len(self.schedules)
         if self.run.progress:
-            self._advanced = self._open.enter_context(step_bar(total))
+            self._told = self._open.enter_context(step_bar(total))
+        self._began = time.perf_counter()
         return self
 
     def __exit__(
@@ -104,23 +105,25 @@ class Stepping:
         self._open.close()
 
     def job(self, schedule: Schedule) -> Job:
-        """What is run at these step sizes, with its loop compiled."""
-        run, record, stepper = self.run, self.run.record, self.make()
-        with_them = run.averaging, run.start, self.limit, run.track, self._advanced, run.threads, run.checkpoint
-        made = Job(record.problem, record, stepper, schedule, *with_them, self.make if self.plain else None)
-        if not in_one_pass(self.plan, made):
-            nothing = np.zeros(0)
-            stepper.advance(record.example, nothing.astype(np.int64), nothing, nothing, self.limit)  # compiles
-        return made
+        """What is run at these step sizes."""
+        run = self.run
+        return Job(
+            problem=run.record.problem,
+            record=run.record,
+            stepper=self.make(),
+            schedule=schedule,
+            averaging=run.averaging,
+            x0=run.start,
+            limit=self.limit,
+            track=run.track,
+            threads=run.threads,
+            checkpoint=run.checkpoint,
+        )
 
     def through_the_plan(self) -> tuple[tuple[Epoch, ...], int, float]:
         """Every epoch of the plan for every step size, the one with the smallest residual, and the passes it took."""
         record = self.run.record
-        jobs = [self.job(schedule) for schedule in self.schedules]
-        if not fit_together(self.plan, jobs):
-            self._tell_of_turns()
-        self._began = time.perf_counter()
-        epochs = tuple(epoch for found in run_plan(self.plan, jobs) for epoch in found)
+        epochs = tuple(epoch for found in self.itinerary.run(self._told) for epoch in found)
         if record.on_disk and not self.run.automatic:
             epochs = self._marked(epochs)
         passes = sum(epoch.taken for epoch in epochs) / record.length / len(self.schedules)
@@ -128,15 +131,7 @@ class Stepping:
 
     def epoch(self, planned: PlannedEpoch, schedule: Schedule) -> Epoch:
         """One epoch at these step sizes."""
-        return run_plan((planned,), [self.job(schedule)])[0][0]
-
-    def _tell_of_turns(self) -> None:
-        """Warn that step sizes are run one after the other, which a checkpoint does not keep."""
-        count = len(self.schedules)
-        reason = f"the memory budget has no room for the iterates of {count} step sizes side by side"
-        if self.run.checkpoint is not None:
-            raise InputError(f"{reason}, and checkpoint=... is for one reading: give more memory=, or fewer step sizes")
-        warn(f"{reason}: the record is read anew for each of them")
+        return arrange((planned,), [self.job(schedule)]).run(self._told)[0][0]
 
     def _marked(self, epochs: tuple[Epoch, ...]) -> tuple[Epoch, ...]:
         """The epochs, marked as diverged where the answer is beyond what a limit would have stopped.

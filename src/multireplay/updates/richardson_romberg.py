@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from multireplay.result import Epoch
 from multireplay.steps import Doubled
 from multireplay.updates.base import Found, Needs, Update
-from multireplay.updates.plain import Stepping
+from multireplay.updates.plain import Walk
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -37,14 +37,14 @@ class RichardsonRomberg(Update):
 
     def run(self, run: Run) -> Found:
         """A run through the plan, and its chosen epoch once more at twice the step."""
-        with Stepping(run) as stepping:
-            epochs, chosen, passes = stepping.through_the_plan()
+        with Walk(run) as walk:
+            epochs, chosen, passes = walk.through_the_plan()
             if epochs[chosen].diverged:
-                return stepping.found(epochs, chosen, passes)
-            other = stepping.epoch(stepping.plan[chosen], Doubled(stepping.schedules[0]))
+                return walk.found(epochs, chosen, passes)
+            other = walk.epoch(walk.plan[chosen], Doubled(walk.schedules[0]))
             epochs = (*epochs, other, extrapolated(epochs[chosen], other))
             what = "2x_η − x_2η of the runs at this step and at twice this step"
-            return stepping.found(epochs, len(epochs) - 1, passes + other.taken / run.record.length, what)
+            return walk.found(epochs, len(epochs) - 1, passes + other.taken / run.record.length, what)
 
 
 def extrapolated(short: Epoch, long: Epoch) -> Epoch:

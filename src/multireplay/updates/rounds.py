@@ -9,8 +9,7 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.averaging import Averaging
-from multireplay.engine import EpochRun, Job
-from multireplay.engine.plans import run_chains
+from multireplay.engine import EpochRun, Job, ReducedStepper, run_chains
 from multireplay.engine.sums import Batches, operator_batches
 from multireplay.inference.residuals import Residual, measure, residual_at, residual_of
 from multireplay.replay import PlannedEpoch
@@ -77,7 +76,7 @@ class Rounds:
         Size of a residual beyond which a round has diverged.
     """
 
-    def __init__(self, run: Run, plan: tuple[PlannedEpoch, ...], stepper: Any, limit: float) -> None:
+    def __init__(self, run: Run, plan: tuple[PlannedEpoch, ...], stepper: ReducedStepper, limit: float) -> None:
         self.what, self.record, self.plan, self.stepper, self.limit = run, run.record, plan, stepper, limit
         self.instead = None if run.instead is None else run.instead.plan(run.record.length)
         self.lanes = run.engine == "batched" and plan[-1].chains > 1
@@ -192,8 +191,7 @@ class Rounds:
         stepper.anchor = anchor.copy()
         stepper.mean = stepper.preconditioner.apply(around.residual.mean)
         planned = replace(plan[-1], k=plan[-1].k + around.number, length=sum(epoch.steps for epoch in plan), chains=1)
-        how = Constant(step), SECOND_HALF, anchor, self.limit, self.what.track
-        run = EpochRun(self.record.problem, stepper, planned, *how)
+        run = EpochRun(self._job(anchor, step), planned)
         three_quarters = planned.length - (planned.length - run.skipped) // 2
         earlier, seen = np.zeros_like(anchor), 0
         for samples, positions, shown in self.record.chunks(block for epoch in plan for block in epoch.blocks()):
@@ -215,6 +213,16 @@ class Rounds:
         """One epoch of many chains around the anchor; whether it has arrived is left to the residual."""
         self.stepper.anchor, self.stepper.mean = around.anchor.copy(), around.residual.mean
         planned = replace(self.plan[-1], k=self.plan[-1].k + around.number)
-        with_them = SECOND_HALF, around.anchor, self.limit, self.what.track
-        job = Job(self.record.problem, self.record, self.stepper, Constant(step), *with_them)
-        return run_chains(planned, [job])[0], np.inf
+        return run_chains(planned, self._job(around.anchor, step)), np.inf
+
+    def _job(self, anchor: Vector, step: float) -> Job:
+        return Job(
+            problem=self.record.problem,
+            record=self.record,
+            stepper=self.stepper,
+            schedule=Constant(step),
+            averaging=SECOND_HALF,
+            x0=anchor,
+            limit=self.limit,
+            track=self.what.track,
+        )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from multireplay._check import whole_number
-from multireplay.engine.reduced import make_reduced
+from multireplay.engine import ReducedStepper
 from multireplay.updates.base import Found, Needs, Route, Update
-from multireplay.updates.plain import AUTO_SHARE, Stepping
+from multireplay.updates.plain import AUTO_SHARE, Walk
 from multireplay.updates.precondition import choose, shortening
 from multireplay.updates.rounds import Rounds
 
@@ -82,22 +82,22 @@ class VarianceReduced(Update):
         """A plain pass, and rounds from where it ends."""
         record, preconditioner = run.record, choose(self.precondition, run.record, run.feasible)
 
-        def make() -> Any:
-            return make_reduced(record.problem, run.make_stepper(), run.feasible, record.dim, preconditioner)
+        def make() -> ReducedStepper:
+            return run.make_stepper().reduced(preconditioner)
 
         how = " with variance reduction"
         how += f", preconditioner of rank {preconditioner.rank}" if preconditioner.rank else ""
-        with Stepping(run, make, shortening(record, preconditioner) if run.automatic else None) as stepping:
-            epochs, chosen, passes = stepping.through_the_plan()
+        with Walk(run, make, shortening(record, preconditioner) if run.automatic else None) as walk:
+            epochs, chosen, passes = walk.through_the_plan()
             if epochs[chosen].diverged:
-                return stepping.found(epochs, chosen, passes, how=how)
+                return walk.found(epochs, chosen, passes, how=how)
             longer = ROUND_SHARE / AUTO_SHARE if run.automatic else 1.0
-            step = longer * float(stepping.schedules[0].values(1, 0, 1)[0])
-            rounds = Rounds(run, stepping.plan, make(), stepping.limit)
+            step = longer * float(walk.schedules[0].values(1, 0, 1)[0])
+            rounds = Rounds(run, walk.plan, make(), walk.limit)
             more = rounds.run(epochs[chosen].answer, step, None if self.rounds == "auto" else self.rounds)
             what = "the average of the second half of the last round" if more.epochs else ""
             epochs = (*epochs, *more.epochs)
             good = [index for index, epoch in enumerate(epochs) if not epoch.diverged]
             chosen = good[-1] if more.epochs else chosen
             what = what if chosen == len(epochs) - 1 else ""
-            return stepping.found(epochs, chosen, passes + more.passes, what, more.notes, how)
+            return walk.found(epochs, chosen, passes + more.passes, what, more.notes, how)

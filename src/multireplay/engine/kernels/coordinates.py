@@ -1,18 +1,19 @@
 """What a step does to all coordinates: two products, and the move along a row of features.
 
 Each is written twice: in packs of eight for rows that lie side by side in memory, with parts of four, two and one for
-what is left over; and number by number for others, such as columns cut out of a wider table.
+what is left over; and number by number for others, such as columns cut out of a wider table. Two sums, even and odd,
+are kept at a time, because an addition takes several cycles and the next to the same sum would wait for it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numba.extending import overload
 
-from multireplay.engine.packs import (
+from multireplay._jit import FAST, kernel
+from multireplay.engine.kernels.intrinsics import (
     WIDTH,
     as_stored,
     can_be_packed,
@@ -23,7 +24,6 @@ from multireplay.engine.packs import (
     sum_of,
 )
 
-FAST = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered, NaN and infinity keep their meaning
 INLINE = {"fastmath": FAST, "forceinline": True}
 
 
@@ -155,7 +155,7 @@ def _move(x, total, row, amount, weight, samples, later):  # type: ignore[no-unt
     return packed if can_be_packed(x, total, row) else one_by_one
 
 
-@numba.njit(cache=True, fastmath=FAST, _nrt=False, inline="always")
+@kernel(fastmath=FAST, inline="always")
 def subtract(x, row, amount):  # type: ignore[no-untyped-def]
     """x ← x − amount · row."""
     for j in range(x.shape[0]):

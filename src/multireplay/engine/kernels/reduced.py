@@ -1,35 +1,25 @@
-"""The loop of variance reduction, compiled and in plain Python, with or without a preconditioner."""
+"""The loop of variance reduction on dense rows, with or without a preconditioner."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numba
 import numpy as np
 from numba.extending import overload
 
-from multireplay._check import Positions, Vector
-from multireplay.engine import kernels
-from multireplay.engine.batched import BatchedStepper, ReducedBatchedStepper
-from multireplay.engine.kernels import fetch, has, move_along, residual, score
-from multireplay.engine.lazy import ReducedSparseStepper, SparseStepper
-from multireplay.engine.prefetch import AHEAD
-from multireplay.engine.rows import FAST, dot
-from multireplay.engine.sparse import has_sparse_rows
-from multireplay.engine.steppers import CompiledStepper, PythonStepper, is_built_in, run_kernel
-from multireplay.problems import Problem
+from multireplay._jit import FAST, kernel, users_kernel
+from multireplay.engine.kernels.coordinates import dot
+from multireplay.engine.kernels.intrinsics import AHEAD
+from multireplay.engine.kernels.sparse_step import has_sparse_rows
+from multireplay.engine.kernels.step import fetch, has, move_along, residual, score
 from multireplay.problems.glm import RegressionSamples
 from multireplay.problems.packed import IndexedTransitionSamples
 from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.problems.variational_inequality import UserSamples
-from multireplay.sets import Set
 from multireplay.sets.projections import project
 
-if TYPE_CHECKING:
-    from multireplay.updates.precondition import Preconditioner
 
-
-@numba.njit(cache=True, fastmath=FAST, _nrt=False, inline="always")
+@kernel(fastmath=FAST, inline="always")
 def subtract_reduced(x, row, move, step, mean, axes, stretch):  # type: ignore[no-untyped-def]
     """x ← x − move · P row − step · g."""
     for j in range(x.shape[0]):
@@ -136,7 +126,7 @@ def _descend_reduced(x, samples, i, step, limit, anchor, mean, axes, stretch, ou
 def _advance_reduced(  # type: ignore[no-untyped-def]
     samples, spec, positions, steps, weights, limit, x, total, anchor, mean, axes, stretch, out, taken
 ):
-    """As `kernels.advance`, with the steps of `descend_reduced`."""
+    """As `loops.advance`, with the steps of `descend_reduced`."""
     for t in range(positions.shape[0]):
         if t + AHEAD < positions.shape[0]:
             fetch(samples, positions[t + AHEAD] - 1)
@@ -153,51 +143,4 @@ def _advance_reduced(  # type: ignore[no-untyped-def]
     taken[0] = positions.shape[0]
 
 
-advance_reduced = numba.njit(cache=True, _nrt=False, **kernels.OPTIONS)(_advance_reduced)
-advance_reduced_users = numba.njit(**kernels.OPTIONS)(_advance_reduced)
-
-
-class ReducedPythonStepper(PythonStepper):
-    """Variance reduction in plain Python."""
-
-    def __init__(self, problem: Problem, constraint: Set, dim: int, preconditioner: Preconditioner) -> None:
-        super().__init__(problem, constraint, dim)
-        self.preconditioner = preconditioner
-        self.anchor = np.zeros(0)
-        self.mean = np.zeros(dim)
-
-    def direction(self, value: Vector, samples: Any, row: int) -> Vector:
-        if len(self.anchor):
-            value = value - self.problem.operator(self.anchor.copy(), samples, row)
-        return self.preconditioner.apply(value) + self.mean
-
-
-class ReducedCompiledStepper(CompiledStepper):
-    """Variance reduction, compiled."""
-
-    def __init__(self, constraint: Set, dim: int, preconditioner: Preconditioner) -> None:
-        super().__init__(constraint, dim)
-        self.preconditioner = preconditioner
-        self.anchor = np.zeros(0)
-        self.mean = np.zeros(dim)
-
-    def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
-        if not len(self.anchor) and not self.preconditioner.rank:
-            return super().advance(samples, positions, steps, weights, limit)
-        kernel = advance_reduced if is_built_in(samples) else advance_reduced_users
-        where = samples, self.projection, positions, steps, weights, limit, self.x, self.total
-        around = self.anchor, self.mean, self.preconditioner.axes, self.preconditioner.stretch
-        return run_kernel(kernel, *where, *around, self.out, self.taken)
-
-
-def make_reduced(
-    problem: Problem, stepper: Any, constraint: Set, dim: int, preconditioner: Preconditioner
-) -> ReducedPythonStepper | ReducedCompiledStepper | ReducedSparseStepper | ReducedBatchedStepper:
-    """The variance-reduced counterpart of a plain stepper."""
-    if isinstance(stepper, BatchedStepper):
-        return ReducedBatchedStepper(stepper.problem, constraint, dim, preconditioner)
-    if isinstance(stepper, SparseStepper):
-        return ReducedSparseStepper(dim, preconditioner)
-    if isinstance(stepper, CompiledStepper):
-        return ReducedCompiledStepper(constraint, dim, preconditioner)
-    return ReducedPythonStepper(problem, constraint, dim, preconditioner)
+advance_reduced, advance_reduced_users = kernel(_advance_reduced), users_kernel(_advance_reduced)

@@ -1,11 +1,9 @@
-"""The compiled step, one function for every problem, set and order, and the loop over one chain.
+"""The compiled step: one function for every problem, set and order.
 
 `step_once` is resolved at compile time by the type of the packed samples, so that each problem gets its own fused,
 inlined loop and Numba's disk cache keeps it. (A jitted function passed as an argument would be compiled again in
-every process.) The feasible set travels as an array of numbers, see `multireplay.sets`, or as None.
-
-Numba notices a change in this file only. After changing a function that is called from here, remove the caches:
-``make clean``.
+every process.) The feasible set travels as an array of numbers, see `multireplay.sets`, or as None. Where nothing is
+projected, the step and the sum for the average go through the coordinates once, `fused`.
 """
 
 from __future__ import annotations
@@ -13,13 +11,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from numba import types
 from numba.extending import overload
 
-from multireplay.engine.prefetch import AHEAD, REACH, ask, fetch_number, fetch_row
-from multireplay.engine.rows import FAST, INLINE, dot, dot_of_difference, fetch_part, move, subtract
+from multireplay.engine.kernels.coordinates import INLINE, dot, dot_of_difference, fetch_part, move, subtract
+from multireplay.engine.kernels.intrinsics import AHEAD, REACH, ask, fetch_number, fetch_row
 from multireplay.problems.glm import RegressionSamples
 from multireplay.problems.links import IDENTITY, LOGISTIC, apply
 from multireplay.problems.packed import DenseTable, IndexedTransitionSamples
@@ -282,27 +279,3 @@ def _step_once(x, total, samples, i, step, weight, limit, spec, out, later):  # 
         return True
 
     return step_by_step
-
-
-def _advance(samples, spec, positions, steps, weights, limit, x, total, out, taken):  # type: ignore[no-untyped-def]
-    """One step for each 1-based position; the iterates are added to `total` with their weights.
-
-    ``taken[0]`` counts the steps as they are taken, so that it is right also when the user's operator raises.
-    """
-    last = positions.shape[0] - 1
-    ahead = steps_ahead(samples)
-    for t in range(last + 1):
-        taken[0] = t
-        later = positions[min(t + ahead, last)] - 1
-        if not step_once(x, total, samples, positions[t] - 1, steps[t], weights[t], limit, spec, out, later):
-            return
-    taken[0] = last + 1
-
-
-OPTIONS = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
-
-advance = numba.njit(cache=True, _nrt=False, **OPTIONS)(_advance)
-"""For the built-in problems. They allocate nothing, and without reference counting a step takes half the time."""
-
-advance_users = numba.njit(**OPTIONS)(_advance)
-"""For a user's own operator or link, which may allocate, and is compiled anew in every process."""

@@ -1,8 +1,9 @@
-"""Eight numbers at a time: the few operations on them that the loops over coordinates are written in.
+"""What LLVM can do and Numba has no word for: eight numbers at a time, and asking for memory before it is needed.
 
-Numba has no such values of its own, and a loop that it leaves to LLVM to make them of begins every row of features
-with tests of which arrays overlap. LLVM splits a pack where the processor's registers are shorter. Arithmetic is in
-float64; numbers that are stored in float32 are converted on the way.
+Loops over coordinates are written in packs of eight, because a loop that Numba leaves to LLVM to make them of begins
+every row of features with tests of which arrays overlap. LLVM splits a pack where the processor's registers are
+shorter. Arithmetic is in float64; numbers that are stored in float32 are converted on the way. Rows are asked for some
+steps ahead, so that a scattered order does not wait for memory at every step.
 """
 
 from __future__ import annotations
@@ -16,10 +17,17 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 from numpy.typing import NDArray
 
+from multireplay._jit import kernel
+
 _LINE, _PAGE = 64, 4096
 _BYTE_ALIGNED = 1
 WIDTH = 8
 """Numbers in a pack: a cache line of float64."""
+AHEAD = 8
+"""Steps ahead, where the bytes of a row are not known. The positions are, so any order can be fetched ahead."""
+REACH = 2**13
+"""Bytes ahead for dense rows: enough to cover the latency of memory, and little beside the second cache."""
+_MOST = 16 * _LINE  # more at once than this would wait for each other; `coordinates.move` asks piece by piece instead
 
 _NUMBER, _SHORT_INTEGER, _WORD = ir.DoubleType(), ir.IntType(32), ir.IntType(64)
 _PACK = ir.VectorType(_NUMBER, WIDTH)
@@ -174,3 +182,36 @@ def sum_of(typing_context: Any, left: Any, right: Any) -> Any:
         return builder.call(reduce, [ir.Constant(_NUMBER, -0.0), builder.fadd(*arguments)], fastmath=("reassoc",))
 
     return types.float64(pack, pack), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def ask(typing_context: Any, array: Any, row: Any, offset: Any) -> Any:
+    """Ask for the cache line at `offset` bytes into `row` of the array: LLVM's prefetch, which never faults."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        struct = context.make_array(signature.args[0])(context, builder, arguments[0])
+        word, byte = ir.IntType(64), ir.IntType(8).as_pointer()
+        stride = cgutils.unpack_tuple(builder, struct.strides)[0]
+        start = builder.add(builder.ptrtoint(struct.data, word), builder.mul(arguments[1], stride))
+        address = builder.inttoptr(builder.add(start, arguments[2]), byte)
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        read, second_cache, data = (ir.Constant(number, value) for value in (0, 2, 1))
+        builder.call(prefetch, [address, read, second_cache, data])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.intp), generate
+
+
+@kernel(nogil=True, inline="always")
+def fetch_row(array, row):  # type: ignore[no-untyped-def]
+    """Ask for a row of a two-dimensional array."""
+    for offset in range(0, min(_MOST, array.shape[1] * array.itemsize), _LINE):
+        ask(array, row, offset)
+
+
+@kernel(nogil=True, inline="always")
+def fetch_number(array, row):  # type: ignore[no-untyped-def]
+    """Ask for an entry of a one-dimensional array."""
+    ask(array, row, 0)

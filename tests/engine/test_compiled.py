@@ -1,4 +1,4 @@
-"""Chains side by side against chains one after the other."""
+"""Chains side by side against chains one after the other, and all scales in one pass against each by itself."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 from interruption import interrupting
 
 import multireplay as mr
+from multireplay.averaging import as_averaging
 from multireplay.buffer import record as record_module
-from multireplay.engine import lanes, sequential
+from multireplay.engine.compiled import CompiledStepper, Lanes, Scales
+from multireplay.engine.epoch import Stepping
+from multireplay.engine.kernels import loops
 from multireplay.engine.team import Team
 
 PROBLEMS = {
@@ -32,7 +35,7 @@ def record(rows, dim, dtype=np.float64, seed=0):
 
 def one_after_the_other(monkeypatch, *arguments, **options):
     with monkeypatch.context() as patch:
-        patch.setattr(sequential, "is_side_by_side", lambda planned, job: False)
+        patch.setattr(CompiledStepper, "way", lambda self, planned, job: "alone")
         return mr.solve(*arguments, **options)
 
 
@@ -60,24 +63,19 @@ def test_neither_threads_nor_blocks_change_a_bit(rows, gap, dim, cuts):
     assert (alone.x == two.x).all()
     epoch = order.plan(rows)[0]
     columns = problem.columns(buffer)
-    weights = (np.arange(epoch.length) >= epoch.length - max(1, np.ceil(7 / 8 * epoch.length - 1e-9))).astype(float)
-    chains = lanes.Lanes(
-        None,
-        np.zeros(dim),
-        epoch.length,
-        lambda first, count: (np.full(count, 0.05), weights[first : first + count]),
-        weights.sum(),
-        1e100,
-        rows,
-        epoch.chains,
-    )
+    stepper = CompiledStepper(mr.sets.WholeSpace(), dim)
+    how = Stepping(
+        problem=problem, stepper=stepper, schedule=mr.steps.Constant(0.05), averaging=as_averaging(7 / 8),
+        x0=np.zeros(dim), limit=1e100,
+    )  # fmt: skip
+    chains = stepper.lanes(how.epoch(epoch))
     first = 0
     for last in sorted({*(cut for cut in cuts if cut < rows), rows}):
         part = {name: column[first:last] for name, column in columns.items()}  # as a record on disk is read
-        chains.advance(problem.samples(part), first + 1, first + 1, last, Team(1))
+        chains.advance(record_module.Window(problem.samples(part), first + 1, last), first + 1, Team(1))
         first = last
     assert chains.taken == epoch.steps
-    assert (chains.answers()[1] == alone.x).all()
+    assert (chains.epochs()[0].average == alone.x).all()
 
 
 @pytest.mark.parametrize("order", [mr.Interleaved(64), mr.Multiscale(phases=3), mr.Multiscale(phases="all")], ids=repr)
@@ -98,7 +96,7 @@ def test_interrupted_within_a_window_it_goes_on_to_the_same_bits(monkeypatch, tm
     straight = mr.solve(problem, buffer, **options)
     options["checkpoint"] = tmp_path / "state"
     with monkeypatch.context() as patch:
-        patch.setattr(lanes, "advance_lanes", interrupting(lanes.advance_lanes, at))
+        patch.setattr(loops, "advance_lanes", interrupting(loops.advance_lanes, at))
         with pytest.raises(KeyboardInterrupt):
             mr.solve(problem, buffer, threads=2, **options)
     again = mr.solve(problem, buffer, threads=1, **options)
@@ -109,8 +107,13 @@ def test_interrupted_within_a_window_it_goes_on_to_the_same_bits(monkeypatch, tm
 
 
 def test_memory_of_many_chains_of_few_coordinates():
-    chains = lanes.Lanes(None, np.zeros(1), 2, lambda first, count: None, 2.0, 1e8, 2**19, 2**18)
-    assert sum(array.nbytes for array in chains.state().values()) < 2 * 2**18 * 8
+    stepper = CompiledStepper(mr.sets.WholeSpace(), 1)
+    how = Stepping(
+        problem=mr.GLM(), stepper=stepper, schedule=mr.steps.Constant(0.1), averaging=as_averaging("full"),
+        x0=np.zeros(1), limit=1e8,
+    )  # fmt: skip
+    chains = Lanes(stepper, how.epoch(mr.Interleaved(2**18).plan(2**19)[0]))
+    assert chains.nbytes < 2 * 2**18 * 8
 
 
 def test_a_chain_that_diverges_is_noticed():
@@ -125,3 +128,45 @@ def test_a_chain_that_diverges_is_noticed():
 def test_bad_threads(threads):
     with pytest.raises(mr.InputError, match="threads must be a whole number of at least 1"):
         mr.solve(mr.GLM(), record(100, 2), replay=mr.Interleaved(4), threads=threads)
+
+
+SCALED = [mr.GLM(), mr.GLM("softplus"), mr.PolicyEvaluation(0.6)]
+
+
+@pytest.mark.parametrize("rows", [2, 3, 64, 100, 101])
+@pytest.mark.parametrize("problem", SCALED, ids=repr)
+@pytest.mark.parametrize("feasible", [mr.sets.WholeSpace(), mr.sets.Ball(0.2)])
+def test_one_pass_is_bit_for_bit_the_epochs_one_after_the_other(monkeypatch, rows, problem, feasible):
+    options = {"replay": mr.Multiscale(), "step": 0.05, "average": 0.3, "constraint": feasible}
+    streamed = mr.solve(problem, record(101, 3)[:rows], **options)
+    monkeypatch.setattr(CompiledStepper, "way", lambda self, planned, job: "alone")
+    apart = mr.solve(problem, record(101, 3)[:rows], **options)
+    assert len(streamed.epochs) == len(apart.epochs) == rows.bit_length() - 1
+    for one, other in zip(streamed.epochs, apart.epochs, strict=True):
+        assert np.array_equal(one.last, other.last)
+        assert np.array_equal(one.average, other.average)
+        assert (one.k, one.gap, one.taken) == (other.k, other.gap, other.taken)
+
+
+def test_one_pass_is_used_whenever_it_applies(monkeypatch):
+    used, data = [], record(101, 3)
+    original = Scales.epochs
+    monkeypatch.setattr(Scales, "epochs", lambda self: used.append(1) or original(self))
+    mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=0.05)
+    tracked = mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=0.05, track=mr.Track([0.0] * 3, at="end"))
+    assert len(used) == 2
+    for epoch in tracked.epochs:
+        assert epoch.curve.iterations.tolist() == [epoch.length]
+        assert epoch.curve.last[0] == pytest.approx(epoch.last @ epoch.last)
+    mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=0.05, backend="python")
+    mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=mr.steps.Decaying(mu=10.0, t0=10))
+    mr.solve(mr.GLM(), data, replay=mr.Dyadic(), step=0.05)
+    assert len(used) == 2
+
+
+def test_an_epoch_that_diverges_in_one_pass_leaves_the_others_alone():
+    buffer = mr.Buffer(features=[[1e60], [1.0], [1e60], [1.0]], targets=np.ones(4))
+    with pytest.warns(mr.DivergenceWarning):
+        result = mr.solve(mr.GLM(), buffer, replay=mr.Multiscale(), step=0.1, average="none")
+    assert [epoch.diverged for epoch in result.epochs] == [False, True]
+    assert result.epochs[0].last == pytest.approx(0.19)

@@ -15,28 +15,21 @@ it is the places looked up that take the time. `SparseStepper.settle` makes x an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
-import numba
 import numpy as np
 from numba.extending import overload
 
-from multireplay._check import Positions, Vector
-from multireplay.engine import kernels
-from multireplay.engine.kernels import fetch, residual, score
-from multireplay.engine.prefetch import AHEAD
-from multireplay.engine.rows import FAST
-from multireplay.engine.sparse import fetch_ahead
-from multireplay.engine.steppers import is_built_in, run_kernel
+from multireplay._jit import FAST, kernel, users_kernel
+from multireplay.engine.kernels.intrinsics import AHEAD
+from multireplay.engine.kernels.sparse_step import fetch_ahead
+from multireplay.engine.kernels.step import fetch, move_along, residual, score
 from multireplay.problems.packed import SparseRegressionSamples, SparseTransitionSamples
-
-if TYPE_CHECKING:
-    from multireplay.updates.precondition import Preconditioner
 
 Y, U, FIXED = 0, 1, 2  # columns of the state
 
 
-@numba.njit(cache=True, fastmath=FAST, _nrt=False)
+@kernel(fastmath=FAST)
 def subtract_lazily(state, rows, i, amount, weight):  # type: ignore[no-untyped-def]
     """y ← y − amount · row i, and u ← u + weight · amount · row i."""
     for at in range(rows.indptr[i], rows.indptr[i + 1]):
@@ -46,7 +39,7 @@ def subtract_lazily(state, rows, i, amount, weight):  # type: ignore[no-untyped-
         state[j, U] += weight * change
 
 
-@numba.njit(cache=True, fastmath=FAST, _nrt=False)
+@kernel(fastmath=FAST)
 def gather(state, rows, i, factor, out):  # type: ignore[no-untyped-def]
     """out ← out + factor · ⟨row i, v_k⟩ for all k."""
     for at in range(rows.indptr[i], rows.indptr[i + 1]):
@@ -56,7 +49,7 @@ def gather(state, rows, i, factor, out):  # type: ignore[no-untyped-def]
             out[k] += value * state[j, FIXED + k]
 
 
-@numba.njit(cache=True, fastmath=FAST, _nrt=False)
+@kernel(fastmath=FAST)
 def gather_anew(state, rows, i, out, copy):  # type: ignore[no-untyped-def]
     """out ← ⟨row i, v_k⟩ for all k, and the same into `copy`."""
     for k in range(out.shape[0]):
@@ -163,132 +156,58 @@ def _advance_around(  # type: ignore[no-untyped-def]
     taken[0] = last
 
 
-advance_plainly = numba.njit(cache=True, _nrt=False, **kernels.OPTIONS)(_advance_plainly)
-advance_plainly_users = numba.njit(**kernels.OPTIONS)(_advance_plainly)
-advance_around = numba.njit(cache=True, _nrt=False, **kernels.OPTIONS)(_advance_around)
-advance_around_users = numba.njit(**kernels.OPTIONS)(_advance_around)
+@kernel(error_model="python")
+def restore_row(x, start, rows, i):  # type: ignore[no-untyped-def]
+    """x ← start where row i is not zero."""
+    for at in range(rows.indptr[i], rows.indptr[i + 1]):
+        j = np.uintp(rows.indices[at])
+        x[j] = start[j]
 
 
-class SparseStepper:
-    """Runs plain steps on sparse rows of the whole space, at O(nonzeros) a step.
+def restore(x: Any, start: Any, samples: Any, i: int) -> None:
+    """x ← start where a step on sample i has moved it."""
+    raise NotImplementedError
 
-    Parameters
-    ----------
-    dim : int
-        d.
+
+@overload(restore)
+def _restore(x, start, samples, i):  # type: ignore[no-untyped-def]
+    if samples.instance_class in (SparseRegressionSamples, SparseTransitionSamples):
+        return lambda x, start, samples, i: restore_row(x, start, samples.rows, i)
+    return lambda x, start, samples, i: restore_row(x, start, samples.table, samples.states[i])
+
+
+def _advance_chains(  # type: ignore[no-untyped-def]
+    samples, positions, steps, remaining, limit, start, x, moves, lasts, totals, taken
+):
+    """Whole chains of len(steps) steps, each from `start`, which x is on entry and again after every chain.
+
+    A step x ← x − m a moves the chain's last iterate by −m a, and its weighted sum by that times the weights that are
+    still to come, ``remaining``. So both sums over the chains are kept as differences to the start.
     """
-
-    name: Literal["sparse"] = "sparse"
-
-    def __init__(self, dim: int) -> None:
-        self._state = np.zeros((dim, FIXED))
-        self._total = np.zeros(dim)
-        self._weight = np.zeros(1)
-        self._taken = np.zeros(1, dtype=np.int64)
-        self._settled = True
-
-    @property
-    def x(self) -> Vector:
-        """The iterate."""
-        self.settle()
-        return self._state[:, Y]
-
-    @property
-    def total(self) -> Vector:
-        """The weighted sum of the iterates."""
-        self.settle()
-        return self._total
-
-    def arrays(self) -> dict[str, Vector]:
-        """All that changes, as arrays that can be written into, with x and the sum not worked out."""
-        self._settled = False  # the arrays may be others after this
-        return {"state": self._state, "total": self._total, "weight": self._weight}
-
-    def settle(self) -> None:
-        """Work out x and the sum of the iterates, which costs O(d)."""
-        if self._settled:
+    length = steps.shape[0]
+    last = positions.shape[0]
+    for t in range(last):
+        if t + 2 * AHEAD < last:
+            fetch_ahead(samples, positions[t + 2 * AHEAD] - 1)
+        if t + AHEAD < last:
+            fetch(samples, positions[t + AHEAD] - 1)
+        taken[0] = t
+        within = t % length
+        i = positions[t] - 1
+        r = residual(score(x, samples, i), samples, i)
+        if not abs(r) <= limit:
             return
-        self._settled = True
-        self._total += self._weight[0] * self._state[:, Y] + self._state[:, U]
-        self._state[:, U] = 0.0
-        self._weight[0] = 0.0
+        moves[within] = steps[within] * r
+        move_along(x, samples, i, moves[within])
+        if within == length - 1:
+            for s in range(length):
+                i = positions[t - within + s] - 1
+                move_along(lasts, samples, i, moves[s])
+                move_along(totals, samples, i, moves[s] * remaining[s])
+                restore(x, start, samples, i)
+    taken[0] = last
 
-    def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
-        self._settled = self._settled and not len(positions)
-        kernel = advance_plainly if is_built_in(samples) else advance_plainly_users
-        return run_kernel(kernel, samples, positions, steps, weights, limit, self._state, self._weight, self._taken)
 
-
-class ReducedSparseStepper(SparseStepper):
-    """The same with a preconditioner, and variance-reduced once an anchor is set.
-
-    Parameters
-    ----------
-    dim : int
-        d.
-    preconditioner : Preconditioner
-        Its axes may be none.
-    """
-
-    def __init__(self, dim: int, preconditioner: Preconditioner) -> None:
-        super().__init__(dim)
-        self.preconditioner = preconditioner
-        self._anchor, self._mean = np.zeros(0), np.zeros(dim)
-        self._shifts, self._sums = np.zeros(0), np.zeros(0)
-        self._laid_out = False
-
-    @property
-    def anchor(self) -> Vector:
-        """x̃; without coordinates, steps are plain."""
-        return self._anchor
-
-    @anchor.setter
-    def anchor(self, anchor: Vector) -> None:
-        self.settle()
-        self._anchor, self._laid_out = anchor, False
-
-    @property
-    def mean(self) -> Vector:
-        """g, the preconditioned mean operator at the anchor."""
-        return self._mean
-
-    @mean.setter
-    def mean(self, mean: Vector) -> None:
-        self.settle()
-        self._mean, self._laid_out = mean, False
-
-    def _lay_out(self) -> None:
-        """Put the fixed vectors beside y and u: the anchor and the mean operator, if there is one, and the axes."""
-        self._laid_out = True
-        fixed = [self._anchor, self._mean] if len(self._anchor) else []
-        count = len(fixed) + self.preconditioner.rank
-        state = np.zeros((len(self._state), FIXED + count))
-        state[:, Y] = self._state[:, Y]
-        for k, vector in enumerate((*fixed, *self.preconditioner.axes)):
-            state[:, FIXED + k] = vector
-        self._state, self._shifts, self._sums = state, np.zeros(count), np.zeros(count)
-
-    def settle(self) -> None:
-        if self._settled:
-            return
-        super().settle()
-        fixed = self._state[:, FIXED:]
-        self._total -= fixed @ self._sums
-        self._state[:, Y] -= fixed @ self._shifts
-        self._sums[:] = 0.0
-        self._shifts[:] = 0.0
-
-    def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
-        if not len(self._anchor) and not self.preconditioner.rank:
-            return super().advance(samples, positions, steps, weights, limit)
-        if not self._laid_out:
-            self._lay_out()
-        self._settled = self._settled and not len(positions)
-        kernel = advance_around if is_built_in(samples) else advance_around_users
-        where = samples, positions, steps, weights, limit, self._state, self._weight
-        around = bool(len(self._anchor)), self.preconditioner.stretch, self._shifts, self._sums
-        scratch = np.zeros_like(self._shifts), np.zeros_like(self._shifts)
-        taken = run_kernel(kernel, *where, *around, *scratch, self._taken)
-        if len(positions) >= len(self._state):  # the steps have paid for it, and y stays as small as x
-            self.settle()
-        return taken
+advance_plainly, advance_plainly_users = kernel(_advance_plainly), users_kernel(_advance_plainly)
+advance_around, advance_around_users = kernel(_advance_around), users_kernel(_advance_around)
+advance_chains, advance_chains_users = kernel(_advance_chains), users_kernel(_advance_chains)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import multireplay as mr
-from multireplay.engine import kernels
-from multireplay.engine.packs import apart, can_be_packed, row_bytes, zeros
-from multireplay.engine.rows import dot, dot_of_difference, move
+from multireplay.engine.kernels.coordinates import dot, dot_of_difference, move
+from multireplay.engine.kernels.intrinsics import apart, can_be_packed, row_bytes, zeros
+from multireplay.engine.kernels.step import steps_ahead
 
 TYPES = (np.float64, np.float32)
 ROOM = 3
@@ -110,7 +110,7 @@ def test_zeros_begin_with_a_line(dim, dtype):
 
 @numba.njit
 def reach_of(samples):
-    return kernels.steps_ahead(samples)
+    return steps_ahead(samples)
 
 
 @pytest.mark.parametrize(("dim", "steps"), [(1, 1025), (16, 65), (100, 11), (1000, 2), (5000, 1)])

@@ -1,15 +1,22 @@
-"""Phases of a gap, the sweep over them, and all epochs in one pass."""
+"""Phases of a gap one after the other, the sweep over them, and what goes wrong in a chain."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
+import numba
 import numpy as np
 import pytest
+from disk_records import record, stored
 from own_operators import pull
 from reference import glm_operator
 
 import multireplay as mr
 from multireplay import sets
-from multireplay.engine import kinds, plans, sequential
+from multireplay.engine import chains
+from multireplay.engine.compiled import CompiledStepper
+from multireplay.problems.base import UNBOUNDED
+from multireplay.updates import stochastic
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +75,9 @@ def test_engines_agree_on_phases_and_sweeps(data, problem, feasible):
 
 def test_chains_longer_than_a_block(monkeypatch, data):
     options = {"replay": mr.Multiscale(phases=2), "step": 0.05}
-    monkeypatch.setattr(kinds, "are_few", lambda planned, job: False)  # one after the other
+    monkeypatch.setattr(CompiledStepper, "are_few", lambda self, planned, room: False)  # one after the other
     whole = mr.solve(mr.GLM(), data, **options)
-    monkeypatch.setattr(plans, "BLOCK", 8)
+    monkeypatch.setattr(chains, "BLOCK", 8)
     parts = mr.solve(mr.GLM(), data, **options)
     for one, other in zip(whole.epochs, parts.epochs, strict=True):
         assert np.array_equal(one.last, other.last)
@@ -89,45 +96,6 @@ def test_a_sweep_is_one_chain(data):
     assert np.allclose(found.last, x, rtol=1e-10)
 
 
-@pytest.mark.parametrize("rows", [2, 3, 64, 100, 101])
-@pytest.mark.parametrize("problem", PROBLEMS[:3], ids=repr)
-@pytest.mark.parametrize("feasible", [sets.WholeSpace(), sets.Ball(0.2)])
-def test_one_pass_is_bit_for_bit_the_epochs_one_after_the_other(monkeypatch, data, rows, problem, feasible):
-    options = {"replay": mr.Multiscale(), "step": 0.05, "average": 0.3, "constraint": feasible}
-    streamed = mr.solve(problem, data[:rows], **options)
-    monkeypatch.setattr(sequential, "is_scale", lambda planned, job: False)
-    apart = mr.solve(problem, data[:rows], **options)
-    assert len(streamed.epochs) == len(apart.epochs) == rows.bit_length() - 1
-    for one, other in zip(streamed.epochs, apart.epochs, strict=True):
-        assert np.array_equal(one.last, other.last)
-        assert np.array_equal(one.average, other.average)
-        assert (one.k, one.gap, one.taken) == (other.k, other.gap, other.taken)
-
-
-def test_one_pass_is_used_whenever_it_applies(monkeypatch, data):
-    used = []
-    original = sequential.Scales
-    monkeypatch.setattr(sequential, "Scales", lambda *arguments: used.append(1) or original(*arguments))
-    mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=0.05)
-    tracked = mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=0.05, track=mr.Track([0.0] * 3, at="end"))
-    assert len(used) == 2
-    for epoch in tracked.epochs:
-        assert epoch.curve.iterations.tolist() == [epoch.length]
-        assert epoch.curve.last[0] == pytest.approx(epoch.last @ epoch.last)
-    mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=0.05, backend="python")
-    mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=mr.steps.Decaying(mu=10.0, t0=10))
-    mr.solve(mr.GLM(), data, replay=mr.Dyadic(), step=0.05)
-    assert len(used) == 2
-
-
-def test_an_epoch_that_diverges_in_one_pass_leaves_the_others_alone():
-    buffer = mr.Buffer(features=[[1e60], [1.0], [1e60], [1.0]], targets=np.ones(4))
-    with pytest.warns(mr.DivergenceWarning):
-        result = mr.solve(mr.GLM(), buffer, replay=mr.Multiscale(), step=0.1, average="none")
-    assert [epoch.diverged for epoch in result.epochs] == [False, True]
-    assert result.epochs[0].last == pytest.approx(0.19)
-
-
 def test_all_phases_beat_one_phase_at_the_same_depth():
     process = mr.simulate.paper_mrp(0.9)
     errors = []
@@ -142,3 +110,83 @@ def test_all_phases_beat_one_phase_at_the_same_depth():
         errors.append(row)
     one, four, every = np.mean(errors, axis=0)
     assert every < four < one
+
+
+ROWS = 3001
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    buffer = record(ROWS)
+    return buffer, stored(tmp_path_factory.mktemp("record"), buffer)
+
+
+RAISES, NOT_FINITE = 1e6, 2e6  # samples on which this operator goes wrong
+
+
+def sometimes_wrong(x, sample):
+    if sample[0] == RAISES:
+        raise ValueError("by design")
+    if sample[0] == NOT_FINITE:
+        return np.full(2, np.nan)
+    return x - sample
+
+
+@pytest.mark.filterwarnings("ignore:Interleaved")  # of random access
+@pytest.mark.parametrize("jit", [lambda f: f, numba.njit], ids=["python", "jitted"])
+def test_what_goes_wrong_is_named(tmp_path, jit):
+    problem = mr.VariationalInequality(jit(sometimes_wrong), dim=2)
+    order = mr.Interleaved(3)
+    chain, step = np.argwhere(order.plan(ROWS)[0].positions.reshape(3, 1000) == 1234)[0].tolist()
+    assert chain > 0
+    for wrong, says in ((RAISES, "ValueError: by design"), (NOT_FINITE, "where x = ")):
+        samples = record(ROWS)["samples"].copy()
+        samples[1233, 0] = wrong
+        buffer = mr.Buffer(samples=samples)
+        for where in (buffer, stored(tmp_path, buffer)):
+            with pytest.raises(mr.OperatorError) as error:
+                mr.solve(problem, where, replay=order, step=0.05)
+            assert f"epoch 1, step {step + 1}, sample 1234 (counting from 1)" in str(error.value)
+            assert says in str(error.value)
+
+
+@pytest.mark.filterwarnings("ignore:Interleaved")
+@pytest.mark.parametrize("jit", [lambda f: f, numba.njit], ids=["python", "jitted"])
+def test_a_chain_that_diverges_stops_those_after_it(tmp_path, monkeypatch, jit):
+    """As in memory, where chains are run one after the other."""
+    samples = np.zeros((600, 1))
+    samples[301::3] = -1e40  # the middle one of three chains, from its 101st step on
+
+    def stretch(x, sample):
+        return x * sample
+
+    buffer = stored(tmp_path, mr.Buffer(samples=samples))
+    assert isinstance(buffer, mr.StoredBuffer)
+    problem = mr.VariationalInequality(jit(stretch), dim=1)
+    x, steps = 1.0, 0
+    for sample in samples[1::3, 0].tolist():
+        if abs(x * sample) > UNBOUNDED:
+            break
+        x, steps = x - 0.5 * x * sample, steps + 1
+    assert 100 < steps < 110
+    told = []
+    monkeypatch.setattr(stochastic, "step_bar", lambda total: nullcontext(told.append))
+    with pytest.warns(mr.DivergenceWarning):
+        found = mr.solve(problem, buffer, replay=mr.Interleaved(3), step=0.5, x0=[1.0], progress=True)
+    assert found.epochs[0].diverged
+    assert min(told) >= 0
+    order = mr.Interleaved(3).plan(600)[0].positions.reshape(3, 200)
+    chain = order[:, 0].tolist().index(2)
+    assert chain == 1
+    assert found.epochs[0].taken == chain * 200 + steps
+
+
+@pytest.mark.filterwarnings("ignore:Multiscale")
+def test_error_curves_of_several_chains_are_of_their_mean(both):
+    problem, track = mr.VariationalInequality(pull, dim=2), mr.Track(np.zeros(2))
+    options = {"replay": mr.Multiscale(phases=3), "step": 0.05, "track": track}
+    memory, disk = (mr.solve(problem, buffer, **options) for buffer in both)
+    for one, other in zip(memory.epochs, disk.epochs, strict=True):
+        assert np.array_equal(one.curve.iterations, other.curve.iterations)
+        assert np.array_equal(one.curve.last, other.curve.last)
+        assert np.array_equal(one.curve.average, other.curve.average)
