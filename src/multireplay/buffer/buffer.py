@@ -133,7 +133,7 @@ class Buffer:
         save_arrays(path, self.to_numpy().columns)
 
     def to_numpy(self) -> Buffer:
-        """The same record with columns of other libraries as NumPy arrays: copied from a device, otherwise views.
+        """This record with columns of other libraries as NumPy arrays: copied from a device, otherwise views.
 
         Examples
         --------

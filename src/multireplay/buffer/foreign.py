@@ -19,7 +19,7 @@ Namespace: TypeAlias = Any
 CACHED = 2**18
 """Bytes of one block of rows on a CPU, so that it stays in the cache while it is worked on."""
 LARGE = 2**28
-"""The same on a device, where every operation should be large."""
+"""Bytes of one block of rows on a device, where every operation should be large."""
 FEWEST = 64
 NARROW = 16
 """Below so many numbers a row, what a row costs is its bookkeeping; a product with ones does without."""
@@ -56,7 +56,7 @@ def describe(array: Array) -> str:
 
 
 def as_numpy(array: Array) -> NDArray[Any]:
-    """The same values as a NumPy array: a view where that is possible, a copy from a device."""
+    """The values as a NumPy array: a view where that is possible, a copy from a device."""
     if isinstance(array, np.ndarray):
         return array
     if compat.is_torch_array(array):

@@ -60,7 +60,7 @@ def stream(
 
 
 def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
-    """The same items in the same order, each prepared by a thread while the caller has the one before.
+    """These items in their order, each prepared by a thread while the caller has the one before.
 
     An exception of `items` is raised where its item would have come. The thread ends with the last item, or when this
     generator is closed, at the latest after the item it is at.
