@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +22,28 @@ def whole_number(name: str, value: object, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
     return int(value)
+
+
+def number_in(
+    name: str,
+    value: object,
+    low: float = 0.0,
+    high: float = math.inf,
+    *,
+    low_open: bool = False,
+    high_open: bool = True,
+) -> float:
+    """`value` as a float if it is a real number from `low` to `high`, or an error that names it."""
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:  # an int beyond the floating-point range
+        number = math.inf
+    if (low < number if low_open else low <= number) and (number < high if high_open else number <= high):
+        return number
+    where = f"in {'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
+    if not low_open and high == math.inf:
+        where = f"of at least {low:g}"
+    raise InputError(f"{name} must be a number {where}, not {value!r}")
 
 
 def as_vector(name: str, values: Any) -> Vector:

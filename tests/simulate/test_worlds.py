@@ -140,7 +140,7 @@ def test_paper_mrp_names_m(m):
     [
         (lambda: paper_mrp(0.9, states=3, dim=4), "dim must be at most the number of states, 3, not 4"),
         (lambda: SimplexGame(regimes=1), "regimes must be a whole number of at least 2"),
-        (lambda: SimplexGame(stay=1.5), "stay must be a probability"),
+        (lambda: SimplexGame(stay=1.5), r"stay must be a number in \[0, 1\), not 1.5"),
         (lambda: AutoregressiveLogistic(dim=3, slow=4), "slow must be at most dim, 3, not 4"),
         (lambda: AutoregressiveLogistic(dim=3, slow=1, response="normal"), "response must be 'bernoulli' or"),
         (lambda: AutoregressiveLogistic(dim=3, slow=1, burn_in=-1), "burn_in must be a whole number"),

@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from multireplay._check import Vector, whole_number
+from multireplay._check import Vector, number_in, whole_number
 from multireplay.buffer.buffer import Buffer
-from multireplay.errors import AutocorrelationWarning, InputError
+from multireplay.errors import AutocorrelationWarning
 from multireplay.estimators.dependence import Dependence, examine
 from multireplay.estimators.standardize import Standardization, measured
 from multireplay.estimators.stream import STANDARDIZED, Columns, Start, Stream
@@ -77,10 +77,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _penalty(self) -> dict[str, Any]:
         """The arguments of the problem that say what is penalized."""
-        alpha = self.alpha
-        if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.number) or not 0 <= alpha < np.inf:
-            raise InputError(f"alpha must be a number of at least 0, not {alpha!r}")
-        return {"ridge": float(alpha), "unpenalized": int(bool(self.fit_intercept))}
+        return {"ridge": number_in("alpha", self.alpha), "unpenalized": int(bool(self.fit_intercept))}
 
     def _solved(self, columns: Columns, targets: Vector) -> tuple[Start, tuple[Result, ...], tuple[Buffer, ...]]:
         """Solve one problem for each column of the targets, all on the same standardized features."""

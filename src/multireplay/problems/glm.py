@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay._check import Vector
+from multireplay._check import Vector, number_in
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns, row_blocks
 from multireplay.errors import InputError
@@ -20,7 +20,7 @@ from multireplay.problems.exact import extragradient, newton, solve_linear
 from multireplay.problems.features import Rows, dense_products, is_sparse, products
 from multireplay.problems.links import as_link
 from multireplay.problems.packed import SparseRegressionSamples, nonzeros
-from multireplay.problems.penalty import Penalty, as_ridge, plus_diagonal
+from multireplay.problems.penalty import Penalty, plus_diagonal
 from multireplay.problems.residual import ResidualProblem
 from multireplay.problems.sparse_exact import dense_unless_wide, is_wide
 from multireplay.sets import Set, WholeSpace
@@ -209,7 +209,7 @@ class GLM(ResidualProblem):
         ridge : float
             L2 penalty on all of x, beside the problem's own: adds (ridge/2)‖x‖² to the mean loss. 0 by default.
         """
-        ridge = as_ridge(ridge)
+        ridge = number_in("ridge", ridge)
         columns = self.columns(buffer)
         samples, zero = self.samples(columns), np.zeros(self.dim(columns))
         penalty = ridge + self.penalty_diagonal(len(zero))

@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import diags_array, issparse
 
-from multireplay._check import Vector, whole_number
+from multireplay._check import Vector, number_in, whole_number
 from multireplay.errors import InputError
-
-
-def as_ridge(ridge: object) -> float:
-    """A penalty of at least 0, or an error that names it."""
-    if not isinstance(ridge, int | float | np.integer | np.floating) or not 0 <= ridge < np.inf:
-        raise InputError(f"ridge must be a number of at least 0, not {ridge!r}")
-    return float(ridge)
 
 
 @dataclass(frozen=True)
@@ -30,7 +23,7 @@ class Penalty:
     unpenalized: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ridge", as_ridge(self.ridge))
+        object.__setattr__(self, "ridge", number_in("ridge", self.ridge))
         object.__setattr__(self, "unpenalized", whole_number("unpenalized", self.unpenalized, least=0))
 
     def check(self, dim: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay._check import Vector
+from multireplay._check import Vector, number_in
 from multireplay.buffer.buffer import STATES, Buffer
 from multireplay.buffer.columns import Columns, row_blocks
 from multireplay.errors import InputError
@@ -17,7 +17,7 @@ from multireplay.problems.base import as_constraint, bad_value
 from multireplay.problems.exact import solve_linear
 from multireplay.problems.features import IndexedRows, Rows, dense_products, is_sparse, products
 from multireplay.problems.packed import IndexedTransitionSamples, SparseTransitionSamples, nonzeros, pack_table
-from multireplay.problems.penalty import Penalty, as_ridge, plus_diagonal
+from multireplay.problems.penalty import Penalty, plus_diagonal
 from multireplay.problems.residual import ResidualProblem
 from multireplay.problems.sparse_exact import dense_unless_wide
 from multireplay.problems.tables import INDEXED, as_table, check_alike, check_states
@@ -98,12 +98,13 @@ class PolicyEvaluation(ResidualProblem):
         ridge: float = 0.0,
         unpenalized: int = 0,
     ) -> None:
-        if not isinstance(gamma, int | float | np.floating) or not 0 <= gamma < 1:
-            hint = ""
-            if isinstance(gamma, int | float | np.floating) and gamma == 1:
-                hint = "; it must be below 1 for the problem to be strongly monotone: use, for example, 0.999"
-            raise InputError(f"gamma must be a number in [0, 1), not {gamma!r}{hint}")
-        self.gamma = float(gamma)
+        try:
+            self.gamma = number_in("gamma", gamma, 0, 1)
+        except InputError as error:
+            if not isinstance(gamma, int | float) or gamma != 1:
+                raise
+            hint = "it must be below 1 for the problem to be strongly monotone: use, for example, 0.999"
+            raise InputError(f"{error}; {hint}") from None
         self.constraint = as_constraint(constraint)
         self.table = None if table is None else as_table(table)
         if self.table is not None:
@@ -210,7 +211,7 @@ class PolicyEvaluation(ResidualProblem):
         """
         columns = self.columns(buffer)
         matrix, vector = self.moments(columns)
-        count, penalty = len(columns["rewards"]), as_ridge(ridge) + self.penalty_diagonal(len(vector))
+        count, penalty = len(columns["rewards"]), number_in("ridge", ridge) + self.penalty_diagonal(len(vector))
         return solve_linear(plus_diagonal(matrix / count, penalty), vector / count, self.constraint)
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay._check import Vector, whole_number
+from multireplay._check import Vector, number_in, whole_number
 from multireplay._jit import jit
 from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
@@ -159,8 +159,7 @@ def paper_mrp(m: float, states: int = 30, dim: int = 16, gamma: float = 0.8) -> 
     >>> process.solution[[0, -1]].round(3)
     array([0.787, 4.213])
     """
-    if not isinstance(m, int | float | np.floating) or not 0.5 <= m < 1:
-        raise InputError(f"m must be a number in [0.5, 1), not {m!r}")
+    m = number_in("m", m, 0.5, 1)
     states = whole_number("states", states, least=2)
     dim = whole_number("dim", dim, least=1)
     if dim > states:

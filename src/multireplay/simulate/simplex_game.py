@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from multireplay._check import Vector, whole_number
+from multireplay._check import Vector, number_in, whole_number
 from multireplay._jit import jit
 from multireplay.buffer.buffer import Buffer
-from multireplay.errors import InputError
 from multireplay.problems import VariationalInequality
 from multireplay.sets import Product, Simplex
 
@@ -66,11 +65,9 @@ class SimplexGame:
     def __init__(self, actions: int = 5, regimes: int = 4, stay: float = 0.95, seed: int = 0) -> None:
         actions = whole_number("actions", actions, least=1)
         regimes = whole_number("regimes", regimes, least=2)
-        if not isinstance(stay, int | float | np.floating) or not 0 <= stay < 1:
-            raise InputError(f"stay must be a probability in [0, 1), not {stay!r}")
         rng = np.random.default_rng(seed)
         self.actions = actions
-        self.stay = float(stay)
+        self.stay = number_in("stay", stay, 0, 1)
         self.solution = np.concatenate([_boundary_point(actions, rng), _boundary_point(actions, rng)])
         tables = rng.standard_normal((regimes, actions, actions))
         offsets = rng.standard_normal((regimes, 2 * actions))

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from multireplay._check import Vector
+from multireplay._check import Vector, number_in
 from multireplay.errors import InputError
 
-from .constants import Constants, number
+from .constants import Constants
 
 LONGEST_HORIZON = 2**17
 
@@ -152,8 +152,8 @@ def exact_constants(
     True
     """
     P_, Psi_, R = _inputs(P, Psi, rewards)
-    g = number("gamma", gamma, 0.0, 1.0)
-    share = number("slack", slack, 0.0, 1.0, low_open=True)
+    g = number_in("gamma", gamma, 0.0, 1.0)
+    share = number_in("slack", slack, 0.0, 1.0, low_open=True)
     pi = _stationary(P_)
 
     step = Psi_[:, None, :] - g * Psi_[None, :, :]  # ψ(s) − γψ(s')

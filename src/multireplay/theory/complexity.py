@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from multireplay._check import number_in
+
 from .bounds import Bound, noise_level, theorem_1
-from .constants import LAST_EPOCH, Constants, gap_of, number
+from .constants import LAST_EPOCH, Constants, gap_of
 
 
 class Iterations(NamedTuple):
@@ -54,8 +56,8 @@ def iterations_for(c: Constants, eps: float, B: float, *, printed: bool = False)
     >>> iterations_for(c, eps=1e-9, B=2**20) is None
     True
     """
-    target = number("eps", eps, low_open=True)
-    size = number("B", B, 2.0)
+    target = number_in("eps", eps, low_open=True)
+    size = number_in("B", B, 2.0)
     last = min(math.frexp(size)[1] - 1, LAST_EPOCH)  # frexp is exact where log2 rounds
     for k in range(1, last + 1):
         bound = theorem_1(c, k, size, printed=printed)
@@ -79,7 +81,7 @@ def complexity_order(c: Constants, eps: float, k: int, B: float) -> ComplexityOr
     >>> round(order.deterministic, 2), round(order.stochastic, 2)
     (15.65, 138.17)
     """
-    target = number("eps", eps, low_open=True)
+    target = number_in("eps", eps, low_open=True)
     tau = gap_of(k, B)
     alpha_1 = c.alpha(k, B) + 1.0
     condition = c.L_bar / c.mu

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from numbers import Real
 
-from multireplay._check import whole_number
+from multireplay._check import number_in, whole_number
 from multireplay.errors import InputError
 
 LAST_EPOCH = 1000
@@ -61,10 +60,10 @@ class Constants:
         for field in fields(self):
             name, value = field.name, getattr(self, field.name)
             high = 1.0 if name == "rho" else math.inf
-            checked = number(name, value, 0.0, high, low_open=name in ("mu", "L", "L1", "rho"))
+            checked = number_in(name, value, 0.0, high, low_open=name in ("mu", "L", "L1", "rho"))
             object.__setattr__(self, name, checked)
         if self.mu > self.L * (1.0 + 1e-12):
-            raise InputError(f"mu must lie in (0, L] = (0, {self.L:g}]; got {self.mu!r}")
+            raise InputError(f"mu must be a number in (0, L] = (0, {self.L:g}], not {self.mu!r}")
 
     @property
     def C(self) -> float:
@@ -170,41 +169,18 @@ class Constants:
         return z * math.log(z) if z < math.inf else math.inf
 
 
-def number(
-    name: str,
-    value: object,
-    low: float = 0.0,
-    high: float = math.inf,
-    *,
-    low_open: bool = False,
-    high_open: bool = True,
-) -> float:
-    """Return ``value`` as a float if it is a real number in the range from ``low`` to ``high``."""
-    range_ = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputError(f"{name} must be a real number in {range_}; got {value!r}")
-    try:
-        x = float(value)
-    except OverflowError:
-        x = math.inf
-    inside = (low < x if low_open else low <= x) and (x < high if high_open else x <= high)
-    if not inside:  # also refuses nan
-        raise InputError(f"{name} must lie in {range_}; got {value!r}")
-    return x
-
-
 def epoch_number(k: object) -> int:
     """Return the epoch number k, from 1 to 1000, beyond which T_k = 2^k is no finite float."""
     n = whole_number("k", k, least=1)
     if n > LAST_EPOCH:
-        raise InputError(f"k must be a whole number from 1 to {LAST_EPOCH}; got {k!r}")
+        raise InputError(f"k must be a whole number from 1 to {LAST_EPOCH}, not {k!r}")
     return n
 
 
 def gap_of(k: object, B: object) -> float:
     """Return the replay gap τ_k = B/2^k of epoch k, which must be at least 1."""
     n = epoch_number(k)
-    size = number("B", B, 1.0)
+    size = number_in("B", B, 1.0)
     if size < math.ldexp(1.0, n):
         raise InputError(f"B must be at least 2^k = {2**n} for epoch k = {n} to exist (gap B/2^k >= 1); got {B!r}")
     return math.ldexp(size, -n)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+from multireplay._check import number_in
+
 from .bounds import Bound, theorem_1
-from .constants import Constants, number
+from .constants import Constants
 from .tracking import theorem_2
 
 
@@ -47,17 +49,17 @@ def glm_constants(
     >>> round(c.sigma**2, 9), round(c.zeta**2, 9)
     (24.0, 48.0)
     """
-    a = number("D_a", D_a, low_open=True)
-    L1 = number("L_f", L_f, low_open=True) * a**2
+    a = number_in("D_a", D_a, low_open=True)
+    L1 = number_in("L_f", L_f, low_open=True) * a**2
     return Constants(
-        mu=number("mu_f", mu_f, low_open=True) * number("kappa", kappa, low_open=True),
+        mu=number_in("mu_f", mu_f, low_open=True) * number_in("kappa", kappa, low_open=True),
         L=L1,
         L1=L1,
-        sigma=math.sqrt(6.0) * a * number("sigma_v", sigma_v),
+        sigma=math.sqrt(6.0) * a * number_in("sigma_v", sigma_v),
         zeta=math.sqrt(12.0) * L1,
         C_M=0.0,
-        C_P=2.0 * L1 * number("C_TV", C_TV),
-        rho=number("rho_TV", rho_TV, 0.0, 1.0, low_open=True),
+        C_P=2.0 * L1 * number_in("C_TV", C_TV),
+        rho=number_in("rho_TV", rho_TV, 0.0, 1.0, low_open=True),
         D=D,
     )
 
@@ -115,8 +117,8 @@ def corollary_2(
     >>> round(corollary_2(1.0, 100, **bounds, printed=False), 5)
     0.25456
     """
-    a = number("D_a", D_a, low_open=True)
-    link = number("L_f", L_f, low_open=True)
-    first = link * a * number("D_x", D_x) + number("D_f", D_f) + number("D_y", D_y)
+    a = number_in("D_a", D_a, low_open=True)
+    link = number_in("L_f", L_f, low_open=True)
+    first = link * a * number_in("D_x", D_x) + number_in("D_f", D_f) + number_in("D_y", D_y)
     L2 = max(first, a) * (1.0 if printed else math.sqrt(2.0))
     return theorem_2(c0, link * a**2, L2, T)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from multireplay._check import whole_number
+from multireplay._check import number_in, whole_number
 from multireplay.errors import InputError
 
 from .bounds import Bound, theorem_1
-from .constants import Constants, number
+from .constants import Constants
 from .tracking import theorem_2
 
 
@@ -66,17 +66,17 @@ def policy_evaluation_constants(
     >>> round(c.sigma**2, 9), round(c.zeta**2, 9)
     (480.0, 27.0)
     """
-    psi = number("D_psi", D_psi, low_open=True)
-    reward = number("R_bar", R_bar)
-    g = number("gamma", gamma, 0.0, 1.0)
-    radius = number("D", D) / 2.0
+    psi = number_in("D_psi", D_psi, low_open=True)
+    reward = number_in("R_bar", R_bar)
+    g = number_in("gamma", gamma, 0.0, 1.0)
+    radius = number_in("D", D) / 2.0
     L1 = (1.0 + g) * psi**2
-    largest = number("lambda_max", lambda_max, low_open=True)
-    smallest = number("lambda_min", lambda_min, 0.0, largest, low_open=True, high_open=False)
+    largest = number_in("lambda_max", lambda_max, low_open=True)
+    smallest = number_in("lambda_min", lambda_min, 0.0, largest, low_open=True, high_open=False)
     if C_TV is not None:
         if C_M is not None or C_P is not None:
             raise InputError("give either C_TV, or C_M and C_P; got both")
-        tv = number("C_TV", C_TV)
+        tv = number_in("C_TV", C_TV)
         C_M, C_P = 2.0 * tv * (L1 * radius + psi * reward), 2.0 * tv * L1
     elif C_M is None or C_P is None:
         raise InputError(f"give either C_TV, or both C_M and C_P; got C_TV=None, C_M={C_M!r}, C_P={C_P!r}")
@@ -138,9 +138,9 @@ def D_theta(d: int, theta_0_norm: float, R_bar: float, gamma: float, D_psi: floa
     4.4366
     """
     features = whole_number("d", d, least=1)
-    start = number("theta_0_norm", theta_0_norm)
-    psi = number("D_psi", D_psi, low_open=True)
-    drive = number("R_bar", R_bar) / ((1.0 + number("gamma", gamma, 0.0, 1.0)) * psi)
+    start = number_in("theta_0_norm", theta_0_norm)
+    psi = number_in("D_psi", D_psi, low_open=True)
+    drive = number_in("R_bar", R_bar) / ((1.0 + number_in("gamma", gamma, 0.0, 1.0)) * psi)
     if printed:
         return (1.0 + math.sqrt(features)) * (start + drive)
     return math.e * start + math.expm1(1.0) * drive
@@ -182,9 +182,9 @@ def corollary_4(
     >>> round(corollary_4(1.0, 100, D_psi=1.0, D_theta=2.0, R_bar=1.0, gamma=0.5, printed=False), 5)
     0.20785
     """
-    psi = number("D_psi", D_psi, low_open=True)
-    g = number("gamma", gamma, 0.0, 1.0)
-    L2 = (2.0 + g) * psi * number("D_theta", D_theta) + number("R_bar", R_bar)
+    psi = number_in("D_psi", D_psi, low_open=True)
+    g = number_in("gamma", gamma, 0.0, 1.0)
+    L2 = (2.0 + g) * psi * number_in("D_theta", D_theta) + number_in("R_bar", R_bar)
     if not printed:
         L2 = math.sqrt(3.0) * max(L2, psi)
     return theorem_2(c0, (1.0 + g) * psi**2, L2, T)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
-from multireplay._check import whole_number
+from multireplay._check import number_in, whole_number
 from multireplay.errors import InputError
-
-from .constants import number
 
 
 def beta_for(T: int) -> float:
@@ -32,7 +30,7 @@ def max_step(L1: float, T: int) -> float:
     >>> max_step(L1=2.0, T=100)
     0.005
     """
-    return 1.0 / (number("L1", L1, low_open=True) * whole_number("T", T, least=1))
+    return 1.0 / (number_in("L1", L1, low_open=True) * whole_number("T", T, least=1))
 
 
 def theorem_2(c0: float, L1: float, L2: float, T: int, beta: float | None = None) -> float:
@@ -66,10 +64,10 @@ def theorem_2(c0: float, L1: float, L2: float, T: int, beta: float | None = None
     0.045
     """
     steps = whole_number("T", T, least=1)
-    scale = 3.0 * number("c0", c0) * number("L2", L2) / number("L1", L1, low_open=True)
+    scale = 3.0 * number_in("c0", c0) * number_in("L2", L2) / number_in("L1", L1, low_open=True)
     if beta is None:
         return scale / steps
-    gap = number("beta", beta)
+    gap = number_in("beta", beta)
     if gap <= 1.0:
         raise InputError(f"beta must exceed 1 (the gap is beta effective mixing times); got {beta!r}")
     return scale * math.sqrt(steps) * math.exp(-gap)
