@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from multireplay.buffer.buffer import Buffer
     from multireplay.buffer.disk import StoredBuffer
     from multireplay.solving.recipe import Recipe
+    from multireplay.solving.run import Run
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,6 +126,8 @@ class Result:
     candidates: TextTable | None = None
     standard_error: Vector | None = None
     recipe: Recipe | None = None
+    run: Run | None = None
+    notes: tuple[str, ...] = ()
 
     def table(self) -> TextTable:
         """One row an epoch; prints as text, shows as a table in a notebook, ``.rows`` has the values."""

@@ -17,6 +17,7 @@ from multireplay.engine.checkpoint import Checkpoint
 from multireplay.errors import InputError
 from multireplay.problems import Problem
 from multireplay.problems.base import as_constraint
+from multireplay.problems.batched import Batched
 from multireplay.replay import Dyadic, Replay, Shuffle
 from multireplay.result import Result
 from multireplay.sets import Set, WholeSpace
@@ -24,10 +25,11 @@ from multireplay.solving.arguments import DEFAULT_TAIL, as_threads, starting_poi
 from multireplay.solving.holdout import solve_held_out
 from multireplay.solving.lanes import default_order, in_lanes
 from multireplay.solving.recipe import Recipe
+from multireplay.solving.run import Run
 from multireplay.solving.selection import as_share
 from multireplay.steps import Schedule
 from multireplay.tracking import Track, as_track
-from multireplay.updates.base import Newton, Plain, Update, as_passes, as_update
+from multireplay.updates.base import Newton, Plain, Update, VarianceReduced, as_passes, as_update
 from multireplay.updates.newton import MOST, solve_by_corrections
 from multireplay.updates.stochastic import HowToStep, solve_by_steps
 
@@ -153,13 +155,18 @@ def solve(
     if share is not None:
         options = {"replay": replay or default_order(record), "x0": x0, "constraint": constraint, "backend": backend}
         held_out = solve_held_out(solve, record, buffer, share, step, average, track, options)
-        return replace(held_out, recipe=Recipe.of(given))
+        assert held_out.run is not None
+        arguments = Recipe.of(given).arguments
+        return replace(held_out, recipe=Recipe.of(given), run=replace(held_out.run, arguments=arguments))
     asked = (
         f"{problem!r} {buffer!r} {replay!r} {update!r} {passes} {step!r} {averaging!r} {x0!r} {feasible!r} {precision} "
         f"{backend}"
     )
     kept = None if checkpoint is None else Checkpoint(checkpoint, asked)
     found = None
+    route: Any = "corrections"
+    order: Replay | None = None
+    change: Update = update or Newton()
     with nullcontext() if kept is None else kept:
         free_to_choose = update is None and replay is None and step == "auto" and precision == "float64"
         if isinstance(update, Newton) or free_to_choose:
@@ -170,9 +177,13 @@ def solve(
             order = replay or default_order(record)
             instead = Shuffle(0) if replay is None and isinstance(order, Dyadic) else None
             change, cores = as_update(update, passes), as_threads(threads)
+            route = "rounds" if isinstance(change, VarianceReduced) else "steps"
             how = HowToStep(order, instead, change, step, averaging, x0, feasible, backend, cores, precision)
             found = solve_by_steps(record, how, tracked, kept, progress)
-    return replace(found, recipe=Recipe.of(given))
+    engine: Any = "sums" if order is None else "batched" if isinstance(record.problem, Batched) else "compiled"
+    resolved = {"update": change, "route": route, "why": "", "replay": order, "engine": engine, "feasible": feasible}
+    same = {"averaging": averaging, "threads": as_threads(threads), "precision": precision}
+    return replace(found, recipe=Recipe.of(given), run=Run.of(given, **resolved, **same))
 
 
 def _by_corrections(
