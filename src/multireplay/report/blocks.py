@@ -67,7 +67,7 @@ class Facts(Block):
 
 
 @dataclass(frozen=True)
-class Entry(Block):
+class FindingBlock(Block):
     """A finding in a list: what it is about, a verdict in a few words, and what stands behind it."""
 
     title: str
@@ -90,12 +90,12 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table(Block):
+class TableBlock(Block):
     """Rows of named values: numbers, which are shown in four digits, or texts. Rows after the first `shown` are folded.
 
     Examples
     --------
-    >>> table = Table([{"method": "serial", "error": 0.123456}], caption="Errors")
+    >>> table = TableBlock([{"method": "serial", "error": 0.123456}], caption="Errors")
     >>> table.names, [cell.text for cell in table.cells[0]]
     (['method', 'error'], ['serial', '0.1235'])
     """
@@ -128,9 +128,9 @@ class Table(Block):
         return len(self.rows) - len(self.cells)
 
     @classmethod
-    def of(cls, table: TextTable | Table | Sequence[Mapping[str, Any]], caption: str = "") -> Table:
+    def of(cls, table: TextTable | TableBlock | Sequence[Mapping[str, Any]], caption: str = "") -> TableBlock:
         """From a table that prints as text, or from rows; numbers in its texts are still sorted as numbers."""
-        if isinstance(table, Table):
+        if isinstance(table, TableBlock):
             return table
         rows = table.rows if isinstance(table, TextTable) else table
         title = table.title or "" if isinstance(table, TextTable) else ""

@@ -22,7 +22,7 @@ __all__ = ["Lost", "Run"]
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The resolved description of one run of `solve`; without the record, and what cannot be pickled, after pickling."""
+    """The resolved description of one run of `solve`; pickled, without the record and what cannot be pickled."""
 
     problem: Problem | None
     buffer: Buffer | StoredBuffer | None

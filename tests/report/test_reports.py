@@ -12,9 +12,9 @@ import pytest
 import multireplay as mr
 from multireplay.errors import InputError
 from multireplay.report import blocks
-from multireplay.report.blocks import Plot, Table, Text
-from multireplay.report.gather import gather
-from multireplay.report.missing import Missing
+from multireplay.report.blocks import Plot, TableBlock, Text
+from multireplay.report.evidence import gather
+from multireplay.report.rivals import Missing
 from multireplay.report.sections import comparison, convergence, dependence, replayed
 
 
@@ -26,8 +26,8 @@ def texts(section) -> str:
     return " ".join(block.text for block in section.blocks if isinstance(block, Text))
 
 
-def table(section, number=0) -> Table:
-    return [block for block in section.blocks if isinstance(block, Table)][number]
+def table(section, number=0) -> TableBlock:
+    return [block for block in section.blocks if isinstance(block, TableBlock)][number]
 
 
 def test_it_says_where_it_wrote(result, tmp_path):
