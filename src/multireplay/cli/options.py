@@ -61,15 +61,3 @@ class SizeName(StrEnum):
 
     full = "full"
     small = "small"
-
-
-def names_in(text: str) -> tuple[str, ...]:
-    """The names in a list with commas.
-
-    Examples
-    --------
-    >>> from multireplay.cli.options import names_in
-    >>> names_in("a, b,c")
-    ('a', 'b', 'c')
-    """
-    return tuple(name.strip() for name in text.split(",") if name.strip())
