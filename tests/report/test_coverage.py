@@ -7,7 +7,7 @@ import pytest
 
 import multireplay as mr
 from multireplay.replay.multiscale import scattered
-from multireplay.report.coverage import MOST_DOTS, THINNED, corrections_plan, coverage, first_steps
+from multireplay.report.coverage import MOST_DOTS, THINNED, corrections_plan, coverage
 
 SCHEMES = [
     mr.Serial(), mr.Skip(7), mr.Multiscale(), mr.Multiscale(phases=3), mr.Dyadic(), mr.Uniform(1), mr.Shuffle(1),
@@ -49,11 +49,6 @@ def test_the_distance_is_that_of_consecutive_steps():
     assert coverage(mr.Serial().plan(5000), 5000).scales[-1].distance == 1
     assert coverage(mr.Dyadic().plan(2**12), 2**12).scales[-1].distance >= 2**11
     assert coverage(mr.Skip(1000).plan(1000), 1000).scales[-1].distance == 0  # one step
-
-
-def test_the_first_steps():
-    assert np.array_equal(first_steps(mr.Dyadic().plan(5000)[0]), mr.Dyadic().plan(5000)[0].positions[:512])
-    assert first_steps(mr.Serial().plan(3)[0]).tolist() == [1, 2, 3]
 
 
 def test_what_corrections_read():

@@ -108,6 +108,8 @@ def test_the_way_ends_where_the_run_does(result, multiscale, process, buffer):
     assert tracked.steps.tolist() == [epoch.length for epoch in multiscale.epochs]
     ends = [np.linalg.norm(epoch.answer - process.solution) for epoch in multiscale.epochs]
     assert tracked.distances == pytest.approx(ends)
+    side_by_side = mr.solve(process.problem, buffer, replay=mr.Interleaved(8))
+    assert gather(side_by_side).ours.steps[-1] == len(buffer)  # all chains together
 
 
 def test_residuals_are_those_of_the_epochs(multiscale):

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from multireplay.errors import InputError
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 Data = Annotated[
@@ -32,18 +34,12 @@ DEFAULT_MEMORY = "2 GB"
 
 def _writable(path: Path | None) -> Path | None:
     """Say before the work begins, not after it, that a report cannot be written."""
-    from multireplay.errors import InputError
-    from multireplay.report.page import needed
+    from multireplay.report.page import as_file
 
-    if path is None:
-        return None
-    if path.is_dir():
-        raise typer.BadParameter(f"{path} is a folder; a report is a file such as {path / 'report.html'}")
     try:
-        needed("plotly"), needed("jinja2")
+        return None if path is None else as_file(path)
     except InputError as error:
         raise typer.BadParameter(str(error)) from None
-    return path
 
 
 Report = Annotated[

@@ -16,7 +16,6 @@ from multireplay.solving.run import Run
 
 BINS = 240
 MOST_DOTS = 128
-FIRST = 512
 THINNED = 64
 LOOKED_AT = 2**16
 
@@ -110,11 +109,6 @@ def coverage(plan: tuple[PlannedEpoch, ...], length: int) -> Coverage:
     doubling = len(plan) == 1
     scales = _prefixes(plan[0], edges) if doubling else (_whole(epoch, edges) for epoch in plan)
     return Coverage(length, edges, tuple(scales), doubling)
-
-
-def first_steps(epoch: PlannedEpoch) -> Positions:
-    """The positions of the first 512 steps."""
-    return next(epoch.blocks(min(FIRST, epoch.steps)))
 
 
 class _Count:

@@ -199,7 +199,8 @@ def path(result: Result, fresh: int) -> tuple[Vector | None, Vector | None]:
         else:
             read += run.rows if run.route == "rounds" and index > 0 else 0
             shown = curve.iterations >= (epoch.length // 16 if index > 0 else 0)  # later rounds begin where they are
-            steps.append(read + curve.iterations[shown])
+            chains = max(1, epoch.taken // epoch.length)  # side by side, each of which reads a sample a step
+            steps.append(read + chains * curve.iterations[shown])
             distances.append(np.sqrt((curve.average if averaged else curve.last)[shown]))
         read += epoch.taken
     return np.concatenate(steps).astype(np.float64), np.concatenate(distances)

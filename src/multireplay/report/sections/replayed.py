@@ -11,13 +11,15 @@ import numpy as np
 from multireplay._check import Positions
 from multireplay.report import figures
 from multireplay.report.blocks import Plot, Section, Text
-from multireplay.report.coverage import MOST_DOTS, Coverage, Scale, coverage, first_steps
+from multireplay.report.coverage import MOST_DOTS, Coverage, Scale, coverage
 from multireplay.report.evidence import Evidence
 from multireplay.report.page import needed
 from multireplay.report.wording import plural, rough, short
 
 FAR = "consecutive samples at least τ apart"
 NEAR = "consecutive samples closer than τ"
+MOST_SHOWN = 512
+"""Steps of a single pass whose order is drawn."""
 
 
 def section(evidence: Evidence) -> Section:
@@ -28,7 +30,7 @@ def section(evidence: Evidence) -> Section:
     if plan is None:
         return Section("Replay", [Text("The order was left behind when this result was pickled.", tone="beware")])
     covered = coverage(plan, rows)
-    order = _first(first_steps(plan[0]), covered) if covered.doubling else _epochs(covered, evidence.tau)
+    order = _first(next(plan[0].blocks(MOST_SHOWN)), covered) if covered.doubling else _epochs(covered, evidence.tau)
     return Section("Replay", [Text(_summary(evidence, covered), tone="lead"), picture(covered, evidence.tau), order])
 
 
