@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from multireplay.cli.app import app
+from multireplay.cli.app import app, note
 from multireplay.cli.data_file import DataFile
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time
-from multireplay.cli.speak import note, note_report, print_json
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, note_report, print_json
 from multireplay.errors import InputError
 
 

@@ -8,13 +8,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from multireplay.cli.app import DIVERGED, app
+from multireplay.cli.app import DIVERGED, app, complain, note
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.diagnose import choose_columns
 from multireplay.cli.fitting import Fit, fit_model
 from multireplay.cli.model import Kind
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time
-from multireplay.cli.speak import complain, note, note_report, print_json
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, note_report, print_json
 from multireplay.errors import InputError
 from multireplay.show.text import TextTable, terminal
 

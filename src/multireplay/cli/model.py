@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from multireplay._check import Vector
-from multireplay.cli.speak import plain
+from multireplay.cli.options import plain
 from multireplay.errors import InputError
 from multireplay.report.page import save_text
 

@@ -1,13 +1,18 @@
-"""Options that several commands share."""
+"""Options that several commands share, and what --json and --report print."""
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
+from multireplay.cli.app import note
 from multireplay.errors import InputError
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -57,3 +62,37 @@ class SizeName(StrEnum):
 
     full = "full"
     small = "small"
+
+
+def note_report(path: Path | None) -> None:
+    """Say where the report is, if there is one."""
+    if path is not None:
+        note(f"Report: {path}")
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on standard output; numbers that JSON has no name for are null."""
+    print(json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """The value with plain Python numbers, text, lists and dictionaries only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multireplay.cli.options import plain
+    >>> plain({"x": np.array([1.0, np.inf]), "n": np.int64(2)})
+    {'x': [1.0, None], 'n': 2}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -12,12 +12,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from multireplay.cli.app import INTERRUPTED, app
+from multireplay.cli.app import INTERRUPTED, app, complain, note
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.fitting import SCORES
 from multireplay.cli.model import Kind, Model
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report
-from multireplay.cli.speak import complain, note, note_report, print_json
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, note_report, print_json
 from multireplay.errors import InputError
 
 LONG = 2**20
