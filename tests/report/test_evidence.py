@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import multireplay as mr
 from multireplay.buffer.disk import StoredBuffer
 from multireplay.report.blocks import Plot, TableBlock, Text
 from multireplay.report.evidence import gather
-from multireplay.report.rivals import Missing
+from multireplay.report.rivals import Missing, path
 from multireplay.report.sections import answer, comparison, convergence, dependence, repeat, replayed
 from multireplay.result import Status
 
@@ -155,14 +156,16 @@ def test_rounds_that_diverged_are_still_rounds():
 
 def test_an_exact_fit_replays_nothing():
     result = mr.solve(*dense(), track=np.ones(6))
-    run = replace(result.run, route="exact", replay=None)
-    told = gather(replace(result, run=run, epochs=result.epochs[-1:], chosen=0))
+    one = replace(result, epochs=result.epochs[-1:], chosen=0)
+    run = SimpleNamespace(**{**vars(result.run), "route": "exact", "replay": None})
+    told = replace(gather(one), run=run, plan=None)
     assert convergence.epoch_names(told) == ["exact fit"]
     assert texts(replayed.section(told)).startswith("Nothing was replayed")
-    assert told.ours.steps.tolist() == [ROWS]
-    assert isinstance(told.start, Missing)
+    steps, distances = path(replace(one, run=run), fresh=0)
+    assert steps.tolist() == [ROWS]
+    assert distances == pytest.approx(np.linalg.norm(result.x - 1))
     for tab in (answer, convergence, dependence, comparison, repeat):
-        tab.section(told)
+        assert tab.section(told).blocks
 
 
 @pytest.mark.parametrize("options", [{}, {"replay": mr.Multiscale()}], ids=["newton", "multiscale"])
