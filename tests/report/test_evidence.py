@@ -161,6 +161,7 @@ def test_an_exact_fit_replays_nothing():
     told = replace(gather(one), run=run, plan=None)
     assert convergence.epoch_names(told) == ["exact fit"]
     assert texts(replayed.section(told)).startswith("Nothing was replayed")
+    assert texts(comparison.section(told)).startswith("This run is the exact fit itself.")
     steps, distances = path(replace(one, run=run), fresh=0)
     assert steps.tolist() == [ROWS]
     assert distances == pytest.approx(np.linalg.norm(result.x - 1))
