@@ -125,6 +125,7 @@ class Result:
     candidates: TextTable | None = None
     standard_error: Vector | None = None
     run: Run = field(default=None)  # type: ignore[assignment]
+    notes: tuple[str, ...] = ()
 
     def table(self) -> TextTable:
         """One row an epoch; prints as text, shows as a table in a notebook, ``.rows`` has the values."""

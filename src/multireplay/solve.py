@@ -143,6 +143,7 @@ def solve(
         chosen=found.chosen,
         standard_error=found.standard_error,
         run=run,
+        notes=found.notes,
     )
 
 

@@ -38,7 +38,7 @@ def test_errors_are_one_line(run, monkeypatch, tmp_path, error, code, text):
     def fail(path, memory):
         raise error
 
-    monkeypatch.setattr("multireplay.cli.record.find_source", fail)
+    monkeypatch.setattr("multireplay.cli.data_file.find_source", fail)
     result = run("diagnose", tmp_path / "data.csv")
     assert result.exit_code == code
     assert result.stdout == ""

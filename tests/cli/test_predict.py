@@ -112,7 +112,7 @@ def test_ctrl_c_leaves_the_predictions_made_so_far(run, tmp_path, data, columns,
         return made[-1]
 
     monkeypatch.setattr(Model, "predict", interrupted)
-    monkeypatch.setattr("multireplay.cli.record.BLOCK", 1000)
+    monkeypatch.setattr("multireplay.cli.data_file.BLOCK", 1000)
     LINEAR.save(tmp_path / "model.json")
     out = tmp_path / f"predictions{suffix}"
     result = run("predict", tmp_path / "model.json", data, "--out", out)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import multireplay as mr
-from multireplay.report.coverage import MOST_DOTS, THINNED, coverage, first_steps
+from multireplay.replay.multiscale import scattered
+from multireplay.report.coverage import MOST_DOTS, THINNED, corrections_plan, coverage
 
 SCHEMES = [
     mr.Serial(), mr.Skip(7), mr.Multiscale(), mr.Multiscale(phases=3), mr.Dyadic(), mr.Uniform(1), mr.Shuffle(1),
@@ -17,8 +18,8 @@ SCHEMES = [
 @pytest.mark.parametrize("replay", SCHEMES, ids=repr)
 @pytest.mark.parametrize("length", [7, 1000, 70_001])
 def test_every_scale_counts_the_positions_of_the_plan(replay, length):
-    covered = coverage(replay, length)
     plan = replay.plan(length)
+    covered = coverage(plan, length)
     orders = [epoch.positions for epoch in plan]
     if len(plan) == 1:
         powers = [2**k for k in range(1, 40) if 2**k < len(orders[0])]
@@ -43,13 +44,15 @@ def test_every_scale_counts_the_positions_of_the_plan(replay, length):
 
 
 def test_the_distance_is_that_of_consecutive_steps():
-    covered = coverage(mr.Multiscale(), 2**10)
+    covered = coverage(mr.Multiscale().plan(2**10), 2**10)
     assert [scale.distance for scale in covered.scales] == [2.0 ** (10 - k) for k in range(1, 11)]
-    assert coverage(mr.Serial(), 5000).scales[-1].distance == 1
-    assert coverage(mr.Dyadic(), 2**12).scales[-1].distance >= 2**11
-    assert coverage(mr.Skip(1000), 1000).scales[-1].distance == 0  # one step
+    assert coverage(mr.Serial().plan(5000), 5000).scales[-1].distance == 1
+    assert coverage(mr.Dyadic().plan(2**12), 2**12).scales[-1].distance >= 2**11
+    assert coverage(mr.Skip(1000).plan(1000), 1000).scales[-1].distance == 0  # one step
 
 
-def test_the_first_steps():
-    assert np.array_equal(first_steps(mr.Dyadic().plan(5000)[0]), mr.Dyadic().plan(5000)[0].positions[:512])
-    assert first_steps(mr.Serial().plan(3)[0]).tolist() == [1, 2, 3]
+def test_what_corrections_read():
+    coarse, *passes = corrections_plan(length=5000, taken=64, corrections=2)
+    assert np.array_equal(coarse.positions, scattered(5000, 64) + 1)
+    assert [epoch.positions.tolist() for epoch in passes] == [list(range(1, 5001))] * 2
+    assert [epoch.k for epoch in (coarse, *passes)] == [6, 7, 8]

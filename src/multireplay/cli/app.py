@@ -1,16 +1,17 @@
-"""The command line as a whole: its help, and how every command ends."""
+"""The command line as a whole: its help, what it says on standard error, and how every command ends."""
 
 from __future__ import annotations
 
 import errno
 import shlex
 import warnings
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 from typer.core import TyperGroup
 
-from multireplay.cli.speak import complain, warn
 from multireplay.errors import InputError
 
 UNEXPECTED, BAD_INPUT, DIVERGED, INTERRUPTED = 1, 3, 4, 130
@@ -24,6 +25,33 @@ EXIT_CODES = """\b
   4  the run diverged, so that its answer should not be used
 130  interrupted by Ctrl-C; what was finished is kept
 """
+
+
+def complain(message: str) -> None:
+    """One red line on standard error."""
+    _line(message, "red")
+
+
+def note(message: str) -> None:
+    """One yellow line on standard error."""
+    _line(message, "yellow")
+
+
+def warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning of the library as a note, in the place of `warnings.showwarning`."""
+    note(str(message))
+
+
+def _line(message: str, colour: str) -> None:
+    text = " ".join(message.split())
+    Console(stderr=True).print(f"[{colour}]{escape(text)}[/{colour}]", soft_wrap=True, highlight=False)
 
 
 class Commands(TyperGroup):

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from multireplay.cli.app import INTERRUPTED, app
-from multireplay.cli.options import Json, Report, SizeName
-from multireplay.cli.speak import complain, note_report, print_json
+from multireplay.cli.app import INTERRUPTED, app, complain
+from multireplay.cli.options import Json, Report, SizeName, note_report, print_json
 from multireplay.show.text import terminal
 
 

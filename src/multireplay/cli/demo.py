@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from multireplay.cli.app import app
-from multireplay.cli.options import Json, Report
-from multireplay.cli.speak import note_report, print_json
+from multireplay.cli.options import Json, Report, note_report, print_json
 from multireplay.show.text import terminal
 
 

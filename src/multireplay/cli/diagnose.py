@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from multireplay.cli.app import app
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, names_in
-from multireplay.cli.record import Record
-from multireplay.cli.speak import note, note_report, print_json
+from multireplay.cli.app import app, note
+from multireplay.cli.data_file import DataFile
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, note_report, print_json
 from multireplay.errors import InputError
 
 
@@ -34,7 +33,7 @@ def diagnose(
     from multireplay.diagnose import diagnose
     from multireplay.show.text import terminal
 
-    record = Record.open(data, memory)
+    record = DataFile.open(data, memory)
     if time is not None:
         record.check_order(time)
     chosen, left_out = choose_columns(record, columns, without=[time])
@@ -53,17 +52,17 @@ def diagnose(
     terminal().print(str(found), markup=False, highlight=False, soft_wrap=True)
 
 
-def choose_columns(record: Record, wanted: str | None, without: Sequence[str | None]) -> tuple[list[str], list[str]]:
+def choose_columns(file: DataFile, wanted: str | None, without: Sequence[str | None]) -> tuple[list[str], list[str]]:
     """The columns that are asked for, or all numeric ones, and those that are left out because they are not numbers."""
-    if wanted is not None:
-        chosen = list(names_in(wanted))
+    if wanted is None:
+        chosen = [name for name in file.source.fields if name not in without]
         if not chosen:
-            raise InputError("no column is named in an empty list")
-        twice = [name for name in chosen if chosen.count(name) > 1]
-        if twice:
-            raise InputError(f"column {twice[0]!r} is named twice")
-        return chosen, []
-    chosen = [name for name in record.source.fields if name not in without]
+            raise InputError(f"{file.path} has no other columns of numbers; it has {', '.join(file.names)}")
+        return chosen, [name for name in file.source.refused if name not in without]
+    chosen = [name.strip() for name in wanted.split(",") if name.strip()]
     if not chosen:
-        raise InputError(f"{record.path} has no other columns of numbers; it has {', '.join(record.names)}")
-    return chosen, [name for name in record.source.refused if name not in without]
+        raise InputError("no column is named in an empty list")
+    twice = [name for name in chosen if chosen.count(name) > 1]
+    if twice:
+        raise InputError(f"column {twice[0]!r} is named twice")
+    return chosen, []

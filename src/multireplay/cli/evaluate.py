@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from multireplay.cli.app import DIVERGED, INTERRUPTED, app
-from multireplay.cli.options import Json, Report
-from multireplay.cli.speak import complain, note, note_report, print_json
+from multireplay.cli.app import DIVERGED, INTERRUPTED, app, complain, note
+from multireplay.cli.options import Json, Report, note_report, print_json
 from multireplay.show.text import terminal
 
 if TYPE_CHECKING:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
-from multireplay.cli.app import DIVERGED, app
+from multireplay.cli.app import DIVERGED, app, complain, note
+from multireplay.cli.data_file import DataFile
 from multireplay.cli.diagnose import choose_columns
-from multireplay.cli.fit_page import SHOWN, coefficient_table, write_page
 from multireplay.cli.fitting import Fit, fit_model
 from multireplay.cli.model import Kind
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time
-from multireplay.cli.record import Record
-from multireplay.cli.speak import complain, note, note_report, print_json
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, note_report, print_json
 from multireplay.errors import InputError
-from multireplay.show.text import terminal
+from multireplay.show.text import TextTable, terminal
+
+SHOWN = 40
+"""Coefficients in a table in the terminal; the page, the file and the JSON have all."""
 
 
 @app.command()
@@ -62,7 +64,7 @@ def fit(
 
     Example: multireplay fit data.parquet --target fails --model logistic --features load,heat --out model.json
     """
-    record = Record.open(data, memory)
+    record = DataFile.open(data, memory)
     if time is not None:
         record.check_order(time)
     chosen, left_out = choose_columns(record, features, without=[target, time])
@@ -76,7 +78,7 @@ def fit(
     if out is not None and found.ok:
         found.model.save(out)
     if report is not None:
-        note_report(write_page(found, report, ctx.obj))
+        note_report(_write_page(found, report, ctx.obj))
     if as_json:
         print_json({**found.model.to_dict(), "file": out if found.ok else None, "report": report})
     elif found.ok:
@@ -88,7 +90,7 @@ def fit(
 
 def _show(found: Fit, out: Path | None) -> None:
     console = terminal()
-    console.print(coefficient_table(found))
+    console.print(_coefficient_table(found))
     hidden = len(found.model.features) - SHOWN
     if hidden > 0:
         console.print(f"{hidden} smaller coefficients are not shown.")
@@ -96,3 +98,39 @@ def _show(found: Fit, out: Path | None) -> None:
         console.print(line, soft_wrap=True, markup=False, highlight=False)
     if out is not None:
         console.print(f"Model: {out}", soft_wrap=True)
+
+
+def _coefficient_table(found: Fit, most: int = SHOWN) -> TextTable:
+    """One row a feature: its coefficient and what one standard deviation of it does, or its coefficients by class."""
+    model = found.model
+    weight = np.abs(model.coef * found.spread).max(axis=0)
+    largest = np.sort(np.argsort(-weight, kind="stable")[:most])
+    heads = ["coefficient"] if len(model.coef) == 1 else [f"for {name}" for name in model.classes]
+    rows: list[dict[str, Any]] = []
+    for place in largest:
+        values = {head: f"{row[place]:.6g}" for head, row in zip(heads, model.coef, strict=True)}
+        rows.append({"feature": model.features[place], **values})
+        if len(model.coef) == 1:
+            rows[-1]["times its deviation"] = f"{model.coef[0, place] * found.spread[place]:.3g}"
+    ends = {head: f"{end:.6g}" for head, end in zip(heads, model.intercept, strict=True)}
+    return TextTable([*rows, {"feature": "(intercept)", **ends}], title=f"{model.target}, {model.kind.value}")
+
+
+def _write_page(found: Fit, path: Path, command: str) -> Path:
+    """A tab on the model in the units of the file, and those on the run behind it."""
+    from multireplay.report import Section, Table, Text, sections_of_result, write
+
+    model = found.model
+    status, *rest = found.sentences()
+    units = " with every feature brought to mean 0 and standard deviation 1" if model.fitted["standardize"] else ""
+    runs = f" for the class {model.classes[0]}" if len(model.coef) > 1 else ""
+    table = _coefficient_table(found, most=len(model.features))
+    blocks: list[Any] = [
+        Text(status, tone="lead"),
+        *map(Text, rest),
+        Table(table.rows, caption="Coefficients, for the columns as they are in the file"),
+        Text(f"The other tabs are on the run{runs}{units}."),
+    ]
+    sections = sections_of_result(found.results[0], names=[*model.features, "(intercept)"], command=command)
+    title = f"{model.target} from {Path(model.fitted['data']).name}"
+    return write(path, title, [Section("Model", blocks), *sections], f"{model.kind.value}, {model.fitted['rows']} rows")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,8 +14,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from multireplay._check import Vector
-from multireplay.cli.speak import plain
+from multireplay.cli.options import plain
 from multireplay.errors import InputError
+from multireplay.report.page import save_text
 
 FORMAT = "multireplay model"
 VERSION = 1
@@ -103,10 +103,7 @@ class Model:
 
     def save(self, path: Path) -> None:
         """Write the file, which has its name only when it is complete."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        partial.write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(partial, path)
+        save_text(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Model:

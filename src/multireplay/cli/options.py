@@ -1,12 +1,19 @@
-"""Options that several commands share."""
+"""Options that several commands share, and what --json and --report print."""
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+
+from multireplay.cli.app import note
+from multireplay.errors import InputError
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -32,18 +39,12 @@ DEFAULT_MEMORY = "2 GB"
 
 def _writable(path: Path | None) -> Path | None:
     """Say before the work begins, not after it, that a report cannot be written."""
-    from multireplay.errors import InputError
-    from multireplay.report.page import needed
+    from multireplay.report.page import as_file
 
-    if path is None:
-        return None
-    if path.is_dir():
-        raise typer.BadParameter(f"{path} is a folder; a report is a file such as {path / 'report.html'}")
     try:
-        needed("plotly"), needed("jinja2")
+        return None if path is None else as_file(path)
     except InputError as error:
         raise typer.BadParameter(str(error)) from None
-    return path
 
 
 Report = Annotated[
@@ -63,13 +64,35 @@ class SizeName(StrEnum):
     small = "small"
 
 
-def names_in(text: str) -> tuple[str, ...]:
-    """The names in a list with commas.
+def note_report(path: Path | None) -> None:
+    """Say where the report is, if there is one."""
+    if path is not None:
+        note(f"Report: {path}")
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on standard output; numbers that JSON has no name for are null."""
+    print(json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """The value with plain Python numbers, text, lists and dictionaries only.
 
     Examples
     --------
-    >>> from multireplay.cli.options import names_in
-    >>> names_in("a, b,c")
-    ('a', 'b', 'c')
+    >>> import numpy as np
+    >>> from multireplay.cli.options import plain
+    >>> plain({"x": np.array([1.0, np.inf]), "n": np.int64(2)})
+    {'x': [1.0, None], 'n': 2}
     """
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

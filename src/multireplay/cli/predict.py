@@ -10,17 +10,19 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
-from multireplay.cli.app import INTERRUPTED, app
-from multireplay.cli.judging import judged, truth_of, write_page
-from multireplay.cli.model import Model
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report
-from multireplay.cli.record import Record
-from multireplay.cli.speak import complain, note, note_report, print_json
+from multireplay.cli.app import INTERRUPTED, app, complain, note
+from multireplay.cli.data_file import DataFile
+from multireplay.cli.fitting import SCORES
+from multireplay.cli.model import Kind, Model
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, note_report, print_json
 from multireplay.errors import InputError
 
 LONG = 2**20
 """Rows from which a progress bar is shown."""
+SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+"""Of the rows: the quantiles of the predictions on the page."""
 
 
 @app.command()
@@ -46,7 +48,7 @@ def predict(
     Example: multireplay predict model.json new.csv --out predictions.csv
     """
     learnt = Model.load(model)
-    record = Record.open(data, memory)
+    record = DataFile.open(data, memory)
     missing = [name for name in learnt.features if name not in record.features]
     if missing:
         raise InputError(f"{data} has no numbers in {', '.join(map(repr, missing))}, which the model {model} needs")
@@ -68,10 +70,10 @@ def predict(
         complain(f"Interrupted.{kept}")
         raise typer.Exit(INTERRUPTED) from None
     columns = {name: np.concatenate([part[name] for part in made]) for name in made[0]}
-    truth = truth_of(record, learnt)
-    score = None if truth is None else judged(learnt, columns["prediction"], truth)
+    truth = _truth(record, learnt)
+    score = None if truth is None else _score(learnt, columns["prediction"], truth)
     if report is not None:
-        note_report(write_page(report, learnt, record, columns["prediction"], score, ctx.obj))
+        note_report(_write_page(report, learnt, record, columns["prediction"], score, ctx.obj))
     if as_json:
         print_json({"rows": rows, "file": out, "score": score, "report": report, **({} if out else columns)})
         return
@@ -112,3 +114,57 @@ def _bar(rows: int) -> Any:
     from multireplay.show.progress import step_bar
 
     return step_bar(rows, "predicting", "rows") if rows >= LONG else nullcontext(lambda count: None)
+
+
+def _truth(record: DataFile, model: Model) -> NDArray[Any] | None:
+    """The target's column, if the file has it without gaps."""
+    if model.target not in (*record.features, *record.source.refused):
+        return None
+    try:
+        return record.classes(model.target) if model.kind is Kind.logistic else record.matrix([model.target])[:, 0]
+    except InputError:
+        return None
+
+
+def _score(model: Model, predicted: NDArray[Any], truth: NDArray[Any]) -> dict[str, Any] | None:
+    """The score of the predictions, None where it has no meaning: one row, or counts below 0."""
+    from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
+
+    if len(truth) < 2 or (model.kind is Kind.poisson and (truth.min() < 0 or not np.isfinite(predicted).all())):
+        return None
+    if model.kind is Kind.linear:
+        score = r2_score(truth, predicted)
+    elif model.kind is Kind.poisson:
+        score = d2_tweedie_score(truth, predicted, power=1)
+    else:
+        score = accuracy_score(truth.astype(str), predicted.astype(str))
+    return {"metric": SCORES[model.kind], "score": float(score)}
+
+
+def _write_page(
+    path: Path, model: Model, record: DataFile, predicted: NDArray[Any], score: dict[str, Any] | None, command: str
+) -> Path:
+    """A page with how the predictions are spread, and how good they are if that is known."""
+    from multireplay.report import report_of_tables
+
+    if model.kind is Kind.logistic:
+        names, counts = np.unique(predicted, return_counts=True)
+        spread = [
+            {"class": str(name), "rows": int(count), "share": f"{count / len(predicted):.2%}"}
+            for name, count in zip(names, counts, strict=True)
+        ]
+    else:
+        values = np.quantile(predicted, SHARES)
+        spread = [
+            {"share of rows below": f"{share:.0%}", "prediction": float(value)}
+            for share, value in zip(SHARES, values, strict=True)
+        ]
+    notes = [f"{len(predicted)} predictions of {model.target} by a {model.kind.value} model."]
+    if score is not None:
+        notes.append(f"{score['metric']} against the column {model.target} of the same file: {score['score']:.4g}.")
+    tables: dict[str, Any] = {"Predictions": spread}
+    if len(model.coef) == 1:
+        weights = zip(model.features, model.coef[0], strict=True)
+        tables["Coefficients"] = [{"feature": name, "coefficient": float(value)} for name, value in weights]
+    title = f"{model.target}, predicted for {record.path.name}"
+    return report_of_tables(path, title, tables, notes=notes, command=command)

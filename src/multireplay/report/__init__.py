@@ -5,15 +5,15 @@
 `report_of_comparison` know what to put on one.
 """
 
-from multireplay.report.blocks import Block, Code, Entry, Fact, Facts, Heading, Picture, Plot, Section, Table, Text
+from multireplay.report.blocks import Block, Code, Fact, Facts, Heading, Picture, Plot, Section, Text
+from multireplay.report.blocks import FindingBlock as Entry
+from multireplay.report.blocks import TableBlock as Table
 from multireplay.report.of_comparison import report_of_comparison
 from multireplay.report.of_demo import report_of_demo
-from multireplay.report.of_diagnosis import report_of_diagnosis
 from multireplay.report.of_reproduction import report_of_reproduction
-from multireplay.report.of_result import report_of_result, sections_of_result
-from multireplay.report.of_tables import report_of_tables
 from multireplay.report.page import write
-from multireplay.report.script import fingerprint
+from multireplay.report.reports import report_of_diagnosis, report_of_result, report_of_tables, sections_of_result
+from multireplay.report.sections.repeat import fingerprint
 
 __all__ = [
     "Block",

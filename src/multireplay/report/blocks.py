@@ -13,7 +13,7 @@ import numpy as np
 
 from multireplay.errors import InputError
 from multireplay.report.wording import short
-from multireplay.show.text import TextTable
+from multireplay.show.text import TextTable, is_blank, names_of, number_in
 
 MOST_ROWS = 1000
 """Rows of a table beyond this many are left out of the page, which says so."""
@@ -67,7 +67,7 @@ class Facts(Block):
 
 
 @dataclass(frozen=True)
-class Entry(Block):
+class FindingBlock(Block):
     """A finding in a list: what it is about, a verdict in a few words, and what stands behind it."""
 
     title: str
@@ -90,12 +90,12 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table(Block):
+class TableBlock(Block):
     """Rows of named values: numbers, which are shown in four digits, or texts. Rows after the first `shown` are folded.
 
     Examples
     --------
-    >>> table = Table([{"method": "serial", "error": 0.123456}], caption="Errors")
+    >>> table = TableBlock([{"method": "serial", "error": 0.123456}], caption="Errors")
     >>> table.names, [cell.text for cell in table.cells[0]]
     (['method', 'error'], ['serial', '0.1235'])
     """
@@ -109,10 +109,9 @@ class Table(Block):
     numeric: list[bool] = field(init=False)
 
     def __post_init__(self) -> None:
-        names = list(dict.fromkeys(name for row in self.rows for name in row))
-        names = [name for name in names if any(row.get(name, "") != "" for row in self.rows)]
+        names = names_of(self.rows)
         cells = [[as_cell(row.get(name, "")) for name in names] for row in self.rows[:MOST_ROWS]]
-        numeric = [all(_is_number(row[i]) for row in cells) for i in range(len(names))]
+        numeric = [all(row[i].number is not None or is_blank(row[i].text) for row in cells) for i in range(len(names))]
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "cells", cells)
         object.__setattr__(self, "numeric", numeric)
@@ -128,9 +127,9 @@ class Table(Block):
         return len(self.rows) - len(self.cells)
 
     @classmethod
-    def of(cls, table: TextTable | Table | Sequence[Mapping[str, Any]], caption: str = "") -> Table:
+    def of(cls, table: TextTable | TableBlock | Sequence[Mapping[str, Any]], caption: str = "") -> TableBlock:
         """From a table that prints as text, or from rows; numbers in its texts are still sorted as numbers."""
-        if isinstance(table, Table):
+        if isinstance(table, TableBlock):
             return table
         rows = table.rows if isinstance(table, TextTable) else table
         title = table.title or "" if isinstance(table, TextTable) else ""
@@ -144,15 +143,8 @@ def as_cell(value: Any) -> Cell:
     if isinstance(value, int | float | np.integer | np.floating):
         return Cell(short(float(value)), float(value))
     text = "" if value is None else str(value)
-    try:
-        number = float(text.split(" ± ")[0].removesuffix("%").removesuffix("×").strip())
-    except ValueError:
-        return Cell(text)
-    return Cell(text, None if math.isnan(number) else number)
-
-
-def _is_number(cell: Cell) -> bool:
-    return cell.number is not None or cell.text in ("", "-", "–", "nan")
+    number = number_in(text)
+    return Cell(text, None if number is None or math.isnan(number) else number)
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,21 @@
-"""Which samples a replay scheme reads: how often each stretch of the record, and how far apart in time."""
+"""Which samples a run reads: how often each stretch of the record, and how far apart in time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multireplay._check import Positions
-from multireplay.replay import PlannedEpoch, Replay
+from multireplay.replay import PlannedEpoch, Replay, Serial
+from multireplay.replay.multiscale import scattered
+from multireplay.result import Result
+from multireplay.solving.run import Run
 
 BINS = 240
 MOST_DOTS = 128
-FIRST = 512
 THINNED = 64
 LOOKED_AT = 2**16
 
@@ -62,32 +64,51 @@ class Coverage:
         return (self.edges[:-1] + self.edges[1:] + 1) / 2
 
 
-def coverage(replay: Replay, length: int) -> Coverage:
+def plan_of(run: Run, result: Result) -> tuple[PlannedEpoch, ...] | None:
+    """The epochs that the run read, before any rounds; None for an exact fit, and where they were lost in pickling."""
+    if run.route == "corrections":
+        return corrections_plan(run.rows, result.epochs[0].taken, len(result.epochs) - 1)
+    return run.replay.plan(run.rows) if isinstance(run.replay, Replay) else None
+
+
+def corrections_plan(length: int, taken: int, corrections: int) -> tuple[PlannedEpoch, ...]:
+    """What Newton corrections read: the samples of the coarse epoch, then the record in order for every correction.
+
+    Examples
+    --------
+    >>> [epoch.positions.tolist() for epoch in corrections_plan(length=6, taken=2, corrections=1)]
+    [[2, 6], [1, 2, 3, 4, 5, 6]]
+    """
+
+    def coarse(first: int, count: int) -> Positions:
+        return scattered(length, taken)[first : first + count] + 1
+
+    k = taken.bit_length() - 1
+    (whole,) = Serial().plan(length)
+    passes = (replace(whole, k=k + i) for i in range(1, corrections + 1))
+    return (PlannedEpoch(k, length / taken, taken, coarse), *passes)
+
+
+def coverage(plan: tuple[PlannedEpoch, ...], length: int) -> Coverage:
     """Go through the plan once, block by block.
 
     Examples
     --------
     >>> import multireplay as mr
-    >>> for scale in coverage(mr.Multiscale(), 8).scales:
+    >>> for scale in coverage(mr.Multiscale().plan(8), 8).scales:
     ...     print(scale.name, scale.dots, scale.distance)
     epoch 1 [4 8] 4.0
     epoch 2 [2 4 6 8] 2.0
     epoch 3 [1 2 3 4 5 6 7 8] 1.0
-    >>> for scale in coverage(mr.Dyadic(), 4).scales:
+    >>> for scale in coverage(mr.Dyadic().plan(4), 4).scales:
     ...     print(scale.name, scale.dots, scale.distance)
     first 2 steps [4 2] 2.0
     all 4 steps [4 2 1 3] 2.0
     """
-    plan = replay.plan(length)
     edges = np.unique(np.linspace(0, length, min(BINS, length) + 1).astype(np.int64))
     doubling = len(plan) == 1
     scales = _prefixes(plan[0], edges) if doubling else (_whole(epoch, edges) for epoch in plan)
     return Coverage(length, edges, tuple(scales), doubling)
-
-
-def first_steps(epoch: PlannedEpoch) -> Positions:
-    """The positions of the first 512 steps."""
-    return next(epoch.blocks(min(FIRST, epoch.steps)))
 
 
 class _Count:

@@ -1,22 +1,46 @@
-"""What a page on a result is written from."""
+"""What a page on a run is written from: what is affordable is worked out, and the rest says why it is not there."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from multireplay._check import Vector
-from multireplay.diagnose import Diagnosis
-from multireplay.inference.residuals import Residual
-from multireplay.replay import Replay, Serial
-from multireplay.report.corrected import Corrected
-from multireplay.report.missing import Missing
-from multireplay.report.rivals import Rival
-from multireplay.report.uncertainty import Uncertainty
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.columns import Columns, row_count
+from multireplay.buffer.disk import StoredBuffer
+from multireplay.buffer.record import as_record
+from multireplay.diagnose import Diagnosis, diagnose
+from multireplay.engine.sums import Folding, operator_batches
+from multireplay.errors import InputError, MultireplayError
+from multireplay.inference.residuals import Residual, residual_of
+from multireplay.problems import Problem
+from multireplay.replay import PlannedEpoch
+from multireplay.report import rivals
+from multireplay.report.coverage import plan_of
+from multireplay.report.rivals import IN_ORDER, SHUFFLED, Contender, Missing, Uncertainty
 from multireplay.result import Result
-from multireplay.solving.run import Run
+from multireplay.solving.run import Lost, Run
+from multireplay.tracking import Track
+from multireplay.updates.plain import SLOW
+
+OPERATOR_ROWS = 2**16
+"""Rows at the end of the record on which the autocorrelation of the operator is measured."""
+OPERATOR_VALUES = 2**26
+OPERATOR_FEWEST = 2**12
+"""Or on fewer, down to this many, where that would be more values than this."""
+OPERATOR_FEATURES = 16
+MOST_VALUES = 2**28
+"""A column with more values than this is not diagnosed unasked."""
+ON_DISK = Missing(
+    "The record is on disk and this page loads none of it: its dependence, the exact fit and other orders are left "
+    "out. mr.Buffer.open(path, memory=...) with more memory loads it, if it fits."
+)
+NO_START = Missing("This run has no starting point: the rows that it begins with are fitted exactly.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,44 +49,54 @@ class Evidence:
 
     Attributes
     ----------
-    result, recipe : Result, Run
-        The run, and what it was asked to do.
+    result, run : Result, Run
+        The run's answer, and the description of what was run, with the record if it is at hand.
     names : sequence of str
         Of the coordinates.
-    replay : Replay or None
-        The order; None if it was lost in pickling.
+    plan : tuple of PlannedEpoch or None
+        What was read before any rounds; None for an exact fit, and if the order was lost in pickling.
+    solution : ndarray or None
+        The known solution, if the run was given one.
+    ours : Contender
+        The run itself.
     residuals : sequence of Residual or Missing
         Of every epoch's answer on the whole record.
     start : Residual or Missing
         At the starting point.
     diagnosis : Diagnosis or Missing
         Of the record.
-    operator : ndarray or None
-        F̃(x, ξ_t) at the answer row by row, at the end of the record, of some coordinates.
-    exact, in_order, shuffled : Rival or Missing
+    exact, in_order, shuffled : Contender or Missing
         What the answer is compared with.
-    ours : Rival
-        The run itself.
     uncertainty : Uncertainty or Missing
         How far the exact fit is expected to be from the truth.
-    solution : ndarray or None
-        The known solution, if the run was given one.
+    operator : ndarray or None
+        F̃(x, ξ_t) at the answer row by row, at the end of the record, of some coordinates.
     """
 
     result: Result
-    recipe: Run
+    run: Run
     names: Sequence[str]
-    replay: Replay | None
+    plan: tuple[PlannedEpoch, ...] | None
+    solution: Vector | None
+    ours: Contender
     residuals: Sequence[Residual | Missing]
     start: Residual | Missing
     diagnosis: Diagnosis | Missing
-    operator: Vector | None
-    exact: Rival | Missing
-    in_order: Rival | Missing
-    shuffled: Rival | Missing
-    ours: Rival
+    exact: Contender | Missing
+    in_order: Contender | Missing
+    shuffled: Contender | Missing
     uncertainty: Uncertainty | Missing
-    solution: Vector | None
+    operator: Vector | None = None
+
+    @property
+    def by_steps(self) -> bool:
+        """Whether the run took stochastic steps, with or without rounds of variance reduction."""
+        return self.run.route in ("steps", "rounds")
+
+    @property
+    def planned(self) -> int:
+        """Epochs of the plan, before any rounds."""
+        return 1 if self.plan is None else len(self.plan)
 
     @property
     def residual(self) -> Residual | Missing:
@@ -74,18 +108,174 @@ class Evidence:
         """Autocorrelation time of the slowest column, NaN where it is not known."""
         return self.diagnosis.tau if isinstance(self.diagnosis, Diagnosis) else float("nan")
 
-    @property
-    def corrected(self) -> bool:
-        """Whether the run was one of Newton corrections."""
-        return isinstance(self.replay, Corrected)
-
     def in_standard_errors(self, x: Vector) -> float | None:
         """The distance of a point to the exact fit, in units of the exact fit's own expected error."""
         if isinstance(self.exact, Missing) or isinstance(self.uncertainty, Missing) or not self.uncertainty.total:
             return None
         return float(np.linalg.norm(x - self.exact.x)) / self.uncertainty.total
 
+    def residual_at(self, x: Vector) -> float:
+        """‖x − Proj(x − F̂(x))‖ on the record, NaN where it cannot be had."""
+        if isinstance(self.residual, Missing) or self.run.problem is None or self.run.buffer is None:
+            return float("nan")
+        (found,) = _residuals(self.run, [x])
+        return float("nan") if isinstance(found, Missing) else found.size
 
-def is_in_order(evidence: Evidence) -> bool:
-    """Whether the run itself reads the record in order."""
-    return isinstance(evidence.replay, Serial)
+
+def gather(
+    result: Result,
+    exact: bool | str = "auto",
+    others: bool | str = "auto",
+    names: Sequence[str] | None = None,
+    buffer: Buffer | StoredBuffer | None = None,
+) -> Evidence:
+    """Work everything out."""
+    if result.run is None:
+        raise InputError("this result was not made by mr.solve and does not say what it was asked to do: no report")
+    for name, value in (("exact", exact), ("rivals", others)):
+        if not isinstance(value, bool) and value != "auto":
+            raise InputError(f"{name} must be True, False or 'auto', not {value!r}")
+    names, run = _names(names, len(result.x)), _with_record(result.run, buffer)
+    if run.problem is None or run.buffer is None:
+        lost = "problem, which holds code that cannot be pickled," if run.problem is None else "record"
+        hint = "" if run.problem is None else " result.report(path, buffer=...) takes it."
+        return _bare(result, run, names, Missing(f"The {lost} was left behind when this result was pickled.{hint}"))
+    if isinstance(run.buffer, Buffer):
+        return _in_memory(_bare(result, run, names, NO_START), run.problem, run.buffer, exact, others)
+    residuals = _residuals(run, [epoch.answer for epoch in result.epochs])
+    spread = rivals.uncertainty_of_run(result, run.rows) or ON_DISK
+    return replace(_bare(result, run, names, ON_DISK), residuals=residuals, uncertainty=spread)
+
+
+def _names(names: Sequence[str] | None, dim: int) -> Sequence[str]:
+    if names is None:
+        return [f"x[{i}]" for i in range(dim)]
+    if isinstance(names, str) or len(names) != dim:
+        given = repr(names) if isinstance(names, str) else f"{len(names)} of them"
+        raise InputError(f"names must have one name for each of the {dim} coordinates, not {given}")
+    return [str(name) for name in names]
+
+
+def _with_record(run: Run, buffer: Buffer | StoredBuffer | None) -> Run:
+    """The run with the record that was given, or its own, as NumPy arrays where it is in memory."""
+    if buffer is not None and not isinstance(buffer, Buffer | StoredBuffer):
+        raise InputError(f"buffer must be the record of this run, a multireplay Buffer, not {type(buffer).__name__}")
+    if buffer is not None and len(buffer) != run.rows:
+        raise InputError(f"buffer must be the record of this run, which has {run.rows} rows, not {len(buffer)}")
+    here = run.buffer if buffer is None else buffer
+    return replace(run, buffer=here.to_numpy() if isinstance(here, Buffer) else here)
+
+
+def _bare(result: Result, run: Run, names: Sequence[str], missing: Missing) -> Evidence:
+    """What the result itself says; the rest is missing, for one reason."""
+    residuals = [
+        missing if epoch.residual is None else Residual(np.empty(0), epoch.residual, float("nan"))
+        for epoch in result.epochs
+    ]
+    track = run.arguments["track"]
+    solution = None
+    if track is not None and not isinstance(track, Lost):
+        solution = np.asarray(track.solution if isinstance(track, Track) else track, dtype=np.float64)
+    ours = Contender("this run", result.x, result.passes, result.seconds, ok=result.status.ok)
+    rest = dict.fromkeys(("start", "diagnosis", "exact", "in_order", "shuffled", "uncertainty"), missing)
+    return Evidence(result, run, names, plan_of(run, result), solution, ours, residuals, **rest)  # type: ignore[arg-type]
+
+
+def _in_memory(bare: Evidence, problem: Problem, record: Buffer, exact: bool | str, others: bool | str) -> Evidence:
+    result, run = bare.result, bare.run
+    columns = problem.columns(record)
+    x0 = run.arguments["x0"]
+    start = run.feasible.projected(np.zeros(len(result.x))) if x0 is None else np.asarray(x0, dtype=np.float64)
+    *residuals, at_start = _residuals(run, [*(epoch.answer for epoch in result.epochs), start])
+    fit = rivals.exact_fit(problem, record, run.feasible, exact)
+    reference = bare.solution if bare.solution is not None else None if isinstance(fit, Missing) else fit.x
+    unaffordable = _unaffordable(result, others)
+    return replace(
+        bare,
+        ours=_ours(bare, reference, others),
+        residuals=residuals,
+        start=at_start if bare.by_steps else NO_START,
+        diagnosis=_diagnosis(columns),
+        exact=fit,
+        in_order=unaffordable or rivals.one_pass(IN_ORDER, run, reference),
+        shuffled=unaffordable or rivals.one_pass(SHUFFLED, run, reference),
+        uncertainty=rivals.uncertainty_of_run(result, run.rows) or _spread(run, columns, fit),
+        operator=_operator(problem, columns, result.x) if result.status.ok else None,
+    )
+
+
+def _residuals(run: Run, points: list[Vector]) -> list[Residual | Missing]:
+    """At each of the points, in one pass over the record in order."""
+    assert run.problem is not None
+    assert run.buffer is not None
+    if run.problem.users_code and not run.problem.compiled and run.rows * len(points) > SLOW:
+        calls = f"{run.rows * len(points):,} calls of a plain Python operator"
+        return [Missing(f"Residuals would take {calls}; jit it with Numba.")] * len(points)
+    with np.errstate(all="ignore"):
+        batches = operator_batches(as_record(run.problem, run.buffer), points, Folding(run.threads))
+        return [residual_of(found, run.feasible, x) for found, x in zip(batches, points, strict=True)]
+
+
+def _spread(run: Run, columns: Columns, fit: Contender | Missing) -> Uncertainty | Missing:
+    assert run.problem is not None
+    if isinstance(fit, Missing):
+        return Missing("Standard errors come with the exact fit, which is not here.")
+    found = rivals.uncertainty(run.problem, columns, run.feasible, fit.x)
+    return found or Missing("Standard errors are worked out without a constraint, for policy evaluation and GLMs.")
+
+
+def _diagnosis(columns: Columns) -> Diagnosis | Missing:
+    read = {name: column for name, column in columns.items() if not name.startswith("next_")}
+    if max(_size(column) for column in read.values()) > MOST_VALUES:
+        return Missing(f"A column has more than {MOST_VALUES:,} values: mr.diagnose(buffer) takes its time.")
+    try:
+        return diagnose(read)
+    except MultireplayError as error:
+        return Missing(f"The record could not be diagnosed: {error}")
+
+
+def _size(column: Any) -> int:
+    """Values of a column that are kept."""
+    return int(column.nnz if issparse(column) else column.size)
+
+
+def _operator(problem: Problem, columns: Columns, x: Vector) -> Vector | None:
+    """F̃(x, ξ_t) row by row at the end of the record, of some coordinates."""
+    if problem.users_code and not problem.compiled:
+        return None
+    rows = row_count(columns)
+    count = min(rows, OPERATOR_ROWS, max(OPERATOR_FEWEST, OPERATOR_VALUES // len(x)))
+    samples = problem.samples({name: column[rows - count :] for name, column in columns.items()})
+    shown = np.linspace(0, len(x) - 1, min(len(x), OPERATOR_FEATURES)).round().astype(int)
+    return np.array([problem.operator(x, samples, row)[shown] for row in range(count)])
+
+
+def _unaffordable(result: Result, wanted: bool | str) -> Missing | None:
+    """Why no other order is run, if none is."""
+    if wanted is False:
+        return Missing("No other order was run (rivals=False).")
+    pass_seconds = result.seconds / max(result.passes, 1e-9)
+    if wanted == "auto" and pass_seconds > rivals.SLOW_PASS:
+        return Missing(
+            f"A pass over this record takes about {pass_seconds:.0f} s, so that no other order was run unasked; "
+            "result.report(path, rivals=True) does."
+        )
+    return None
+
+
+def _ours(bare: Evidence, reference: Vector | None, wanted: bool | str) -> Contender:
+    """The run itself, with its way to the reference: as it was tracked, or run once more where that is cheap."""
+    result = bare.result
+    followed: Result | None = None
+    cheap = wanted is not False and result.candidates is None
+    if bare.solution is not None:
+        followed = result
+    elif reference is not None and cheap and (wanted is True or result.seconds <= rivals.SLOW_PASS):
+        followed = rivals.again(bare.run, reference)
+    if followed is None:
+        return bare.ours
+    steps = distances = None
+    if followed.status.ok and (bare.plan is not None or not bare.by_steps):
+        steps, distances = rivals.path(followed, fresh=bare.planned if bare.planned > 1 else 0)
+    # a second run has nothing left to compile
+    return replace(bare.ours, seconds=min(result.seconds, followed.seconds), steps=steps, distances=distances)

@@ -12,7 +12,7 @@ import numpy as np
 
 from multireplay.errors import InputError
 from multireplay.report import figures
-from multireplay.report.blocks import Block, Entry, Heading, Plot, Section, Table, Text
+from multireplay.report.blocks import Block, FindingBlock, Heading, Plot, Section, TableBlock, Text
 from multireplay.report.figures import Line
 from multireplay.report.page import write
 from multireplay.report.sections import repeat
@@ -60,15 +60,17 @@ def report_of_comparison(
     first: list[Block] = [Text(NOTE, tone="lead"), _picture(rows, problems)]
     bars = _markdown(acceptance(rows))
     why = [(row["problem"], row.pop("why not")) for row in bars]
-    first.append(Table(bars, caption="mr.solve against its bars"))
+    first.append(TableBlock(bars, caption="mr.solve against its bars"))
     if any(reason for _, reason in why):
         first.append(Heading("Where a bar is not met, and why"))
-        first += [Entry(problem, text=reason) for problem, reason in why if reason]
+        first += [FindingBlock(problem, text=reason) for problem, reason in why if reason]
     suites = [
-        Section(suite, [Table(_pivot(rows, suite), caption="Ratio to the exact fit's error, ± its standard error")])
+        Section(
+            suite, [TableBlock(_pivot(rows, suite), caption="Ratio to the exact fit's error, ± its standard error")]
+        )
         for suite in dict.fromkeys(row["suite"] for row in rows)
     ]
-    again = Section("Repeat", [*repeat.on_the_command_line(command), *repeat.versions()])
+    again = repeat.repeated(command)
     about = f"{plural(len(problems), 'problem')}, {plural(rows[0]['seeds'], 'seed')} each"
     return write(path, "mr.solve and its rivals", [Section("Bench", first), *suites, again], about)
 

@@ -12,7 +12,7 @@ import numpy as np
 from multireplay.report import figures
 from multireplay.report.blocks import Plot
 from multireplay.report.figures import Line
-from multireplay.report.of_tables import report_of_tables
+from multireplay.report.reports import report_of_tables
 from multireplay.report.wording import plural, short
 
 if TYPE_CHECKING:

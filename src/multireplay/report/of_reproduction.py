@@ -12,7 +12,7 @@ import numpy as np
 
 from multireplay.errors import InputError
 from multireplay.report import figures
-from multireplay.report.blocks import Block, Entry, Picture, Plot, Section, Text
+from multireplay.report.blocks import Block, FindingBlock, Picture, Plot, Section, Text
 from multireplay.report.figures import Line
 from multireplay.report.page import write
 from multireplay.report.sections import repeat
@@ -54,10 +54,12 @@ def report_of_reproduction(
         raise InputError(f"{folder} holds no tables and claims of a reproduction: multireplay reproduce --out {folder}")
     claims = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
     verdicts = [f"{claim['figure']} · {claim['verdict']}" for claim in claims]
-    entries = [Entry(f"“{c['claim']}”", verdict, c["finding"]) for verdict, c in zip(verdicts, claims, strict=True)]
+    entries = [
+        FindingBlock(f"“{c['claim']}”", verdict, c["finding"]) for verdict, c in zip(verdicts, claims, strict=True)
+    ]
     sections = [Section("Claims", [Text(_summary(claims), tone="lead"), *entries])]
     sections += [Section(name, _figure(name, found, folder)) for name, found in tables.items()]
-    sections.append(Section("Repeat", [*repeat.on_the_command_line(command), *repeat.versions()]))
+    sections.append(repeat.repeated(command))
     return write(path, "The paper's numerical section, run again", sections, _runs(folder, tables))
 
 

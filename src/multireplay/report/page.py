@@ -46,15 +46,21 @@ def write(path: str | os.PathLike[str], title: str, sections: Sequence[Section],
         raise InputError("a report needs at least one section")
     path = as_file(path)
     text = render(title, sections, subtitle)
+    save_text(path, text)
+    return path
+
+
+def save_text(path: Path, text: str) -> None:
+    """Write a file, which has its name only when it is complete; folders on the way to it are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     partial.write_text(text, encoding="utf-8", newline="\n")
     os.replace(partial, path)
-    return path
 
 
 def as_file(path: str | os.PathLike[str]) -> Path:
     """Where a report may be written, or an error that says why not: to be asked before anything slow."""
+    needed("plotly"), needed("jinja2")
     path = Path(path)
     if path.is_dir():
         raise InputError(f"{path} is a folder; a report is a file, for example {path / 'report.html'}")

@@ -1,4 +1,4 @@
-"""What a run is compared with: the exact fit, one pass in order, and one shuffled pass."""
+"""What a run is compared with: the exact fit with its standard errors, one pass in order, and one shuffled pass."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.columns import Columns, row_count
+from multireplay.buffer.record import MemoryRecord
+from multireplay.engine.sums import BATCHES, operator_batches
 from multireplay.errors import MultireplayError
-from multireplay.problems import Problem
+from multireplay.inference.residuals import standard_errors
+from multireplay.problems import GLM, Problem
 from multireplay.replay import Replay, Serial, Shuffle
-from multireplay.report.missing import Missing
 from multireplay.report.wording import rough
 from multireplay.result import Result
-from multireplay.sets import Set
+from multireplay.sets import Set, WholeSpace
 from multireplay.solving.run import Run
 from multireplay.tracking import Track
 from multireplay.updates import Plain
@@ -28,12 +32,23 @@ MOST_WORK = 5e9
 """The exact fit is worked out unasked where d is at most `WIDEST` and rows·d² at most this: about a second."""
 SLOW_PASS = 20.0
 """Seconds: a pass that takes longer is not run unasked."""
-SEED = 0
+LONG_ENOUGH = 10.0
+"""A batch of fewer autocorrelation times than this gives standard errors that are too small."""
+IN_ORDER, SHUFFLED = "one pass in order", "one shuffled pass"
+ORDERS: dict[str, Replay] = {IN_ORDER: Serial(), SHUFFLED: Shuffle(0)}
+_BLOCK = 2**13
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Stands where a value would be, with a sentence on why it is not there and how to have it."""
+
+    reason: str
 
 
 @dataclass(frozen=True, eq=False)
-class Rival:
-    """One way to an answer.
+class Contender:
+    """One way to an answer: this run, or what it is compared with.
 
     Attributes
     ----------
@@ -58,12 +73,13 @@ class Rival:
     ok: bool = True
 
 
-def exact_fit(problem: Problem, buffer: Buffer, feasible: Set, wanted: bool | str) -> Rival | Missing:
+def exact_fit(problem: Problem, buffer: Buffer, feasible: Set, wanted: bool | str) -> Contender | Missing:
     """The exact fit on the same feasible set, where it is wanted and affordable."""
-    rows, dim = len(buffer), problem.dim(problem.columns(buffer))
+    columns = problem.columns(buffer)
+    rows, dim = len(buffer), problem.dim(columns)
     if wanted is False:
         return Missing("The exact fit was not asked for (exact=False).")
-    dense = isinstance(problem.columns(buffer).get("features"), np.ndarray)
+    dense = isinstance(columns.get("features"), np.ndarray)
     work = (rows if dense else dim) * dim**2  # rows with few nonzeros cost next to nothing
     if wanted == "auto" and (dim > WIDEST or work > MOST_WORK):
         return Missing(
@@ -78,78 +94,126 @@ def exact_fit(problem: Problem, buffer: Buffer, feasible: Set, wanted: bool | st
         x = constrained.fit_exactly(buffer)
     except MultireplayError as error:
         return Missing(f"There is no exact fit to compare with: {error}.")
-    return Rival("exact fit", x, float("nan"), time.perf_counter() - began)
+    return Contender("exact fit", x, float("nan"), time.perf_counter() - began)
 
 
-def one_pass(name: str, replay: Replay, recipe: Run, reference: Vector | None) -> Rival | Missing:
-    """One plain pass in another order, with the step, average, start and set of the run."""
-    assert recipe.problem is not None
-    assert recipe.buffer is not None
-    same = {key: recipe.arguments[key] for key in ("step", "average", "x0", "constraint", "backend")}
+@dataclass(frozen=True, eq=False)
+class Uncertainty:
+    """How far the exact fit is expected to be from the truth.
+
+    Attributes
+    ----------
+    errors : ndarray
+        Standard error by coordinate.
+    total : float
+        Their root sum of squares, the expected distance.
+    batch : int
+        Rows in a batch.
+    """
+
+    errors: Vector
+    total: float
+    batch: int
+
+    def is_rough(self, tau: float) -> bool:
+        """Whether a batch is too short for a record with this autocorrelation time."""
+        return self.batch < LONG_ENOUGH * tau
+
+
+def uncertainty_of_run(result: Result, rows: int) -> Uncertainty | None:
+    """What the run itself found out, if it did."""
+    errors = result.standard_error
+    if errors is None or not np.isfinite(errors).all():
+        return None
+    return Uncertainty(errors, float(np.linalg.norm(errors)), rows // BATCHES)
+
+
+def uncertainty(problem: Problem, columns: Columns, feasible: Set, x: Vector) -> Uncertainty | None:
+    """The sandwich J⁻¹ S J⁻ᵀ with the Jacobian J of F̂ at x and S the covariance of F̂, from batch means.
+
+    Each batch is a stretch of consecutive rows, so that dependence within it is counted. None where the Jacobian
+    is not known, there is a constraint, or the record is too short for batches of two rows.
+    """
+    length = row_count(columns)
+    if not isinstance(feasible, WholeSpace) or length < 2 * BATCHES:
+        return None
+    slope = _jacobian(problem, columns, x)
+    if slope is None or issparse(slope):
+        return None
+    (batches,) = operator_batches(MemoryRecord(problem, columns), [x])
+    moved = np.linalg.lstsq(slope, (batches.means - batches.means.mean(axis=0)).T, rcond=None)[0]
+    errors = standard_errors(moved.T)
+    return Uncertainty(errors, float(np.linalg.norm(errors)), length // BATCHES)
+
+
+def _jacobian(problem: Problem, columns: Columns, x: Vector) -> Vector | None:
+    """The derivative of F̂ at x where it is known; for a GLM block by block, and also for a link of the user's own."""
+    if not isinstance(problem, GLM):
+        return problem.jacobian(x, columns)
+    length = row_count(columns)
+    total = np.zeros((len(x), len(x)))
+    for start in range(0, length, _BLOCK):
+        part = {name: column[start : start + _BLOCK] for name, column in columns.items()}
+        total += row_count(part) * problem.curvature(x, part)
+    return total / length
+
+
+def one_pass(name: str, run: Run, reference: Vector | None) -> Contender | Missing:
+    """One plain pass in the order of that name, with the step, average, start and set of the run."""
+    same = {key: run.arguments[key] for key in ("step", "average", "x0", "constraint", "backend")}
+    track = None if reference is None else Track(reference)
     try:
-        result = _quietly(
-            recipe.problem, recipe.buffer, replay=replay, update=Plain(), holdout=None, track=_track(reference), **same
-        )
+        result = _quietly(run, replay=ORDERS[name], update=Plain(), holdout=None, track=track, **same)
     except MultireplayError as error:
         return Missing(f"A {name} could not be run: {error}.")
-    steps, distances = path(result, recipe.rows, fresh=0)
-    return Rival(name, result.x, result.passes, result.seconds, steps, distances, result.status.ok)
+    return Contender(name, result.x, result.passes, result.seconds, *path(result, fresh=0), result.status.ok)
 
 
-def again(recipe: Run, reference: Vector) -> Result | None:
+def again(run: Run, reference: Vector) -> Result | None:
     """The run itself once more, followed on its way to the reference."""
-    assert recipe.problem is not None
-    assert recipe.buffer is not None
     try:
-        return _quietly(recipe.problem, recipe.buffer, **{**recipe.arguments, "track": Track(reference)})
+        return _quietly(run, **{**run.arguments, "track": Track(reference), "checkpoint": None})
     except MultireplayError:
         return None
 
 
-def path(result: Result, rows: int, fresh: int) -> tuple[Vector | None, Vector | None]:
+def path(result: Result, fresh: int) -> tuple[Vector | None, Vector | None]:
     """Samples read and the distance to the tracked solution, along the run.
 
-    Newton corrections have one point a pass. Otherwise the first `fresh` epochs each start anew and count their own
-    steps; the rest continue one another, and a round of variance reduction reads the record once in order before it
-    begins.
+    Newton corrections and the exact fit have one point a pass. Otherwise the first `fresh` epochs each start anew and
+    count their own steps; the rest continue one another, and a round of variance reduction reads the record once in
+    order before it begins.
     """
-    if result.standard_error is not None and result.epochs[0].curve is not None:
-        ends = [epoch.curve.end_last for epoch in result.epochs if epoch.curve is not None]
-        return np.cumsum([epoch.taken for epoch in result.epochs]).astype(np.float64), np.sqrt(ends)
+    run = result.run
+    if run is None or any(epoch.curve is None for epoch in result.epochs):
+        return None, None
+    found = [(epoch, epoch.curve) for epoch in result.epochs if epoch.curve is not None]
+    if run.route in ("exact", "corrections"):
+        read_by_then = np.cumsum([epoch.taken for epoch, _ in found]).astype(np.float64)
+        return read_by_then, np.sqrt([curve.end_last for _, curve in found])
     steps, distances = [], []
     read = 0
-    for index, epoch in enumerate(result.epochs):
-        if epoch.curve is None:
-            return None, None
+    for index, (epoch, curve) in enumerate(found):
         averaged = np.array_equal(epoch.answer, epoch.average)
         if index < fresh:
             steps.append(np.array([epoch.taken]))
-            distances.append(np.sqrt([epoch.curve.end_average if averaged else epoch.curve.end_last]))
-            read += epoch.taken
-            continue
-        read += rows if index > 0 else 0
-        shown = epoch.curve.iterations >= (epoch.length // 16 if index > 0 else 0)  # later rounds begin where they are
-        steps.append(read + epoch.curve.iterations[shown])
-        distances.append(np.sqrt((epoch.curve.average if averaged else epoch.curve.last)[shown]))
+            distances.append(np.sqrt([curve.end_average if averaged else curve.end_last]))
+        else:
+            read += run.rows if run.route == "rounds" and index > 0 else 0
+            shown = curve.iterations >= (epoch.length // 16 if index > 0 else 0)  # later rounds begin where they are
+            chains = max(1, epoch.taken // epoch.length)  # side by side, each of which reads a sample a step
+            steps.append(read + chains * curve.iterations[shown])
+            distances.append(np.sqrt((curve.average if averaged else curve.last)[shown]))
         read += epoch.taken
     return np.concatenate(steps).astype(np.float64), np.concatenate(distances)
 
 
-def in_order() -> Replay:
-    return Serial()
-
-
-def shuffled() -> Replay:
-    return Shuffle(SEED)
-
-
-def _track(reference: Vector | None) -> Track | None:
-    return None if reference is None else Track(reference)
-
-
-def _quietly(*arguments: Any, **options: Any) -> Result:
+def _quietly(run: Run, **options: Any) -> Result:
+    """Another run on the record of this one, without its warnings."""
     from multireplay.solve import solve
 
+    assert run.problem is not None
+    assert run.buffer is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return solve(*arguments, **options)
+        return solve(run.problem, run.buffer, **options)

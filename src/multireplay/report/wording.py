@@ -60,17 +60,6 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def times(value: float) -> str:
-    """A ratio as a multiple.
-
-    Examples
-    --------
-    >>> times(0.0123), times(1.0), times(31.4)
-    ('0.012 times', '1 times', '31 times')
-    """
-    return f"{rough(value)} times"
-
-
 def _typeset(text: str) -> str:
     """A real minus, and exponents without leading zeros."""
     mantissa, _, power = text.partition("e")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -28,8 +28,7 @@ class TextTable:
         self.rows = list(rows)
         self.wrap = wrap
         self.title = title
-        names = list(dict.fromkeys(name for row in self.rows for name in row))
-        self.names = [name for name in names if any(row.get(name, "") != "" for row in self.rows)]
+        self.names = names_of(self.rows)
 
     def __rich__(self) -> Table:
         table = Table(
@@ -42,7 +41,8 @@ class TextTable:
         return table
 
     def _is_numeric(self, name: str) -> bool:
-        return all(_looks_numeric(row.get(name, "")) for row in self.rows)
+        texts = [str(row.get(name, "")) for row in self.rows]
+        return all(is_blank(text) or number_in(text) is not None for text in texts)
 
     def __str__(self) -> str:
         return render(self)
@@ -58,6 +58,32 @@ class TextTable:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def names_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names in the rows of a table, in order, without those that have no value anywhere."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [name for name in names if any(row.get(name, "") != "" for row in rows)]
+
+
+def number_in(text: str) -> float | None:
+    """The number that a text stands for, such as ``"1.5 ± 0.1"`` or ``"12 %"``; None if it is none.
+
+    Examples
+    --------
+    >>> from multireplay.show.text import number_in
+    >>> number_in("1.5 ± 0.1"), number_in("12 %"), number_in("3×"), number_in("met")
+    (1.5, 12.0, 3.0, None)
+    """
+    try:
+        return float(text.split(" ± ")[0].removesuffix("%").removesuffix("×").strip())
+    except ValueError:
+        return None
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text stands for a number that is not there."""
+    return text in ("", "-", "–", "nan")
+
+
 def render(renderable: RenderableType, width: int = 160) -> str:
     """Plain text of anything Rich can draw, without trailing blanks."""
     console = Console(width=width, color_system=None, force_terminal=False, legacy_windows=False)
@@ -71,16 +97,3 @@ def terminal() -> Console:
     """Standard output as it is, or 120 columns wide where it is not a terminal."""
     console = Console()
     return console if console.is_terminal else Console(width=120)
-
-
-def _looks_numeric(value: Any) -> bool:
-    if isinstance(value, int | float):
-        return True
-    text = str(value).removesuffix("%").removesuffix("×").strip()
-    if text in ("", "-", "–"):
-        return True
-    try:
-        float(text.split(" ± ")[0])
-    except ValueError:
-        return False
-    return True

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from multireplay.diagnose import Diagnosis
 from multireplay.report import figures
-from multireplay.report.blocks import Block, Fact, Facts, Plot, Section, Table, Text
+from multireplay.report.blocks import Block, Fact, Facts, Plot, Section, TableBlock, Text
 from multireplay.report.evidence import Evidence
-from multireplay.report.missing import Missing
 from multireplay.report.page import needed
+from multireplay.report.rivals import Missing
 from multireplay.report.sections.comparison import quality
 from multireplay.report.wording import plural, rough, seconds, short
 from multireplay.show import plotting
@@ -33,7 +33,7 @@ def section(evidence: Evidence) -> Section:
 def _facts(evidence: Evidence) -> list[Fact]:
     result = evidence.result
     facts = [
-        Fact("coordinates", short(len(result.x)), f"from {plural(evidence.recipe.rows, 'row')}"),
+        Fact("coordinates", short(len(result.x)), f"from {plural(evidence.run.rows, 'row')}"),
         Fact("passes over the record", f"{result.passes:.3g}", f"in {seconds(evidence.ours.seconds)}"),
     ]
     residual = evidence.residual
@@ -88,7 +88,7 @@ def _bars(evidence: Evidence) -> Plot:
     return Plot(figure, "The coefficients", f"{some} {bars}".strip(), height=max(160, 80 + 22 * len(order)))
 
 
-def _table(evidence: Evidence) -> Table:
+def _table(evidence: Evidence) -> TableBlock:
     x, exact, spread = evidence.result.x, evidence.exact, evidence.uncertainty
     rows = []
     for i in _by_size(evidence):
@@ -101,7 +101,7 @@ def _table(evidence: Evidence) -> Table:
         if evidence.solution is not None:
             row["solution"] = float(evidence.solution[i])
         rows.append(row)
-    return Table(rows, caption="By size; a click on a heading sorts by it.", shown=SHOWN_ROWS)
+    return TableBlock(rows, caption="By size; a click on a heading sorts by it.", shown=SHOWN_ROWS)
 
 
 def _on_errors(evidence: Evidence) -> str:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from multireplay._check import Vector
-from multireplay.buffer.record import as_record
-from multireplay.inference.residuals import residual_of as mean_operator_at
-from multireplay.problems.base import as_constraint
 from multireplay.report import figures
-from multireplay.report.blocks import Block, Plot, Section, Table, Text
+from multireplay.report.blocks import Block, Plot, Section, TableBlock, Text
 from multireplay.report.evidence import Evidence
 from multireplay.report.figures import Line
-from multireplay.report.missing import Missing
-from multireplay.report.rivals import Rival
-from multireplay.report.wording import rough, seconds, short, times
+from multireplay.report.rivals import IN_ORDER, SHUFFLED, Contender, Missing
+from multireplay.report.wording import rough, seconds, short
 
 STYLES = {
     "this run": (figures.OURS, "solid", "lines+markers"),
-    "one pass in order": (figures.IN_ORDER, "dash", "lines"),
-    "one shuffled pass": (figures.SHUFFLED, "dot", "lines"),
+    IN_ORDER: (figures.IN_ORDER, "dash", "lines"),
+    SHUFFLED: (figures.SHUFFLED, "dot", "lines"),
 }
 
 
@@ -28,25 +23,14 @@ def section(evidence: Evidence) -> Section:
     there = [rival for rival in found if not isinstance(rival, Missing)]
     reasons = dict.fromkeys(rival.reason for rival in found if isinstance(rival, Missing))
     blocks: list[Block] = [Text(verdict(evidence), tone="lead"), *_paths(evidence, there)]
-    blocks.append(Table([_row(evidence, rival) for rival in there], caption=_caption(evidence)))
+    blocks.append(TableBlock([_row(evidence, rival) for rival in there], caption=_caption(evidence)))
     blocks += [Text(reason, tone="remark") for reason in reasons]
-    if not isinstance(evidence.exact, Missing) and evidence.result.status.ok:
+    if not isinstance(evidence.exact, Missing) and evidence.result.status.ok and evidence.run.route != "exact":
         blocks.append(Text(_on_cost(evidence.ours, evidence.exact)))
     return Section("Comparison", blocks)
 
 
-def residual_of(evidence: Evidence, x: Vector) -> float:
-    """‖x − Proj(x − F̂(x))‖ on the record, NaN where it cannot be had."""
-    recipe = evidence.recipe
-    if isinstance(evidence.residual, Missing) or recipe.problem is None or recipe.buffer is None:
-        return float("nan")
-    constraint = recipe.arguments["constraint"]
-    feasible = recipe.problem.constraint if constraint is None else as_constraint(constraint)
-    (batches,) = as_record(recipe.problem, recipe.buffer).batches([x])
-    return mean_operator_at(batches, feasible, x).size
-
-
-def _row(evidence: Evidence, rival: Rival) -> dict[str, object]:
+def _row(evidence: Evidence, rival: Contender) -> dict[str, object]:
     row: dict[str, object] = {
         "method": rival.name,
         "passes": "–" if np.isnan(rival.passes) else float(f"{rival.passes:.3g}"),
@@ -61,7 +45,7 @@ def _row(evidence: Evidence, rival: Rival) -> dict[str, object]:
             row["in standard errors"] = apart
     if evidence.solution is not None:
         row["distance to the solution"] = float(np.linalg.norm(rival.x - evidence.solution))
-    row["residual"] = residual_of(evidence, rival.x)
+    row["residual"] = evidence.residual_at(rival.x)
     return row
 
 
@@ -77,7 +61,7 @@ def _caption(evidence: Evidence) -> str:
     return f"{text} The first run of a session may count some compiling among its seconds."
 
 
-def _paths(evidence: Evidence, rivals: list[Rival]) -> list[Block]:
+def _paths(evidence: Evidence, rivals: list[Contender]) -> list[Block]:
     curves = []
     for rival in rivals:
         if rival.steps is None or rival.distances is None or not rival.ok:
@@ -106,6 +90,8 @@ def _paths(evidence: Evidence, rivals: list[Rival]) -> list[Block]:
 def quality(evidence: Evidence) -> str:
     """How near the answer is to the exact fit, in a sentence."""
     exact = evidence.exact
+    if evidence.run.route == "exact":
+        return "This run is the exact fit itself."
     if isinstance(exact, Missing):
         return "Without an exact fit, answers are compared by their residuals on the record."
     ours = evidence.in_standard_errors(evidence.result.x)
@@ -122,7 +108,7 @@ def quality(evidence: Evidence) -> str:
         return f"This run is as good as the exact fit: {away}, well within its own error."
     if ours < 0.5:
         return f"This run is close to the exact fit: {away}, about {rough(100 * ours**2)} % more squared error."
-    return f"This run is not as good as the exact fit: {away}, about {times(1 + ours**2)} its squared error."
+    return f"This run is not as good as the exact fit: {away}, about {rough(1 + ours**2)} times its squared error."
 
 
 def verdict(evidence: Evidence) -> str:
@@ -137,7 +123,7 @@ def verdict(evidence: Evidence) -> str:
     return text
 
 
-def _on_cost(ours: Rival, exact: Rival) -> str:
+def _on_cost(ours: Contender, exact: Contender) -> str:
     text = f"The exact fit took {seconds(exact.seconds)} and this run {seconds(ours.seconds)}."
     if exact.seconds <= ours.seconds:
         return (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from multireplay.report import figures
-from multireplay.report.blocks import Block, Plot, Section, Table, Text
+from multireplay.report.blocks import Block, Plot, Section, TableBlock, Text
 from multireplay.report.evidence import Evidence
 from multireplay.report.figures import Line
-from multireplay.report.missing import Missing
 from multireplay.report.page import needed
+from multireplay.report.rivals import Missing
 from multireplay.report.wording import plural, rough, short
 from multireplay.result import Epoch
 from multireplay.show import plotting
@@ -21,7 +21,7 @@ def section(evidence: Evidence) -> Section:
     if evidence.result.epochs[0].curve is not None:
         blocks.append(_errors(evidence))
     blocks += _residuals(evidence)
-    if len(evidence.result.epochs) > 1 and not evidence.corrected:
+    if len(evidence.result.epochs) > 1 and evidence.by_steps:
         blocks.append(_steps(evidence))
     blocks.append(_table(evidence))
     if evidence.result.candidates is not None:
@@ -48,22 +48,14 @@ def _summary(evidence: Evidence) -> str:
 
 def epoch_names(evidence: Evidence) -> list[str]:
     """What each epoch is, in a word: those of the plan by their number, later ones as rounds or corrections."""
-    if evidence.corrected:
-        return ["coarse epoch", *(f"correction {i}" for i in range(1, len(evidence.result.epochs)))]
-    planned = _planned(evidence)
-    reduced = "variance reduction" in str(evidence.result.status)
-    names = []
-    for index, epoch in enumerate(evidence.result.epochs):
-        if index < planned:
-            names.append("plain pass" if planned == 1 else f"epoch {epoch.k}")
-        else:
-            names.append(f"round {index - planned + 1}" if reduced else f"run {index + 1}")
-    return names
-
-
-def _planned(evidence: Evidence) -> int:
-    """Epochs of the replay scheme, before any rounds."""
-    return 1 if evidence.replay is None else len(evidence.replay.plan(evidence.recipe.rows))
+    epochs, planned, route = evidence.result.epochs, evidence.planned, evidence.run.route
+    if route == "exact":
+        return ["exact fit"] * len(epochs)
+    if route == "corrections":
+        return ["coarse epoch", *(f"correction {i}" for i in range(1, len(epochs)))]
+    names = ["plain pass"] if planned == 1 else [f"epoch {epoch.k}" for epoch in epochs[:planned]]
+    later = range(planned, len(epochs))
+    return [*names, *(f"round {index - planned + 1}" if route == "rounds" else f"run {index + 1}" for index in later)]
 
 
 def _about(epoch: Epoch) -> str:
@@ -142,10 +134,10 @@ def _errors(evidence: Evidence) -> Plot:
     found = [
         (name, epoch, epoch.curve) for name, epoch in zip(names, evidence.result.epochs, strict=True) if epoch.curve
     ]
-    anew = _planned(evidence) > 1 or not len(found[0][2].last)
+    anew = evidence.planned > 1 or not len(found[0][2].last)
     if anew:
         steps = np.array([epoch.taken for _, epoch, _ in found])
-        steps = np.cumsum(steps) if evidence.corrected else steps
+        steps = steps if evidence.by_steps else np.cumsum(steps)
         last = np.array([curve.end_last for _, _, curve in found])
         average = np.array([curve.end_average for _, _, curve in found])
         where = [f"{name}<br>{_about(epoch)}" for name, epoch, _ in found]
@@ -164,7 +156,7 @@ def _errors(evidence: Evidence) -> Plot:
         hover = [f"{at}<br>{short(float(value))}" for at, value in zip(where, values / scale, strict=True)]
         lines.append(Line(steps, values / scale, name, color, mode="lines+markers", symbol=symbol, hover=hover))
     figure = figures.lines(
-        lines, "steps of the epoch" if anew and not evidence.corrected else "steps", "‖x − x*‖² / ‖x₀ − x*‖²"
+        lines, "steps of the epoch" if anew and evidence.by_steps else "steps", "‖x − x*‖² / ‖x₀ − x*‖²"
     )
     if not isinstance(evidence.exact, Missing) and evidence.solution is not None:
         value = float(np.sum((evidence.exact.x - evidence.solution) ** 2)) / scale
@@ -173,7 +165,7 @@ def _errors(evidence: Evidence) -> Plot:
     return Plot(figure, "Error against the known solution", "Squared distance, as a share of that of the start.")
 
 
-def _table(evidence: Evidence) -> Table:
+def _table(evidence: Evidence) -> TableBlock:
     epochs, chosen = evidence.result.epochs, evidence.result.chosen % len(evidence.result.epochs)
     rows = []
     for index, (name, epoch) in enumerate(zip(epoch_names(evidence), epochs, strict=True)):
@@ -192,11 +184,11 @@ def _table(evidence: Evidence) -> Table:
         if index == chosen and len(epochs) > 1:
             row["note"] = "the answer"
         rows.append(row)
-    return Table(rows, caption="Every epoch", shown=24)
+    return TableBlock(rows, caption="Every epoch", shown=24)
 
 
 def _candidates(table: TextTable) -> list[Block]:
-    score = next(name for name in table.names if "held-out" in name)
+    (score,) = (name for name in table.names if name not in ("update", "step size", "answer", "note"))
     lines = []
     for index, kind in enumerate(dict.fromkeys((row["update"], row["answer"]) for row in table.rows)):
         rows = [row for row in table.rows if (row["update"], row["answer"]) == kind]
@@ -212,5 +204,5 @@ def _candidates(table: TextTable) -> list[Block]:
     if lines:
         figure = figures.lines(lines, "step size", score, log_y=False)
         blocks.append(Plot(figure, "What competed on the held-out block", "The smallest was run on the whole record."))
-    blocks.append(Table.of(table, caption="Candidates"))
+    blocks.append(TableBlock.of(table, caption="Candidates"))
     return blocks

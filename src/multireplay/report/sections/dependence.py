@@ -11,13 +11,13 @@ from multireplay.diagnose import ColumnDiagnosis, Diagnosis, diagnose
 from multireplay.diagnose.autocorrelation import autocorrelation
 from multireplay.diagnose.checks import as_sparse_series
 from multireplay.diagnose.text import note
+from multireplay.replay import Serial
 from multireplay.report import figures
-from multireplay.report.blocks import Block, Fact, Facts, Heading, Plot, Section, Table, Text
-from multireplay.report.evidence import Evidence, is_in_order
+from multireplay.report.blocks import Block, Fact, Facts, Heading, Plot, Section, TableBlock, Text
+from multireplay.report.evidence import Evidence
 from multireplay.report.figures import Line
-from multireplay.report.missing import Missing
-from multireplay.report.sections.comparison import residual_of
-from multireplay.report.wording import plural, rough, short, times
+from multireplay.report.rivals import Missing
+from multireplay.report.wording import plural, rough, short
 
 MOST_CURVES = 6
 MOST_POINTS = 400
@@ -28,7 +28,7 @@ def section(evidence: Evidence) -> Section:
     cost = [Heading("What it would have cost to learn in order"), Text(cost_of_order(evidence))]
     if isinstance(evidence.diagnosis, Missing):
         return Section("Dependence", [Text(evidence.diagnosis.reason, tone="beware"), *cost])
-    buffer = evidence.recipe.buffer
+    buffer = evidence.run.buffer
     assert not isinstance(buffer, StoredBuffer)  # which is not diagnosed
     return Section("Dependence", [*blocks_of(evidence.diagnosis, buffer, evidence.operator), *cost])
 
@@ -56,7 +56,7 @@ def blocks_of(found: Diagnosis, buffer: Buffer | None, operator: Vector | None =
     if series:
         blocks.append(_functions(series[-MOST_CURVES:], found.rows))
     caption = "τ: integrated autocorrelation time in steps, 1 for independent rows. Effective sample size: rows/τ."
-    return [*blocks, Table(rows, caption=caption), *remarks]
+    return [*blocks, TableBlock(rows, caption=caption), *remarks]
 
 
 def _series(buffer: Buffer, column: ColumnDiagnosis) -> Vector:
@@ -136,7 +136,7 @@ def cost_of_order(evidence: Evidence) -> str:
     serial, result = evidence.in_order, evidence.result
     if isinstance(serial, Missing):
         return serial.reason
-    if is_in_order(evidence):
+    if isinstance(evidence.run.replay, Serial):
         return "This run itself reads the record in order."
     if not serial.ok:
         return "One plain pass in order with the same step size diverges on this record."
@@ -144,8 +144,8 @@ def cost_of_order(evidence: Evidence) -> str:
     theirs, ours = evidence.in_standard_errors(serial.x), evidence.in_standard_errors(result.x)
     if theirs is not None and ours is not None:
         text = (
-            f"{opening} {times(theirs)} as far from the exact fit as that is expected to be from the truth. This run "
-            f"ends {times(ours)} as far."
+            f"{opening} {rough(theirs)} times as far from the exact fit as that is expected to be from the truth. "
+            f"This run ends {rough(ours)} times as far."
         )
         if theirs < 0.3:
             return f"{text} Here order hardly matters."
@@ -155,11 +155,11 @@ def cost_of_order(evidence: Evidence) -> str:
     if not isinstance(evidence.exact, Missing):
         there, here = (float(np.linalg.norm(x - evidence.exact.x)) for x in (serial.x, result.x))
         return f"{opening} {rough(there)} away from the exact fit; this run ends {rough(here)} away."
-    there, here = residual_of(evidence, serial.x), residual_of(evidence, result.x)
+    there, here = evidence.residual_at(serial.x), evidence.residual_at(result.x)
     return f"{opening} with a residual of {rough(there)}; this run ends with {rough(here)}. {evidence.exact.reason}"
 
 
 def _multiple(apart: float) -> str:
     """The squared error of a point so many standard errors from the exact fit, as a multiple of the exact fit's."""
     ratio = 1 + apart**2
-    return f"{ratio:.2f} times" if ratio < 10 else times(ratio)
+    return f"{ratio:.2f} times" if ratio < 10 else f"{rough(ratio)} times"

@@ -11,28 +11,33 @@ import numpy as np
 from multireplay._check import Positions
 from multireplay.report import figures
 from multireplay.report.blocks import Plot, Section, Text
-from multireplay.report.coverage import MOST_DOTS, Coverage, Scale, coverage, first_steps
+from multireplay.report.coverage import MOST_DOTS, Coverage, Scale, coverage
 from multireplay.report.evidence import Evidence
 from multireplay.report.page import needed
 from multireplay.report.wording import plural, rough, short
 
 FAR = "consecutive samples at least τ apart"
 NEAR = "consecutive samples closer than τ"
+MOST_SHOWN = 512
+"""Steps of a single pass whose order is drawn."""
 
 
 def section(evidence: Evidence) -> Section:
-    replay, rows = evidence.replay, evidence.recipe.rows
-    if replay is None:
+    plan, rows = evidence.plan, evidence.run.rows
+    if evidence.run.route == "exact":
+        text = f"Nothing was replayed: the exact fit takes sums over all {plural(rows, 'row')}, read in order."
+        return Section("Replay", [Text(text, tone="lead")])
+    if plan is None:
         return Section("Replay", [Text("The order was left behind when this result was pickled.", tone="beware")])
-    covered = coverage(replay, rows)
-    order = _first(first_steps(replay.plan(rows)[0]), covered) if covered.doubling else _epochs(covered, evidence.tau)
+    covered = coverage(plan, rows)
+    order = _first(next(plan[0].blocks(MOST_SHOWN)), covered) if covered.doubling else _epochs(covered, evidence.tau)
     return Section("Replay", [Text(_summary(evidence, covered), tone="lead"), picture(covered, evidence.tau), order])
 
 
 def _summary(evidence: Evidence, covered: Coverage) -> str:
-    scales, tau, name = covered.scales, evidence.tau, type(evidence.replay).__name__
+    scales, tau, name = covered.scales, evidence.tau, type(evidence.run.replay).__name__
     last = scales[-1]
-    if evidence.corrected:
+    if evidence.run.route == "corrections":
         passes = "one pass" if len(scales) == 2 else f"{len(scales) - 1} passes"
         apart = rough(covered.length / scales[0].steps)
         return (
@@ -56,8 +61,8 @@ def _summary(evidence: Evidence, covered: Coverage) -> str:
                 f" From {near[0].name} on the gap is below the autocorrelation time ({rough(tau)} steps): there "
                 "consecutive samples are correlated, and the last epochs are nearly in order."
             )
-    rounds = len(evidence.result.epochs) - (1 if covered.doubling else len(scales))
-    if rounds > 0 and "variance reduction" in str(evidence.result.status):
+    rounds = len(evidence.result.epochs) - evidence.planned
+    if rounds > 0 and evidence.run.route == "rounds":
         each = "Then one round" if rounds == 1 else f"Then {rounds} rounds"
         text += f" {each} of variance reduction: the record in order for its mean operator, and once more as shown."
     return text

@@ -12,9 +12,9 @@ import pytest
 import multireplay as mr
 from multireplay.errors import InputError
 from multireplay.report import blocks
-from multireplay.report.blocks import Plot, Table, Text
-from multireplay.report.gather import gather
-from multireplay.report.missing import Missing
+from multireplay.report.blocks import Plot, TableBlock, Text
+from multireplay.report.evidence import gather
+from multireplay.report.rivals import Missing
 from multireplay.report.sections import comparison, convergence, dependence, replayed
 
 
@@ -26,8 +26,8 @@ def texts(section) -> str:
     return " ".join(block.text for block in section.blocks if isinstance(block, Text))
 
 
-def table(section, number=0) -> Table:
-    return [block for block in section.blocks if isinstance(block, Table)][number]
+def table(section, number=0) -> TableBlock:
+    return [block for block in section.blocks if isinstance(block, TableBlock)][number]
 
 
 def test_it_says_where_it_wrote(result, tmp_path):
@@ -108,6 +108,8 @@ def test_the_way_ends_where_the_run_does(result, multiscale, process, buffer):
     assert tracked.steps.tolist() == [epoch.length for epoch in multiscale.epochs]
     ends = [np.linalg.norm(epoch.answer - process.solution) for epoch in multiscale.epochs]
     assert tracked.distances == pytest.approx(ends)
+    side_by_side = mr.solve(process.problem, buffer, replay=mr.Interleaved(8))
+    assert gather(side_by_side).ours.steps[-1] == len(buffer)  # all chains together
 
 
 def test_residuals_are_those_of_the_epochs(multiscale):

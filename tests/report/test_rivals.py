@@ -9,7 +9,7 @@ import pytest
 from scipy.signal import lfilter
 
 import multireplay as mr
-from multireplay.report.uncertainty import uncertainty
+from multireplay.report.rivals import uncertainty
 from multireplay.sets import WholeSpace
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from multireplay.cli.record import Record
+from multireplay.cli.data_file import DataFile
 from multireplay.errors import InputError
 
 
@@ -19,7 +19,7 @@ def test_every_format_gives_the_same_columns(tmp_path, data, columns):
         parquet.write_table(table[1000 * part : 1000 * (part + 1)], tmp_path / "parts" / f"part-{part}.parquet")
     wanted = np.column_stack([columns["z"], columns["x"]])
     for path in (data, tmp_path / "data.parquet", tmp_path / "parts"):
-        record = Record.open(path, "1 GB")
+        record = DataFile.open(path, "1 GB")
         assert record.rows == len(wanted)
         assert set(record.names) == set(columns)
         assert np.array_equal(record.matrix(["z", "x"]), wanted)
@@ -31,7 +31,7 @@ def test_every_format_gives_the_same_columns(tmp_path, data, columns):
 def test_a_large_record_stays_on_disk(tmp_path):
     numbers = np.random.default_rng(0).standard_normal((100_000, 12))
     np.save(tmp_path / "samples.npy", numbers)
-    record = Record.open(tmp_path / "samples.npy", "9 MB")
+    record = DataFile.open(tmp_path / "samples.npy", "9 MB")
     blocks = list(record.blocks(["samples[3]", "samples[1]"]))
     assert len(blocks) > 1
     assert [first for first, _ in blocks[:2]] == [0, len(blocks[0][1])]
@@ -43,7 +43,7 @@ def test_a_large_record_stays_on_disk(tmp_path):
 def test_columns_with_several_numbers_a_row(tmp_path):
     psi = np.arange(12.0).reshape(4, 3)
     np.savez(tmp_path / "run.npz", psi=psi, y=[1.0, 0.0, 1.0, 1.0])
-    record = Record.open(tmp_path / "run.npz", "1 GB")
+    record = DataFile.open(tmp_path / "run.npz", "1 GB")
     assert list(record.features) == ["psi[0]", "psi[1]", "psi[2]", "y"]
     assert record.expand("psi") == ["psi[0]", "psi[1]", "psi[2]"]
     assert np.array_equal(
@@ -70,7 +70,7 @@ def test_errors_name_the_place(tmp_path, text, message):
     path = tmp_path / "bad.csv"
     path.write_text(text)
     with pytest.raises(InputError) as error:
-        Record.open(path, "1 GB").matrix(["a"])
+        DataFile.open(path, "1 GB").matrix(["a"])
     assert message in str(error.value)
     assert str(path) in str(error.value)
 
@@ -79,10 +79,10 @@ def test_words(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("word,n\nyes,1\n,2\n")
     with pytest.raises(InputError, match="nothing in column 'word' at row 1"):
-        Record.open(path, "1 GB").classes("word")
+        DataFile.open(path, "1 GB").classes("word")
     table = pa.table({"n": [1, 2], "list": [["a"], ["b"]], "kind": pa.array(["u", "v"]).dictionary_encode()})
     parquet.write_table(table, tmp_path / "data.parquet")
-    record = Record.open(tmp_path / "data.parquet", "1 GB")
+    record = DataFile.open(tmp_path / "data.parquet", "1 GB")
     assert record.classes("kind").tolist() == ["u", "v"]
     with pytest.raises(InputError, match="neither words nor numbers"):
         record.classes("list")
@@ -93,7 +93,7 @@ def test_words(tmp_path):
 def test_time_order(tmp_path):
     times = np.array(["2024-01-01", "2024-01-01", "2024-01-03", "2024-01-02"], dtype="datetime64[s]")
     parquet.write_table(pa.table({"t": times, "n": [1, 2, 2, 3], "word": list("abcd")}), tmp_path / "t.parquet")
-    record = Record.open(tmp_path / "t.parquet", "1 GB")
+    record = DataFile.open(tmp_path / "t.parquet", "1 GB")
     record.check_order("n")
     with pytest.raises(InputError, match=r"not in time order: .* at row 3"):
         record.check_order("t")

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.disk import StoredBuffer
+from multireplay.buffer.disk.files import visible
 from multireplay.buffer.disk.memory import bytes_of, in_words
-from multireplay.buffer.disk.opening import find_source
+from multireplay.buffer.disk.opening import PARQUET, find_source
 from multireplay.buffer.disk.source import Source
-from multireplay.cli.words import read_words
 from multireplay.errors import InputError
 
 BLOCK = 2**16
@@ -24,7 +24,7 @@ BLOCK = 2**16
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class DataFile:
     """A file with columns. A column with several numbers a row gives features ``name[0]``, ``name[1]``, …"""
 
     path: Path
@@ -32,7 +32,7 @@ class Record:
     memory: str
 
     @classmethod
-    def open(cls, path: Path, memory: str) -> Record:
+    def open(cls, path: Path, memory: str) -> DataFile:
         """Look at what the file holds; the rows are read later."""
         return cls(path, find_source(path, bytes_of(memory)), memory)
 
@@ -82,8 +82,8 @@ class Record:
 
     def matrix(self, features: Sequence[str]) -> NDArray[Any]:
         """Features side by side."""
-        blocks = [block for _, block in self.blocks(features, whole=True)]
-        return blocks[0]
+        ((_, block),) = self.blocks(features, whole=True)
+        return block
 
     def blocks(self, features: Sequence[str], whole: bool = False) -> Iterator[tuple[int, NDArray[Any]]]:
         """Features side by side, in blocks of rows with the number of the first; a large record stays on disk.
@@ -128,3 +128,26 @@ class Record:
             f"{self.path}: these columns take {in_words(buffer.nbytes)}, more than half of {self.memory}; "
             "choose fewer columns, or give more memory with --memory"
         )
+
+
+def read_words(path: Path, name: str) -> NDArray[Any]:
+    """A column of words from a text or Parquet table, the classes of a classification; none may be missing."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    if path.suffix == ".csv":
+        empty_is_missing = csv.ConvertOptions(include_columns=[name], null_values=[""], strings_can_be_null=True)
+        column = csv.read_csv(path, convert_options=empty_is_missing).column(name)
+    else:
+        files = [file for file in visible(path) if file.suffix in PARQUET] if path.is_dir() else [path]
+        parts = [parquet.read_table(file, columns=[name]).column(name) for file in files]
+        column = pa.chunked_array([chunk for part in parts for chunk in part.chunks])
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise InputError(f"{path}: column {name!r} holds {column.type}, which are neither words nor numbers")
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy()))
+        raise InputError(
+            f"{path} has nothing in column {name!r} at row {row} (counting from 0); fill or drop such rows"
+        )
+    return np.asarray(column.to_pylist())

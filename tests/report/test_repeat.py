@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import multireplay as mr
-from multireplay.report.script import Writer, fingerprint, script
+from multireplay.report.sections.repeat import Writer, fingerprint, script
 
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((512, 3)).astype(np.float32)
@@ -47,7 +47,7 @@ RUNS = {
 )
 def test_the_program_repeats_the_run(name, problem):
     result = mr.solve(problem, record(), **RUNS[name])
-    program = script(result, result.recipe)
+    program = script(result, result.run)
     space = {"features": A, "targets": Y, "print": lambda *words: None}
     exec(program, space)
     assert np.array_equal(space["result"].x, result.x)
@@ -59,14 +59,14 @@ def test_policy_evaluation_keeps_its_discount_in_full():
     buffer = mr.Buffer(features=A[:-1], next_features=A[1:], rewards=Y[:-1], terminated=Y[:-1] > 0)
     result = mr.solve(mr.PolicyEvaluation(gamma=1 / 3), buffer)
     space = {"features": A[:-1], "next_features": A[1:], "rewards": Y[:-1], "terminated": Y[:-1] > 0}
-    exec(script(result, result.recipe), {**space, "print": lambda *words: None, "np": np})
-    assert "gamma=0.3333333333333333)" in script(result, result.recipe)
+    exec(script(result, result.run), {**space, "print": lambda *words: None, "np": np})
+    assert "gamma=0.3333333333333333)" in script(result, result.run)
 
 
 def test_users_code_is_asked_for_by_name():
     problem = mr.GLM(link=cube, lipschitz=10.0)
     result = mr.solve(problem, record(), step=0.001)
-    program = script(result, result.recipe)
+    program = script(result, result.run)
     assert "problem = mr.GLM(link=cube, lipschitz=10.0)" in program
     assert "#   cube: your function" in program
     space = {"features": A, "targets": Y, "cube": cube, "print": lambda *words: None}
@@ -86,7 +86,7 @@ def test_another_record_is_refused():
     other = A.copy()
     other[17, 1] += 1e-6
     with pytest.raises(AssertionError):
-        exec(script(result, result.recipe), {"features": other, "targets": Y})
+        exec(script(result, result.run), {"features": other, "targets": Y})
 
 
 def test_the_fingerprint_sees_order_names_and_values_but_not_memory():

@@ -1,0 +1,204 @@
+"""The pages there are: on a run, on a diagnosis, and on tables and pictures that were made elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.disk import StoredBuffer
+from multireplay.diagnose import Diagnosis
+from multireplay.errors import InputError
+from multireplay.report.blocks import Block, Code, Picture, Plot, Section, TableBlock, Text
+from multireplay.report.evidence import gather
+from multireplay.report.page import as_file, needed, write
+from multireplay.report.sections import answer, comparison, convergence, dependence, repeat, replayed
+from multireplay.report.wording import plural
+from multireplay.result import Result
+from multireplay.show.text import TextTable
+
+SHOWN_ROWS = 40
+
+
+def report_of_result(
+    path: str | os.PathLike[str],
+    result: Result,
+    *,
+    exact: bool | Literal["auto"] = "auto",
+    rivals: bool | Literal["auto"] = "auto",
+    names: Sequence[str] | None = None,
+    buffer: Buffer | StoredBuffer | None = None,
+    title: str | None = None,
+    command: str | None = None,
+) -> Path:
+    """Write one self-contained HTML page on a run: answer, convergence, replay, dependence, comparison, repeat.
+
+    It costs a pass over the record for every epoch (its residual), the exact fit, and the plain passes it compares
+    with; "auto" leaves out what would be slow, and the page says what and how to have it.
+
+    Parameters
+    ----------
+    path : str or path
+        Where to write it.
+    result : Result
+        What `solve` returned.
+    exact : bool or "auto"
+        Whether to work out the exact fit. "auto": where d is at most 512 and rows · d² at most 5e9.
+    rivals : bool or "auto"
+        Whether to run one pass in order and one shuffled, and the run itself once more to follow it on its way. "auto":
+        unless a pass takes more than 20 seconds.
+    names : sequence of str, optional
+        Names of the coordinates of x.
+    buffer : Buffer, optional
+        The record, for a result that was pickled since.
+    title, command : str, optional
+        Heading of the page, and the command line that repeats the run, if there is one.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import multireplay as mr
+    >>> process = mr.simulate.paper_mrp(m=0.9)
+    >>> result = mr.solve(process.problem, process.buffer(2**12, seed=0), replay=mr.Multiscale())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = mr.report.report_of_result(f"{folder}/run.html", result).read_text(encoding="utf-8")
+    >>> str(result.status) in page
+    True
+    """
+    if not isinstance(result, Result):
+        raise InputError(f"result must be what mr.solve returned, not {type(result).__name__}")
+    as_file(path)
+    sections = sections_of_result(result, exact=exact, rivals=rivals, names=names, buffer=buffer, command=command)
+    assert result.run is not None  # or there would be no sections
+    problem = "a problem" if result.run.problem is None else repr(result.run.problem)
+    about = f"{problem}, {plural(result.run.rows, 'row')}, {plural(len(result.x), 'coordinate')}"
+    return write(path, title or "What multireplay found", sections, about)
+
+
+def sections_of_result(
+    result: Result,
+    *,
+    exact: bool | Literal["auto"] = "auto",
+    rivals: bool | Literal["auto"] = "auto",
+    names: Sequence[str] | None = None,
+    buffer: Buffer | StoredBuffer | None = None,
+    command: str | None = None,
+) -> list[Section]:
+    """The tabs of `report_of_result`, to put on a page with others."""
+    needed("plotly"), needed("jinja2")  # before anything slow
+    evidence = gather(result, exact, rivals, names, buffer)
+    return [
+        answer.section(evidence),
+        convergence.section(evidence),
+        replayed.section(evidence),
+        dependence.section(evidence),
+        comparison.section(evidence),
+        repeat.section(evidence, command),
+    ]
+
+
+def report_of_diagnosis(
+    path: str | os.PathLike[str],
+    diagnosis: Diagnosis,
+    buffer: Buffer | None = None,
+    *,
+    title: str = "How dependent the record is",
+    command: str | None = None,
+) -> Path:
+    """Write one self-contained HTML page on a diagnosis.
+
+    Parameters
+    ----------
+    path : str or path
+        Where to write it.
+    diagnosis : Diagnosis
+        What `diagnose` returned.
+    buffer : Buffer, optional
+        The record it was made from, for its autocorrelation functions: a diagnosis does not keep it.
+    title, command : str, optional
+        Heading of the page, and the command line that repeats it, if there is one.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import multireplay as mr
+    >>> buffer = mr.simulate.paper_mrp(m=0.9).buffer(2**12, seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     mr.report.report_of_diagnosis(f"{folder}/record.html", mr.diagnose(buffer), buffer).name
+    'record.html'
+    """
+    if not isinstance(diagnosis, Diagnosis):
+        raise InputError(f"diagnosis must be what mr.diagnose returned, not {type(diagnosis).__name__}")
+    if buffer is not None and (not isinstance(buffer, Buffer) or len(buffer) != diagnosis.rows):
+        given = f"{len(buffer)} rows" if isinstance(buffer, Buffer) else f"a {type(buffer).__name__}"
+        raise InputError(f"buffer must be the record that was diagnosed, of {diagnosis.rows} rows, not {given}")
+    code = Code("import multireplay as mr\n\nprint(mr.diagnose(buffer))", caption="In Python")
+    sections = [Section("Dependence", dependence.blocks_of(diagnosis, buffer)), repeat.repeated(command, code)]
+    return write(path, title, sections, plural(diagnosis.rows, "row"))
+
+
+def report_of_tables(
+    path: str | os.PathLike[str],
+    title: str,
+    tables: Mapping[str, TextTable | Sequence[Mapping[str, Any]]],
+    pictures: Mapping[str, str | Path | bytes] | None = None,
+    *,
+    plots: Sequence[Plot] = (),
+    notes: Sequence[str] = (),
+    subtitle: str = "",
+    command: str | None = None,
+) -> Path:
+    """Write one self-contained HTML page with tables and pictures.
+
+    Parameters
+    ----------
+    path : str or path
+        Where to write it.
+    title, subtitle : str
+        Heading of the page, and a line below it.
+    tables : mapping of str to TextTable or rows
+        Tables by caption.
+    pictures : mapping of str to path or bytes, optional
+        PNG, JPEG or SVG files, or the bytes of a PNG, by caption.
+    plots : sequence of Plot
+        Interactive plots, which come first.
+    notes : sequence of str
+        Paragraphs at the top.
+    command : str, optional
+        The command line that repeats it.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import multireplay as mr
+    >>> errors = [{"method": "serial", "error": 0.5}, {"method": "MER", "error": 0.1}]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     mr.report.report_of_tables(f"{folder}/t.html", "Two methods", {"Errors": errors}).name
+    't.html'
+    """
+    results: list[Block] = [Text(note, tone="lead" if index == 0 else "plain") for index, note in enumerate(notes)]
+    results += plots
+    for caption, table in tables.items():
+        rows = table.rows if isinstance(table, TextTable) else table
+        results.append(TableBlock(rows, caption=caption, shown=SHOWN_ROWS))
+    sections = [Section("Results", results)] if results else []
+    if pictures:
+        sections.append(Section("Pictures", [Picture(source, caption) for caption, source in pictures.items()]))
+    return write(path, title, [*sections, repeat.repeated(command)], subtitle)

@@ -1,0 +1,188 @@
+"""What pages are written from: odd records (sparse, states with a table, on disk), and what was run, never a guess."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import multireplay as mr
+from multireplay.buffer.disk import StoredBuffer
+from multireplay.report.blocks import Plot, TableBlock, Text
+from multireplay.report.evidence import gather
+from multireplay.report.rivals import Missing, path
+from multireplay.report.sections import answer, comparison, convergence, dependence, repeat, replayed
+from multireplay.result import Status
+
+ROWS = 4096
+
+
+def texts(section) -> str:
+    return " ".join(block.text for block in section.blocks if hasattr(block, "text"))
+
+
+def walk(states=6):
+    rng = np.random.default_rng(0)
+    steps = np.cumsum(rng.integers(-1, 2, ROWS + 1)) % states
+    return steps, (steps[:-1] == 0).astype(float)
+
+
+def sparse():
+    steps, rewards = walk()
+    table = scipy.sparse.eye_array(6, format="csr")
+    return mr.PolicyEvaluation(0.8), mr.Buffer(
+        features=table[steps[:-1]], next_features=table[steps[1:]], rewards=rewards
+    )
+
+
+def tabular():
+    steps, rewards = walk()
+    problem = mr.PolicyEvaluation(0.8, table=scipy.sparse.eye_array(6, format="csr"))
+    return problem, mr.Buffer(states=steps[:-1], next_states=steps[1:], rewards=rewards)
+
+
+def dense():
+    steps, rewards = walk()
+    return mr.PolicyEvaluation(0.8), mr.Buffer(
+        features=np.eye(6)[steps[:-1]], next_features=np.eye(6)[steps[1:]], rewards=rewards
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"update": mr.VarianceReduced()}], ids=["newton", "rounds"])
+@pytest.mark.parametrize("made", [sparse, tabular])
+def test_pages_say_what_that_of_the_dense_record_does(made, options, tmp_path):
+    result, same = mr.solve(*made(), **options), mr.solve(*dense(), **options)
+    assert result.report(tmp_path / "page.html").stat().st_size > 10_000
+    ours, theirs = gather(result), gather(same)
+    np.testing.assert_allclose(ours.uncertainty.errors, theirs.uncertainty.errors, rtol=1e-4)
+    np.testing.assert_allclose(ours.exact.x, theirs.exact.x)
+    np.testing.assert_allclose(ours.operator, theirs.operator, atol=1e-6)
+    assert ours.tau == pytest.approx(theirs.tau, rel=0.05)
+    assert ours.residual.size == pytest.approx(theirs.residual.size, rel=1e-3, abs=1e-9)
+    assert "Autocorrelation of the record" in [getattr(b, "title", "") for b in dependence.section(ours).blocks]
+    program = repeat.section(ours).blocks[0].text
+    assert "assert mr.report.fingerprint(buffer)" in program
+    compile(program, "program", "exec")
+
+
+def test_fingerprints_of_sparse_columns_tell_them_apart():
+    _, buffer = sparse()
+    moved = buffer["features"].copy()
+    moved.indices[0] = (moved.indices[0] + 1) % 6
+    other = mr.Buffer(**{**buffer.columns, "features": moved})
+    assert mr.report.fingerprint(buffer) == mr.report.fingerprint(sparse()[1]) != mr.report.fingerprint(other)
+
+
+def test_newton_runs_are_told_in_their_own_words():
+    result = mr.solve(*dense())
+    evidence = gather(result)
+    corrections = len(result.epochs) - 1
+    assert convergence.epoch_names(evidence) == [
+        "coarse epoch",
+        *(f"correction {i}" for i in range(1, corrections + 1)),
+    ]
+    assert evidence.uncertainty.errors is result.standard_error
+    assert "Newton: a coarse epoch of 4,096 samples" in texts(replayed.section(evidence))
+    assert "Step size of every epoch" not in [getattr(b, "title", "") for b in convergence.section(evidence).blocks]
+
+
+def looks_of(section) -> list[object]:
+    """What is on a tab, block by block: figures and rows as they are, without how long anything took."""
+    looks: list[object] = []
+    for block in section.blocks:
+        if isinstance(block, Plot):
+            looks.append((block.title, block.caption, block.figure.to_json()))
+        elif isinstance(block, TableBlock):
+            looks.append([{name: value for name, value in row.items() if name != "seconds"} for row in block.rows])
+        else:
+            looks.append(getattr(block, "text", block.kind))
+    return looks
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"update": mr.VarianceReduced(rounds=2)},
+        {"update": mr.VarianceReduced(), "replay": mr.Multiscale(epochs=3)},
+        {"replay": mr.Multiscale(), "track": np.ones(6)},
+        {"update": mr.RichardsonRomberg()},
+        {"update": mr.Plain(), "backend": "batched"},
+        {"holdout": 0.3},
+    ],
+    ids=repr,
+)
+def test_nothing_is_decided_by_the_status_sentence(options):
+    result = mr.solve(*dense(), **options)
+    told = [Status(result.status.code, text) for text in ("", "Newton, variance reduction, Dyadic, diverged, rounds")]
+    for other in (replace(result, status=status) for status in told):
+        first, second = gather(result, others=False), gather(other, others=False)
+        for tab in (convergence, replayed, dependence, comparison, repeat):
+            same = replace(second, ours=first.ours, exact=first.exact)  # but for their seconds
+            assert looks_of(tab.section(same)) == looks_of(tab.section(first))
+        assert answer.section(second).blocks[0] == Text(str(other.status), tone="good")
+        assert looks_of(answer.section(same))[2:] == looks_of(answer.section(first))[2:]
+
+
+def test_standard_errors_do_not_make_a_run_one_of_corrections():
+    result = mr.solve(*dense(), replay=mr.Multiscale(), track=np.ones(6))
+    told = gather(replace(result, standard_error=np.ones(6)))
+    assert told.ours.steps.tolist() == [epoch.length for epoch in result.epochs]
+    assert convergence.epoch_names(told) == [f"epoch {epoch.k}" for epoch in result.epochs]
+    assert texts(replayed.section(told)).startswith("Multiscale: 12 epochs")
+
+
+def test_a_page_names_the_order_that_ran(tmp_path):
+    result = mr.solve(*dense(), backend="batched", update=mr.Plain())
+    assert isinstance(result.run.replay, mr.Interleaved)
+    page = result.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert '<p class="lead">Interleaved: one pass of 4,096 steps' in page
+    assert "Dyadic: " not in page
+    (shown,) = [block for block in replayed.section(gather(result)).blocks if getattr(block, "height", 0) == 320]
+    assert np.array_equal(shown.figure.data[0].y, result.run.replay.plan(ROWS)[0].positions[:512])
+
+
+def test_rounds_that_diverged_are_still_rounds():
+    problem, buffer = dense()
+    result = mr.solve(problem, buffer, update=mr.VarianceReduced(rounds=1))
+    lost = replace(result.epochs[-1], diverged=True)
+    told = gather(replace(result, epochs=(result.epochs[0], lost), status=Status("diverged", "Diverged.")))
+    assert convergence.epoch_names(told) == ["plain pass", "round 1"]
+    assert "Then one round of variance reduction" in texts(replayed.section(told))
+
+
+def test_an_exact_fit_replays_nothing():
+    result = mr.solve(*dense(), track=np.ones(6))
+    one = replace(result, epochs=result.epochs[-1:], chosen=0)
+    run = SimpleNamespace(**{**vars(result.run), "route": "exact", "replay": None})
+    told = replace(gather(one), run=run, plan=None)
+    assert convergence.epoch_names(told) == ["exact fit"]
+    assert texts(replayed.section(told)).startswith("Nothing was replayed")
+    assert texts(comparison.section(told)).startswith("This run is the exact fit itself.")
+    steps, distances = path(replace(one, run=run), fresh=0)
+    assert steps.tolist() == [ROWS]
+    assert distances == pytest.approx(np.linalg.norm(result.x - 1))
+    for tab in (answer, convergence, dependence, comparison, repeat):
+        assert tab.section(told).blocks
+
+
+@pytest.mark.parametrize("options", [{}, {"replay": mr.Multiscale()}], ids=["newton", "multiscale"])
+def test_a_record_on_disk_stays_there(options, tmp_path):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((150_000, 8))
+    buffer = mr.Buffer(features=A, targets=A @ np.arange(8.0) + rng.standard_normal(150_000))
+    np.savez(tmp_path / "record.npz", **buffer.columns)
+    stored = mr.Buffer.open(tmp_path / "record.npz", memory="13 MB")
+    assert isinstance(stored, StoredBuffer)
+    result = mr.solve(mr.GLM(), stored, **options)
+    stored.load = None
+    evidence = gather(result)
+    assert isinstance(evidence.exact, Missing)
+    wanted = np.linalg.norm(mr.GLM().mean_operator(result.x, buffer.columns))
+    assert evidence.residual.size == pytest.approx(wanted, rel=1e-6)
+    page = result.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "The record is on disk and this page loads none of it" in page
+    assert "mr.Buffer.open(...)" in page
