@@ -13,15 +13,8 @@ from multireplay.cli.options import Json, Report, SizeName
 from multireplay.cli.speak import complain, note_report, print_json
 from multireplay.show.text import terminal
 
-
-class Suite(StrEnum):
-    """Which problems are compared."""
-
-    paper = "paper"
-    classic = "classic"
-    hard = "hard"
-    glm = "glm"
-    all = "all"
+Suite = StrEnum("Suite", ["paper", "classic", "hard", "glm", "all"])
+"""Which problems are compared."""
 
 
 @app.command()
@@ -45,7 +38,7 @@ def compare(
 
     Example: multireplay compare --suite paper --seeds 10
     """
-    from multireplay.compare import compare, total_cost
+    from multireplay.bench.comparison import compare, total_cost
     from multireplay.show.progress import part_bar
 
     try:

@@ -29,10 +29,7 @@ def demo(
 
     Example: multireplay demo --m 0.95 --out out
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from multireplay.demo import demo_table, draw_demo, run_demo
+    from multireplay.bench.demo import demo_table, draw_demo, run_demo
 
     summaries, lstd = run_demo(m, instances, seed)
     picture = out / "demo.png"

@@ -14,18 +14,8 @@ from multireplay.cli.options import Json, Report, SizeName
 from multireplay.cli.speak import complain, note_report, print_json
 from multireplay.show.text import TextTable, terminal
 
-
-class Name(StrEnum):
-    """What can be reproduced."""
-
-    fig1 = "fig1"
-    fig2a = "fig2a"
-    fig2b = "fig2b"
-    fig3a = "fig3a"
-    fig3b = "fig3b"
-    tracking = "tracking"
-    theory = "theory"
-    all = "all"
+Name = StrEnum("Name", ["fig1", "fig2a", "fig2b", "fig3a", "fig3b", "tracking", "theory", "all"])
+"""What can be reproduced."""
 
 
 @app.command()
@@ -49,7 +39,7 @@ def reproduce(
 
     Example: multireplay reproduce fig2a --instances 10 --out out/paper
     """
-    from multireplay.reproduce import EXPERIMENTS, reproduce, total_cost, write_claims
+    from multireplay.bench.reproduction import EXPERIMENTS, reproduce, total_cost, write_claims
     from multireplay.show.progress import part_bar
 
     chosen = list(EXPERIMENTS.values()) if what is Name.all else [EXPERIMENTS[what.value]]

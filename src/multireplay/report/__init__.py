@@ -6,10 +6,8 @@
 """
 
 from multireplay.report.blocks import Block, Code, Entry, Fact, Facts, Heading, Picture, Plot, Section, Table, Text
-from multireplay.report.of_comparison import report_of_comparison
-from multireplay.report.of_demo import report_of_demo
+from multireplay.report.of_bench import report_of_comparison, report_of_demo, report_of_reproduction
 from multireplay.report.of_diagnosis import report_of_diagnosis
-from multireplay.report.of_reproduction import report_of_reproduction
 from multireplay.report.of_result import report_of_result, sections_of_result
 from multireplay.report.of_tables import report_of_tables
 from multireplay.report.page import write
