@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import multireplay as mr
-from multireplay.bench.methods import METHODS, extrapolation, multilevel, orders, others, variance_reduced
+from multireplay.bench.methods import METHODS, extrapolation, library, multilevel, others, variance_reduced
 from multireplay.bench.methods.rank_one import mean_operator, residual, rows_of
 from multireplay.bench.world import Case, World
 from multireplay.bench.worlds.series import mean_slope
@@ -98,7 +98,7 @@ def test_conditional_td(case):
     x = np.zeros(3)
     for t, row in enumerate(range(gap - 1, LENGTH, gap), start=1):
         x = x - 2 / (mu * (t + 8 * (lipschitz / mu) ** 2 - 1)) * operator(case, x, row)
-    np.testing.assert_allclose(orders.conditional_td(case, None).x, x)
+    np.testing.assert_allclose(library.conditional_td(case, None).x, x)
 
 
 def test_variance_reduced_td(case):
@@ -185,7 +185,7 @@ def test_recursive_lstd(trace):
 
 
 def test_several_passes_are_one_after_the_other():
-    positions = orders.Passes((mr.Serial(), mr.Shuffle(1))).plan(10)[0].positions
+    positions = library.Passes((mr.Serial(), mr.Shuffle(1))).plan(10)[0].positions
     assert positions[:10].tolist() == list(range(1, 11))
     assert sorted(positions[10:].tolist()) == list(range(1, 11))
 

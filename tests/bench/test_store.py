@@ -60,7 +60,7 @@ def test_a_damaged_or_pickled_file_is_refused(tmp_path, damage):
     else:
         np.savez(path, a=np.array([{"an": "object"}], dtype=object))
         assert zipfile.is_zipfile(path)
-    with pytest.raises(InputError, match="is damaged .*: delete it"):
+    with pytest.raises(InputError, match=r"is damaged .*: delete it"):
         kept.load("tune", 0)
 
 

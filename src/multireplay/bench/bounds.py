@@ -7,17 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from multireplay import theory
+from multireplay import Multiscale, Track, solve, theory
 from multireplay.bench.figures import MRP_LENGTH
 from multireplay.bench.runner import Untuned
 from multireplay.bench.store import Arrays
 from multireplay.bench.table import Row, mean_and_error
 from multireplay.bench.world import Size, seeds
-from multireplay.replay import Multiscale
 from multireplay.simulate import MarkovRewardProcess, paper_mrp
-from multireplay.solve import solve
 from multireplay.steps import Theorem1
-from multireplay.tracking import Track
 
 WORKS = 2.0**-6
 NAN = float("nan")

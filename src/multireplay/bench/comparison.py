@@ -15,9 +15,9 @@ from multireplay.bench import scores
 from multireplay.bench.method import GRID, PUBLISHED, TUNED, Method, key
 from multireplay.bench.methods import METHODS
 from multireplay.bench.methods.library import EXACT
-from multireplay.bench.runner import Advance, Scope, cost, work_out
+from multireplay.bench.runner import Advance, Scope, best_of, cost, work_out
 from multireplay.bench.store import Arrays
-from multireplay.bench.world import Case, Listing, MissingExtra, Size, World, seeds
+from multireplay.bench.world import Case, MissingExtra, Size, World, seeds
 from multireplay.bench.worlds import WORLDS, make_world, worlds_of
 from multireplay.errors import InputError, MultireplayError
 
@@ -78,12 +78,8 @@ class Comparison:
 
     def choose(self, size: Size, tuned: list[Arrays]) -> dict[str, float]:
         """The step of least mean error on the tuning seeds for each method, and the ridge of the exact fit."""
-        ridges = self.world(size).ridges
-        chosen = {EXACT: ridges[0]}
-        for name in tuned[0] if tuned else ():
-            mean = np.mean([errors[name] for errors in tuned], axis=0)
-            chosen[name] = (ridges if name == EXACT else GRID)[int(np.argmin(mean))]
-        return chosen
+        steps = {name: GRID for name in tuned[0] if name != EXACT}
+        return best_of(tuned, {EXACT: self.world(size).ridges, **steps})
 
     def report(self, size: Size, seed: int, instance: int, chosen: Mapping[str, float]) -> Arrays:
         """(error, passes, samples, seconds) of every method at its published and its tuned step."""
@@ -146,7 +142,7 @@ def compare(
     out.mkdir(parents=True, exist_ok=True)
     scope = Scope(size, 0, seeds, tuning_seeds, jobs, out)
     table = scores.Scores([], {}, {})
-    for listing in chosen_worlds(suite):
+    for listing in worlds_of(suite):
         experiment = Comparison(listing.name, (out / "references").absolute())  # workers may be elsewhere
         try:
             world = experiment.world(size)
@@ -165,14 +161,4 @@ def compare(
 
 def total_cost(suite: str | Sequence[str] = "all", seeds: int = 30, tuning_seeds: int = 5) -> float:
     """Rough cost of a comparison, in the units that `advance` is told: seconds of one core at full size."""
-    return sum(cost(Comparison(listing.name, Path()), seeds, tuning_seeds) for listing in chosen_worlds(suite))
-
-
-def chosen_worlds(suite: str | Sequence[str]) -> list[Listing]:
-    """The worlds of a suite, or those named."""
-    if isinstance(suite, str):
-        return [WORLDS[suite]] if suite in WORLDS else worlds_of(suite)
-    unknown = [name for name in suite if name not in WORLDS]
-    if unknown:
-        raise InputError(f"no world {unknown[0]!r}; there are {', '.join(WORLDS)}")
-    return [WORLDS[name] for name in suite]
+    return sum(cost(Comparison(listing.name, Path()), seeds, tuning_seeds) for listing in worlds_of(suite))

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from multireplay import DivergenceWarning, Track, solve
 from multireplay._check import Positions, Vector
 from multireplay.bench.method import Method
+from multireplay.bench.runner import best_of
 from multireplay.bench.store import Arrays
 from multireplay.bench.table import Row, mean_and_error
 from multireplay.bench.world import Case, Size, seeds
-from multireplay.errors import DivergenceWarning
-from multireplay.solve import solve
-from multireplay.tracking import Track
 
 PANELS = ("shared", "best")
 POINTS = 40
@@ -78,7 +77,7 @@ class CurveFigure:
     name, title : str
         As on the command line, and above the picture.
     case : callable
-        ``case(size, seed, instance)`` makes one instance.
+        ``case(length, seed, instance)`` makes one instance.
     lengths : mapping
         Samples in the record for each size.
     methods : tuple of Method
@@ -102,7 +101,7 @@ class CurveFigure:
 
     name: str
     title: str
-    case: Callable[[Size, tuple[int, ...], int], Case]
+    case: Callable[[int, tuple[int, ...], int], Case]
     lengths: Mapping[Size, int]
     methods: tuple[Method, ...]
     shared_step: float
@@ -124,7 +123,7 @@ class CurveFigure:
 
     def tune(self, size: Size, seed: int, instance: int) -> Arrays:
         """Errors of every method at every step of the grid, and of every exact fit at every penalty."""
-        case = self.case(size, seeds(seed, self.name, "tune", instance), instance)
+        case = self.case(self.lengths[size], seeds(seed, self.name, "tune", instance), instance)
         found = {
             method.name: np.array([self._curve(case, method, step)[1] for step in self.grid]) for method in self.methods
         }
@@ -135,18 +134,12 @@ class CurveFigure:
 
     def choose(self, size: Size, tuned: list[Arrays]) -> dict[str, float]:
         """Each method's step with the smallest mean error anywhere on its curve; likewise every exact fit's penalty."""
-        chosen = {}
-        for method in self.methods:
-            means = np.mean([arrays[method.name] for arrays in tuned], axis=0)
-            chosen[method.name] = self.grid[int(np.argmin(means.min(axis=1)))]
-        for name, penalties in self.exact_grids.items():
-            best = np.argmin(np.mean([arrays[name] for arrays in tuned], axis=0)) if len(penalties) > 1 else 0
-            chosen[name] = penalties[int(best)]
-        return chosen
+        names = [method.name for method in self.methods]
+        return best_of(tuned, {**dict.fromkeys(names, self.grid), **self.exact_grids})
 
     def report(self, size: Size, seed: int, instance: int, chosen: Mapping[str, float]) -> Arrays:
         """Error curves of every method in both panels, and the errors of the exact fits."""
-        case = self.case(size, seeds(seed, self.name, "report", instance), instance)
+        case = self.case(self.lengths[size], seeds(seed, self.name, "report", instance), instance)
         found = {}
         for method in self.methods:
             for panel, step in zip(PANELS, (self.shared_step, chosen[method.name]), strict=True):

@@ -6,7 +6,7 @@ from functools import partial
 
 from multireplay.bench.curves import CurveFigure
 from multireplay.bench.method import Method
-from multireplay.bench.methods.orders import of_figures, skip
+from multireplay.bench.methods.library import of_figures, skip
 from multireplay.bench.world import Case, Size, World
 from multireplay.bench.worlds.chains import chain_world
 from multireplay.bench.worlds.series import logistic_world
@@ -14,7 +14,8 @@ from multireplay.simulate import AutoregressiveLogistic, paper_mrp
 
 MRP_LENGTH: dict[Size, int] = {"full": 150_000, "small": 12_000}
 LOGISTIC_LENGTH: dict[Size, int] = {"full": 10_000, "small": 2_000}
-LOGISTIC_DIM: dict[Size, int] = {"full": 1000, "small": 100}
+LOGISTIC_DIM = {10_000: 1000, 2_000: 100}
+"""d by the length of the record."""
 
 LOGISTIC_STEP = 2.0**-11
 """Where the i.i.d. method does best on tuning seeds at full size; the same for both sizes."""
@@ -31,25 +32,18 @@ def policy_evaluation(m: float, length: int, seed: tuple[int, ...], instance: in
     return _case(chain_world(paper_mrp(m), length), seed, 0, instance)
 
 
-def logistic(dim: int, slow: int, length: int, seed: tuple[int, ...], instance: int) -> Case:
+def logistic(share: float, length: int, seed: tuple[int, ...], instance: int) -> Case:
     """The paper's logistic regression: a new matrix A, solution and record for every instance."""
-    return _case(logistic_world(AutoregressiveLogistic(dim, slow, seed=(*seed, 0)), length), seed, 1, instance)
-
-
-def _mrp_case(m: float, size: Size, seed: tuple[int, ...], instance: int) -> Case:
-    return policy_evaluation(m, MRP_LENGTH[size], seed, instance)
-
-
-def _logistic_case(share: float, size: Size, seed: tuple[int, ...], instance: int) -> Case:
-    dim = LOGISTIC_DIM[size]
-    return logistic(dim, round(share * dim), LOGISTIC_LENGTH[size], seed, instance)
+    dim = LOGISTIC_DIM[length]
+    simulated = AutoregressiveLogistic(dim, round(share * dim), seed=(*seed, 0))
+    return _case(logistic_world(simulated, length), seed, 1, instance)
 
 
 def _mrp_figure(name: str, title: str, m: float, *skips: Method) -> CurveFigure:
     return CurveFigure(
         name=name,
         title=title,
-        case=partial(_mrp_case, m),
+        case=partial(policy_evaluation, m),
         lengths=MRP_LENGTH,
         methods=of_figures(*skips),
         shared_step=0.5,
@@ -66,7 +60,7 @@ def _logistic_figure(name: str, share: float) -> CurveFigure:
     return CurveFigure(
         name=name,
         title=f"Logistic regression, autoregressive covariates, d_L/d = {share:g}",
-        case=partial(_logistic_case, share),
+        case=partial(logistic, share),
         lengths=LOGISTIC_LENGTH,
         methods=of_figures(skip(10)),
         shared_step=LOGISTIC_STEP,

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from multireplay.bench.demo import Summary
-
 PANEL_TITLES = {"shared": "one shared constant step, {}", "best": "each method at its own best step, given below"}
 EXACT_LINES = {"LSTD": (0, (6, 3)), "best ridge": (0, (6, 3)), "maximum likelihood": (0, (1, 2))}
 
@@ -222,18 +220,4 @@ def draw_comparison(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     ax.set_xlabel(f"squared error / that of the exact fit (dotted: 1.05; right edge: {CEILING:.0f} and more, or ∞)")
     ax.set_title("Steps tuned on other seeds where a method has one", loc="left", fontsize=10)
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    draw.save(figure, path)
-
-
-def draw_demo(summaries: Mapping[str, Summary], lstd: float, title: str, path: Path) -> None:
-    """Error by iterations, log-log, with LSTD as a line."""
-    figure = draw.new_figure(8, 5)
-    ax = figure.subplots()
-    for name, (iterations, mean, error) in summaries.items():
-        band = np.maximum(mean - 2 * error, 1e-12), mean + 2 * error
-        draw.curve(ax, (iterations, mean, band), name, plotting.method_style(name), alpha=0.15)
-    ax.axhline(lstd, color="0.4", linestyle="--", label="LSTD (exact fit)")
-    ax.set(xscale="log", yscale="log", xlabel="iterations", ylabel="normalized squared error", title=title)
-    ax.set_ylim(lstd / 3, 2)
-    ax.legend(frameon=False, ncols=2)
     draw.save(figure, path)

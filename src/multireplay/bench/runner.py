@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
@@ -86,6 +87,15 @@ def work_out(experiment: Experiment, scope: Scope, advance: Advance) -> tuple[li
     # reports depend on what was chosen, and that on the number of tuning instances
     reports = phase(f"report-{digest_of(chosen)}", scope.instances, experiment.report, experiment.seconds, chosen)
     return reports, chosen
+
+
+def best_of(tuned: list[Arrays], choices: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """By name the choice whose mean error is least, at its best point where the errors are curves."""
+    chosen = {}
+    for name, values in choices.items():
+        errors = np.mean([arrays[name] for arrays in tuned], axis=0) if len(values) > 1 else np.zeros(1)
+        chosen[name] = values[int(np.argmin(errors.reshape(len(values), -1).min(axis=1)))]
+    return chosen
 
 
 def cost(experiment: Experiment, instances: int, tuning: int) -> float:

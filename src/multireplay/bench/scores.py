@@ -94,14 +94,8 @@ def _numbers(runs: Vector, exact: Vector) -> dict[str, float]:
     def mean(values: Vector) -> float:
         return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
-    values = (
-        mean(passes),
-        mean(touched),
-        *ratio_of_means(errors, exact),
-        errors.mean(),
-        exact.mean(),
-        np.median(seconds),
-    )
+    ratio = ratio_of_means(errors, exact)
+    values = mean(passes), mean(touched), *ratio, errors.mean(), exact.mean(), np.median(seconds)
     return dict(zip(NUMBERS, map(float, values), strict=True))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay._jit import jit
 from multireplay.bench.method import TAIL, Answer, Method, is_policy_evaluation
+from multireplay.bench.methods.library import without_step
 from multireplay.bench.methods.rank_one import Rows, lost, rows_of
 from multireplay.bench.world import Case, World
 from multireplay.problems import GLM
@@ -93,9 +94,8 @@ def shuffled_and_averaged(case: Case, step: float | None) -> Answer:
 
 METHODS = (
     *(
-        Method(
-            f"recursive LSTD({trace:g})", partial(recursive_lstd, trace), published="-", tuned=False,
-            works_on=is_narrow_policy_evaluation, note=note,
+        without_step(
+            f"recursive LSTD({trace:g})", partial(recursive_lstd, trace), note, works_on=is_narrow_policy_evaluation
         )
         for trace, note in ((0.0, "O(d²) a sample"), (0.5, "its limit is x* only where values are representable"))
     ),

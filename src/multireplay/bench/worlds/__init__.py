@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,11 +19,17 @@ WORLDS: dict[str, Listing] = {listing.name: listing for suite in SUITES for list
 """All worlds, suite by suite."""
 
 
-def worlds_of(suite: str) -> list[Listing]:
-    """The worlds of a suite, or of "all"."""
-    if suite != "all" and suite not in SUITES:
-        raise InputError(f"no suite {suite!r}; there are {', '.join(SUITES)} and all")
-    return [listing for listing in WORLDS.values() if suite in ("all", listing.suite)]
+def worlds_of(suite: str | Sequence[str]) -> list[Listing]:
+    """The worlds of a suite, of "all", or those named."""
+    if isinstance(suite, str) and suite not in WORLDS:
+        if suite not in (*SUITES, "all"):
+            raise InputError(f"no suite {suite!r}; there are {', '.join(SUITES)} and all")
+        return [listing for listing in WORLDS.values() if suite in ("all", listing.suite)]
+    names = [suite] if isinstance(suite, str) else suite
+    for name in names:
+        if name not in WORLDS:
+            raise InputError(f"no world {name!r}; there are {', '.join(WORLDS)}")
+    return [WORLDS[name] for name in names]
 
 
 @lru_cache(maxsize=2)

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from multireplay import Buffer, PolicyEvaluation
 from multireplay._check import Vector
 from multireplay.bench.store import Arrays, Store
 from multireplay.bench.world import LENGTHS, Listing, MissingExtra, Size, World, seeds
-from multireplay.buffer.buffer import Buffer
 from multireplay.diagnose.autocorrelation import integrated_autocorrelation_time
-from multireplay.problems import PolicyEvaluation
 from multireplay.problems.exact import extragradient
 from multireplay.simulate import SimplexGame
 from multireplay.simulate.simplex_game import game_operator
@@ -85,9 +84,7 @@ def _gymnasium(name: str) -> Any:
 def trajectory(name: str, length: int, seed: Any) -> tuple[Vector, Vector, Vector, Vector]:
     """States, next states, rewards and terminations of `length` steps; a new episode starts where one ends."""
     identifier, policy = GAMES[name]
-    env = (
-        _gymnasium(name).make(identifier).unwrapped
-    )  # without its time limit: an episode ends only where the game does
+    env = _gymnasium(name).make(identifier).unwrapped  # no time limit: an episode ends only where the game does
     rng = np.random.default_rng(seed)
     actions = int(env.action_space.n)
     state, _ = env.reset(seed=int(rng.integers(2**31)))

@@ -12,11 +12,10 @@ import scipy.linalg
 from scipy.signal import lfilter
 from scipy.special import expit
 
+from multireplay import GLM, Buffer, PolicyEvaluation
 from multireplay._check import Vector
 from multireplay.bench.world import LENGTHS, Listing, MissingExtra, Size, World
-from multireplay.buffer.buffer import Buffer
 from multireplay.diagnose.autocorrelation import integrated_autocorrelation_time
-from multireplay.problems import GLM, PolicyEvaluation
 from multireplay.simulate import AutoregressiveLogistic
 
 DIM = 20
