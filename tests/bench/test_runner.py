@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from multireplay.bench import EXPERIMENTS, reproduce
-from multireplay.bench.curves import CurveFigure
+from multireplay.bench.figures import CurveFigure
 from multireplay.bench.reproduction import total_cost
 from multireplay.cli import app
 

@@ -17,7 +17,6 @@ from multireplay.simulate import MarkovRewardProcess, paper_mrp
 from multireplay.steps import Theorem1
 
 WORKS = 2.0**-6
-NAN = float("nan")
 TERMS = ("deterministic", "bias", "stochastic", "total")
 
 
@@ -61,20 +60,20 @@ class Bounds(Untuned):
         for k in range(1, K + 1):
             rows += _bound_rows("three states", c, k, 2**K)
             measured = exact_squared_error(small, c.step_size(k), gap=2 ** (K - k), k=k)
-            rows.append(Row("three states", "measured", c.step_size(k), 2**k, measured, NAN, NAN, 1))
+            rows.append(Row("three states", "measured", c.step_size(k), 2**k, measured))
         c = self.process.exact.constants
         for k in range(1, MRP_LENGTH[size].bit_length()):
             rows += _bound_rows("paper MRP", c, k, MRP_LENGTH[size])
             methods = ("measured", "theorem", c.step_size(k)), (f"measured, step {WORKS:g}", "works", WORKS)
             for method, name, step in methods:
                 errors = np.array([report[name][k - 1] for report in reports])
-                rows.append(Row("paper MRP", method, step, 2**k, *mean_and_error(errors), NAN, len(reports)))
+                rows.append(Row("paper MRP", method, step, 2**k, *mean_and_error(errors), instances=len(reports)))
         return rows
 
 
 def _bound_rows(panel: str, c: theory.Constants, k: int, B: int) -> list[Row]:
     bound, step = theory.theorem_1(c, k, B), c.step_size(k)
-    return [Row(panel, term, step, 2**k, getattr(bound, term), NAN, NAN, 1) for term in TERMS]
+    return [Row(panel, term, step, 2**k, getattr(bound, term)) for term in TERMS]
 
 
 def exact_squared_error(process: MarkovRewardProcess, step: float, gap: int, k: int) -> float:

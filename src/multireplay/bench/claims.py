@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from multireplay.bench.curves import PANELS
+from multireplay.bench.figures import PANELS
 from multireplay.bench.table import Row
 
 HOLDS, FAILS, ONLY_IF = "holds", "does not hold", "holds only if"

@@ -10,8 +10,7 @@ import numpy as np
 
 from multireplay._check import Positions, Vector
 from multireplay.bench import draw
-from multireplay.bench.curves import error_curve, exact_error
-from multireplay.bench.figures import policy_evaluation
+from multireplay.bench.figures import error_curve, exact_error, policy_evaluation
 from multireplay.bench.methods.library import of_figures, skip
 from multireplay.show.plotting import method_style
 from multireplay.show.progress import step_bar

@@ -79,7 +79,7 @@ class Following(Untuned):
     def rows(self, reports: list[Arrays], chosen: Any, size: Size) -> list[Row]:
         """Measured |E‖Δ‖ − E‖Δ̃‖|, Theorem 2's bound where β > 1, and the corollary's at its own β."""
         rows = []
-        nan, count = float("nan"), len(reports)
+        count = len(reports)
         for setting in self._settings:
             name, steps = setting.name, {T: theory.max_step(setting.L1, T) for T in STEPS_TAKEN}
             for i, beta in enumerate(BETAS):
@@ -87,14 +87,14 @@ class Following(Untuned):
                 for j, (T, step) in enumerate(steps.items()):
                     mean, error = mean_and_error(np.array([r[f"{name}/difference"][i, j] for r in reports]))
                     free = mean_and_error(np.array([r[f"{name}/independent"][i, j] for r in reports]))
-                    rows.append(Row(panel, "measured difference", step, T, abs(mean), error, nan, count))
-                    rows.append(Row(panel, "i.i.d. error", step, T, *free, nan, count))
+                    rows.append(Row(panel, "measured difference", step, T, abs(mean), error, instances=count))
+                    rows.append(Row(panel, "i.i.d. error", step, T, *free, instances=count))
                     if beta > 1:
                         bound = theory.theorem_2(setting.c0, setting.L1, setting.L2, T, beta)
-                        rows.append(Row(panel, "Theorem 2", step, T, bound, nan, nan, count))
+                        rows.append(Row(panel, "Theorem 2", step, T, bound, instances=count))
             panel = f"{name}, beta=log T^1.5"
             for T, step in steps.items():
-                rows.append(Row(panel, setting.corollary, step, T, setting.corollary_bound(T), nan, nan, count))
+                rows.append(Row(panel, setting.corollary, step, T, setting.corollary_bound(T), instances=count))
         return rows
 
 

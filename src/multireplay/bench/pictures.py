@@ -11,7 +11,7 @@ import numpy as np
 
 from multireplay.bench import draw
 from multireplay.bench.bounds import TERMS
-from multireplay.bench.curves import PANELS
+from multireplay.bench.figures import PANELS
 from multireplay.bench.following import BETAS, CHAINS, STEPS_TAKEN
 from multireplay.bench.store import Arrays
 from multireplay.bench.table import Row

@@ -14,16 +14,16 @@ from multireplay._check import Vector
 
 
 class Row(NamedTuple):
-    """A point of a curve: mean and standard error over instances."""
+    """A point of a curve: mean and standard error over instances; a bound has neither."""
 
     panel: str
     method: str
     step: float
     iterations: int
     error_mean: float
-    error_se: float
-    error_weighted_mean: float
-    instances: int
+    error_se: float = math.nan
+    error_weighted_mean: float = math.nan
+    instances: int = 1
 
 
 def mean_and_error(values: Vector) -> tuple[float, float]:
