@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import multireplay as mr
-from multireplay.compare.worlds import make_world
+from multireplay.bench.worlds import make_world
 from multireplay.show.text import TextTable
 
 GAP, STEP, SHUFFLED_STEP = 4, 1e-3, 2.5e-4

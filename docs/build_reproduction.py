@@ -32,7 +32,7 @@ are in `out/paper/*.csv`.
 Every figure has two panels: one constant step shared by all methods, which is the paper's setting, and every method
 at its own best step of one common grid, chosen on other instances than those shown as the one with the smallest mean
 error anywhere on the curve. Lines are means over {instances} instances, bands go from the 10 % to the 90 % quantile.
-What the paper leaves open is settled in the docstrings of `multireplay.reproduce.figures` and `multireplay.simulate`.
+What the paper leaves open is settled in the docstrings of `multireplay.bench.figures` and `multireplay.simulate`.
 
 ## In plain words
 

@@ -36,7 +36,7 @@ def test_evaluate(run, tmp_path):
 
 
 def test_demo(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("multireplay.demo.LENGTH", 4096)
+    monkeypatch.setattr("multireplay.bench.demo.LENGTH", 4096)
     assert "LSTD" in page_of(run, tmp_path / "page.html", "demo", "--instances", 1, "--out", tmp_path)
 
 

@@ -128,9 +128,7 @@ def test_importing_the_library_does_not_import_plotly():
     import subprocess
     import sys
 
-    code = (
-        "import multireplay, sys; print([m for m in ('plotly', 'jinja2', 'multireplay.compare') if m in sys.modules])"
-    )
+    code = "import multireplay, sys; print([m for m in ('plotly', 'jinja2', 'multireplay.bench') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

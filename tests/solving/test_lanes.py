@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from arrays_of import EVERY, device_array, torch_array
-from multireplay.solving.resolve import default_order
-from multireplay.solving.resolve import over_batches as in_lanes
 from scipy.signal import lfilter
 from scipy.sparse import csr_array
 
 import multireplay as mr
 from multireplay.buffer.record import as_record
+from multireplay.solving.resolve import default_order
+from multireplay.solving.resolve import over_batches as in_lanes
 
 ROWS, DIM = 3000, 3
 

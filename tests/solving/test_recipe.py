@@ -7,9 +7,9 @@ import pickle
 
 import numpy as np
 import pytest
-from multireplay.solving.run import Lost
 
 import multireplay as mr
+from multireplay.solving.run import Lost
 
 
 @pytest.fixture

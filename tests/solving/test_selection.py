@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from multireplay.solving.holdout import split
 
 import multireplay as mr
+from multireplay.solving.holdout import split
 
 
 def test_the_epoch_with_the_smallest_residual_is_returned():

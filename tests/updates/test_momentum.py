@@ -11,8 +11,8 @@ import pytest
 
 import multireplay as mr
 from multireplay.engine.compiled import CompiledStepper
-from multireplay.updates import Needs, Update
 from multireplay.engine.epoch import Stepping
+from multireplay.updates import Needs, Update
 
 
 @numba.njit

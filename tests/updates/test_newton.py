@@ -7,7 +7,6 @@ import pytest
 
 import multireplay as mr
 from multireplay.updates import coarse
-from multireplay.updates import newton as corrections
 
 
 def transitions(rows=20_000, seed=0, gamma=0.9):

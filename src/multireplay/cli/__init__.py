@@ -1,6 +1,6 @@
-"""The command line: one small file a command."""
+"""The command line: a small file a command, and one for the three of the bench."""
 
-from multireplay.cli import compare, demo, diagnose, evaluate, fit, predict, reproduce
+from multireplay.cli import bench, diagnose, evaluate, fit, predict
 from multireplay.cli.app import app
 
-__all__ = ["app", "compare", "demo", "diagnose", "evaluate", "fit", "predict", "reproduce"]
+__all__ = ["app", "bench", "diagnose", "evaluate", "fit", "predict"]

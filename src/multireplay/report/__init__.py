@@ -8,9 +8,7 @@
 from multireplay.report.blocks import Block, Code, Fact, Facts, Heading, Picture, Plot, Section, Text
 from multireplay.report.blocks import FindingBlock as Entry
 from multireplay.report.blocks import TableBlock as Table
-from multireplay.report.of_comparison import report_of_comparison
-from multireplay.report.of_demo import report_of_demo
-from multireplay.report.of_reproduction import report_of_reproduction
+from multireplay.report.of_bench import report_of_comparison, report_of_demo, report_of_reproduction
 from multireplay.report.page import write
 from multireplay.report.reports import report_of_diagnosis, report_of_result, report_of_tables, sections_of_result
 from multireplay.report.sections.repeat import fingerprint

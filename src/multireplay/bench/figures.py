@@ -1,0 +1,244 @@
+"""The paper's figures of error against iterations: one shared step, and every method at its own best step."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from multireplay import DivergenceWarning, Track, solve
+from multireplay._check import Positions, Vector
+from multireplay.bench.method import Method
+from multireplay.bench.methods.library import of_figures, skip
+from multireplay.bench.runner import best_of
+from multireplay.bench.store import Arrays
+from multireplay.bench.table import Row, mean_and_error
+from multireplay.bench.world import Case, Size, World, seeds
+from multireplay.bench.worlds.chains import chain_world
+from multireplay.bench.worlds.series import logistic_world
+from multireplay.simulate import AutoregressiveLogistic, paper_mrp
+
+PANELS = ("shared", "best")
+POINTS = 40
+"""Iterations at which the curves of single-epoch methods are recorded, evenly in the logarithm."""
+
+MRP_LENGTH: dict[Size, int] = {"full": 150_000, "small": 12_000}
+LOGISTIC_LENGTH: dict[Size, int] = {"full": 10_000, "small": 2_000}
+LOGISTIC_DIM = {10_000: 1000, 2_000: 100}
+"""d by the length of the record."""
+
+LOGISTIC_STEP = 2.0**-11
+"""Where the i.i.d. method does best on tuning seeds at full size; the same for both sizes."""
+
+
+def along_the_way(length: int) -> Positions:
+    """Iterations at which a figure records a run of that length."""
+    return np.unique(np.geomspace(1, length, POINTS).round().astype(np.int64))
+
+
+def error_curve(case: Case, method: Method, step: float, at: Callable[[int], Positions], averaged: bool) -> Vector:
+    """Iterations, squared error and weighted squared error over those at x = 0, each a row, of one run of a method.
+
+    A method of several epochs, as MER, has one point an epoch, at its end; any other has the points ``at(length)``.
+    After a run has diverged its errors are infinite.
+    """
+    data = case.fresh if method.independent else case.record
+    assert data is not None
+    assert method.order is not None
+    scheme = method.order(case)
+    lengths = [epoch.length for epoch in scheme.plan(len(data))]
+    several = len(lengths) > 1
+    iterations = np.array(lengths, dtype=np.int64) if several else at(lengths[0])
+    track = Track(case.world.solution, at="end" if several else iterations, weight=case.world.weight)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DivergenceWarning)
+        result = solve(case.world.problem, data, replay=scheme, step=step, average="full", track=track)
+    kind = "average" if averaged else "last"
+    errors: list[list[float]] = [[], []]
+    for epoch in result.epochs:
+        curve = epoch.curve
+        assert curve is not None
+        assert curve.initial_weighted is not None
+        errors[0] += [float(error) / curve.initial for error in getattr(curve, kind)]
+        errors[1] += [float(error) / curve.initial_weighted for error in getattr(curve, f"{kind}_weighted")]
+        if several and epoch.diverged:
+            errors[0].append(np.inf)
+            errors[1].append(np.inf)
+    lost = [np.inf] * (len(iterations) - len(errors[0]))
+    return np.array([iterations, errors[0] + lost, errors[1] + lost])
+
+
+def exact_error(case: Case, penalty: float) -> Vector:
+    """Squared error and weighted squared error of the exact fit over those at x = 0."""
+    track = Track(case.world.solution, weight=case.world.weight)
+    points = np.array([case.world.fit(case.record, penalty), np.zeros_like(case.world.solution)])
+    plain, weighted = track.errors(points), track.weighted_errors(points)
+    assert weighted is not None
+    return np.array([plain[0] / plain[1], weighted[0] / weighted[1]])
+
+
+@dataclass(frozen=True)
+class CurveFigure:
+    """A figure of the numerical section.
+
+    Attributes
+    ----------
+    name, title : str
+        As on the command line, and above the picture.
+    case : callable
+        ``case(length, seed, instance)`` makes one instance.
+    lengths : mapping
+        Samples in the record for each size.
+    methods : tuple of Method
+        What is compared.
+    shared_step : float
+        The constant step of the first panel.
+    grid : tuple of float
+        The common grid from which each method's best step is chosen, on other instances than those reported.
+    exact_grids : mapping
+        For every exact fit, the penalties to choose from in the same way.
+    averaged : bool
+        Whether the averaged or the last iterate is plotted; the paper does the first for policy evaluation, the
+        second for logistic regression.
+    tuning : mapping
+        Number of tuning instances for each size.
+    seconds : float
+        Rough time of one full instance, for the estimate of the time left.
+    details : mapping
+        Whatever else its cases are made from, so that instances of other cases are not taken for its own.
+    """
+
+    name: str
+    title: str
+    case: Callable[[int, tuple[int, ...], int], Case]
+    lengths: Mapping[Size, int]
+    methods: tuple[Method, ...]
+    shared_step: float
+    grid: tuple[float, ...]
+    exact_grids: Mapping[str, tuple[float, ...]]
+    averaged: bool
+    tuning: Mapping[Size, int]
+    seconds: float
+    details: Mapping[str, Any]
+    tuning_cost = 2.0
+
+    def settings(self) -> dict[str, Any]:
+        names = ("lengths", "shared_step", "grid", "exact_grids", "averaged", "details")
+        methods = [method.name for method in self.methods]
+        return {name: getattr(self, name) for name in names} | {"methods": methods, "points": POINTS}
+
+    def _curve(self, case: Case, method: Method, step: float) -> Vector:
+        return error_curve(case, method, step, along_the_way, self.averaged)
+
+    def tune(self, size: Size, seed: int, instance: int) -> Arrays:
+        """Errors of every method at every step of the grid, and of every exact fit at every penalty."""
+        case = self.case(self.lengths[size], seeds(seed, self.name, "tune", instance), instance)
+        found = {
+            method.name: np.array([self._curve(case, method, step)[1] for step in self.grid]) for method in self.methods
+        }
+        for name, penalties in self.exact_grids.items():
+            if len(penalties) > 1:
+                found[name] = np.array([exact_error(case, penalty)[0] for penalty in penalties])
+        return found
+
+    def choose(self, size: Size, tuned: list[Arrays]) -> dict[str, float]:
+        """Each method's step with the smallest mean error anywhere on its curve; likewise every exact fit's penalty."""
+        names = [method.name for method in self.methods]
+        return best_of(tuned, {**dict.fromkeys(names, self.grid), **self.exact_grids})
+
+    def report(self, size: Size, seed: int, instance: int, chosen: Mapping[str, float]) -> Arrays:
+        """Error curves of every method in both panels, and the errors of the exact fits."""
+        case = self.case(self.lengths[size], seeds(seed, self.name, "report", instance), instance)
+        found = {}
+        for method in self.methods:
+            for panel, step in zip(PANELS, (self.shared_step, chosen[method.name]), strict=True):
+                found[f"{panel}/{method.name}"] = self._curve(case, method, step)
+        for name in self.exact_grids:
+            found[f"exact/{name}"] = exact_error(case, chosen[name])
+        return found
+
+    def rows(self, reports: list[Arrays], chosen: Mapping[str, float], size: Size) -> list[Row]:
+        """The table behind the figure."""
+        rows = []
+        count = len(reports)
+        for panel in PANELS:
+            for method in self.methods:
+                step = self.shared_step if panel == "shared" else chosen[method.name]
+                curves = np.array([report[f"{panel}/{method.name}"] for report in reports])
+                for iterations, errors, weighted in curves.T:
+                    where = panel, method.name, step, int(iterations[0])
+                    rows.append(Row(*where, *mean_and_error(errors), weighted.mean(), count))
+            for name in self.exact_grids:
+                errors, weighted = np.array([report[f"exact/{name}"] for report in reports]).T
+                where = panel, name, chosen[name], self.lengths[size]
+                rows.append(Row(*where, *mean_and_error(errors), weighted.mean(), count))
+        return rows
+
+
+def _case(world: World, seed: tuple[int, ...], first: int, instance: int) -> Case:
+    """A record and independent samples of the world, from seeds numbered from `first`."""
+    assert world.fresh is not None
+    return Case(world, world.record((*seed, first)), instance, fresh=world.fresh((*seed, first + 1)))
+
+
+def policy_evaluation(m: float, length: int, seed: tuple[int, ...], instance: int) -> Case:
+    """The paper's Markov reward process, one trajectory of it."""
+    return _case(chain_world(paper_mrp(m), length), seed, 0, instance)
+
+
+def logistic(share: float, length: int, seed: tuple[int, ...], instance: int) -> Case:
+    """The paper's logistic regression: a new matrix A, solution and record for every instance."""
+    dim = LOGISTIC_DIM[length]
+    simulated = AutoregressiveLogistic(dim, round(share * dim), seed=(*seed, 0))
+    return _case(logistic_world(simulated, length), seed, 1, instance)
+
+
+def _mrp_figure(name: str, title: str, m: float, *skips: Method) -> CurveFigure:
+    return CurveFigure(
+        name=name,
+        title=title,
+        case=partial(policy_evaluation, m),
+        lengths=MRP_LENGTH,
+        methods=of_figures(*skips),
+        shared_step=0.5,
+        grid=tuple(2.0**-k for k in range(9)),
+        exact_grids={"LSTD": (0.0,)},
+        averaged=True,
+        tuning={"full": 10, "small": 2},
+        seconds=0.5,
+        details={"m": m},
+    )
+
+
+def _logistic_figure(name: str, share: float) -> CurveFigure:
+    return CurveFigure(
+        name=name,
+        title=f"Logistic regression, autoregressive covariates, d_L/d = {share:g}",
+        case=partial(logistic, share),
+        lengths=LOGISTIC_LENGTH,
+        methods=of_figures(skip(10)),
+        shared_step=LOGISTIC_STEP,
+        grid=tuple(2.0**-k for k in range(6, 15)),
+        exact_grids={"maximum likelihood": (0.0,), "best ridge": (0.03, 0.1, 0.2, 0.4)},
+        averaged=False,
+        tuning={"full": 5, "small": 2},
+        seconds=8.0,
+        details={"share": share, "dim": LOGISTIC_DIM},
+    )
+
+
+_SKIPS = skip(19, "skip right (19)"), skip(300, "skip too much (300)"), skip(3, "skip too little (3)")
+FIGURES = {
+    figure.name: figure
+    for figure in (
+        _mrp_figure("fig1", "Skipping right, too much and too little (m = 0.95)", 0.95, *_SKIPS),
+        _mrp_figure("fig2a", "Policy evaluation, m = 0.9", 0.9, skip(5)),
+        _mrp_figure("fig2b", "Policy evaluation, m = 0.95", 0.95, skip(5)),
+        _logistic_figure("fig3a", 0.4),
+        _logistic_figure("fig3b", 0.5),
+    )
+}

@@ -1,0 +1,10 @@
+"""The methods of the comparison, by name."""
+
+from __future__ import annotations
+
+from multireplay.bench.method import Method
+from multireplay.bench.methods import extrapolation, library, multilevel, others, variance_reduced
+
+_MODULES = (library, extrapolation, variance_reduced, multilevel, others)
+METHODS: dict[str, Method] = {method.name: method for module in _MODULES for method in module.METHODS}
+"""All methods, in the order of the tables."""

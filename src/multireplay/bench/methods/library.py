@@ -1,0 +1,154 @@
+"""The library itself: the exact fit, `mr.solve` with no argument or one, and its replay schemes with the plain update.
+
+The schemes are averaged over the last 7/8 of their iterates. CTD, temporal differences on every gap-th sample with
+decaying steps, is from Kotsalis, Lan and Li (2022), "Simple and optimal methods for stochastic variational
+inequalities, II", SIAM J. Optim.: steps η_t = 2/(μ(t + t0 − 1)) with t0 = 8(L/μ)², the last iterate. μ and L are the
+true ones of the mean operator, and the gap is twice the true autocorrelation time: more than anyone would know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import multireplay as mr
+from multireplay._check import Positions
+from multireplay.bench.method import TAIL, Answer, Method
+from multireplay.bench.world import Case, World
+from multireplay.replay import PlannedEpoch, Replay
+
+EXACT = "exact fit"
+DEFAULT_SHARE = 0.5
+"""The library's step for one pass, in units of 1/L. The papers behind these orders leave the step open."""
+
+Choice = Callable[[Case, tuple[mr.Epoch, ...]], mr.Epoch]
+
+
+def unconstrained(world: World) -> bool:
+    """Whether the feasible set is the whole space."""
+    return isinstance(world.problem.constraint, mr.sets.WholeSpace)
+
+
+def exact(case: Case, step: float | None) -> Answer:
+    """LSTD, maximum likelihood, or the best ridge: the yardstick, of ratio 1 by definition."""
+    return Answer(case.world.fit(case.record, case.ridge), case.length)
+
+
+def solved(case: Case, step: float | None, **options: Any) -> Answer:
+    """``mr.solve(problem, buffer)`` with at most one option more."""
+    result = mr.solve(case.world.problem, case.record, **options)
+    return Answer(result.x, float(result.passes) * case.length)
+
+
+@dataclass(frozen=True)
+class Passes(Replay):
+    """Several schemes one after the other, without restart."""
+
+    parts: tuple[Replay, ...]
+
+    def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
+        order = np.concatenate([epoch.positions for part in self.parts for epoch in part.plan(length)])
+
+        def block(first: int, count: int) -> Positions:
+            return order[first : first + count]
+
+        return (PlannedEpoch(k=1, gap=None, length=len(order), block=block),)
+
+
+def last_epoch(case: Case, epochs: tuple[mr.Epoch, ...]) -> mr.Epoch:
+    return epochs[-1]
+
+
+def best_epoch(case: Case, epochs: tuple[mr.Epoch, ...]) -> mr.Epoch:
+    """The epoch nearest to x*, which no one knows."""
+    return min(epochs, key=lambda epoch: np.inf if epoch.diverged else case.world.error(epoch.answer))
+
+
+def chosen_epoch(case: Case, epochs: tuple[mr.Epoch, ...]) -> mr.Epoch:
+    """The epoch with the smallest residual on the record, which is what `solve` returns."""
+    return min(epochs, key=lambda epoch: np.inf if epoch.residual is None else epoch.residual)
+
+
+def replayed(order: Callable[[Case], Replay], choose: Choice, case: Case, step: float | None) -> Answer:
+    """A run of the library's engine with a given order."""
+    size = (DEFAULT_SHARE if step is None else step) * case.unit
+    result = mr.solve(case.world.problem, case.record, replay=order(case), step=size, average=TAIL)
+    epoch = choose(case, result.epochs)
+    touched = sum(part.taken for part in result.epochs)
+    return Answer(np.full_like(epoch.answer, np.inf) if epoch.diverged else epoch.answer, touched)
+
+
+def conditional_td(case: Case, step: float | None) -> Answer:
+    """CTD. With `step`, the first step size is that many 1/L instead, and the decay is the same."""
+    mu = case.world.mu
+    offset = 8 * (case.world.lipschitz / mu) ** 2 if step is None else 2 / (mu * step * case.unit)
+    schedule = mr.steps.Decaying(mu=mu, t0=max(1.0, offset))
+    result = mr.solve(case.world.problem, case.record, replay=mr.Skip(case.gap()), step=schedule, average="none")
+    epoch = result.epochs[-1]
+    return Answer(np.full_like(epoch.last, np.inf) if epoch.diverged else epoch.last, epoch.taken)
+
+
+def without_step(name: str, run: Any, note: str, **more: Any) -> Method:
+    """A method that has no step to choose."""
+    return Method(name, run, published="-", tuned=False, note=note, **more)
+
+
+def in_order(name: str, order: Callable[[Case], Replay], note: str = "", choose: Choice = last_epoch) -> Method:
+    """A replay scheme as a method."""
+    return Method(name, partial(replayed, order, choose), published="0.5/L", note=note, order=order)
+
+
+def skip(gap: int, name: str | None = None) -> Method:
+    """Every gap-th sample."""
+    return in_order(name or f"skip {gap}", lambda case: mr.Skip(gap))
+
+
+SERIAL = in_order("serial", lambda case: mr.Serial())
+MER = in_order("MER", lambda case: mr.Multiscale(), "the last epoch, as in Algorithm 1")
+UNIFORM = in_order("uniform", lambda case: mr.Uniform(case.seed))
+SHUFFLE = in_order("shuffle", lambda case: mr.Shuffle(case.seed))
+DYADIC = in_order("dyadic", lambda case: mr.Dyadic())
+INDEPENDENT = Method("i.i.d.", SERIAL.run, order=SERIAL.order, independent=True)
+
+METHODS = (
+    without_step(EXACT, exact, "LSTD, maximum likelihood or the best ridge; costs O(d²) a row"),
+    without_step("mr.solve", solved, "no argument but the problem and the record"),
+    without_step("mr.solve, 1 pass", partial(solved, passes=1), "with passes=1"),
+    without_step(
+        "mr.VarianceReduced", partial(solved, update=mr.VarianceReduced()), "mr.solve with that update, O(d) a step"
+    ),
+    without_step(
+        "Richardson-Romberg", partial(solved, update=mr.RichardsonRomberg()),
+        "two plain dyadic passes, at the automatic step and at twice that", works_on=unconstrained,
+    ),
+    SERIAL,
+    in_order("skip, oracle gap", lambda case: mr.Skip(case.gap()), "gap: twice the true autocorrelation time"),
+    in_order("skip, gap x10", lambda case: mr.Skip(case.gap(10))),
+    in_order("skip, gap /10", lambda case: mr.Skip(case.gap(0.1))),
+    MER,
+    in_order(
+        "MER, best epoch (oracle)", lambda case: mr.Multiscale(), "the epoch nearest to x*: not a method", best_epoch
+    ),
+    in_order("MER, chosen epoch", lambda case: mr.Multiscale(), "the epoch with the smallest residual", chosen_epoch),
+    in_order(
+        "MER, all phases", lambda case: mr.Multiscale(phases="all"), "likewise, on all offsets of a gap", chosen_epoch
+    ),
+    in_order("reverse", lambda case: mr.Reverse(10 * case.gap(), case.gap()), "blocks of 10 oracle gaps"),
+    UNIFORM,
+    SHUFFLE,
+    DYADIC,
+    in_order("uniform x3", lambda case: Passes(tuple(mr.Uniform(case.seed + i) for i in range(3)))),
+    in_order("shuffle x3", lambda case: Passes(tuple(mr.Shuffle(case.seed + i) for i in range(3)))),
+    in_order("dyadic x3", lambda case: Passes((mr.Dyadic(),) * 3)),
+    Method("CTD", conditional_td, note="decaying steps from the true μ and L, oracle gap; tuned: its first step"),
+)  # fmt: skip
+"""Of the comparison, in the order of its table."""
+
+
+def of_figures(*skips: Method) -> tuple[Method, ...]:
+    """MER, what the paper compares it with, and what it leaves out."""
+    return (MER, SERIAL, *skips, INDEPENDENT, UNIFORM, SHUFFLE, DYADIC)

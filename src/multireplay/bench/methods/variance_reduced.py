@@ -1,0 +1,118 @@
+"""VRTD and VRFTD: variance reduction against the mean operator of a batch, on consecutive batches of the record.
+
+VRTD is from Korda and La (2015) and Xu, Wang, Zhou and Liang (2020), "Reanalysis of variance reduced temporal
+difference learning". Batch m is the next M samples; with ĝ the batch's mean operator at the anchor x̃, M inner steps
+x ← x − α(F̃(x, ξ_j) − F̃(x̃, ξ_j) + ĝ) on samples ξ_j drawn from the batch; the next anchor is the average of the inner
+iterates. Published: α = 0.1 for ‖ψ‖ ≤ 1, M = 2000.
+
+VRFTD is from Li, Lan and Pananjady (2023), "Accelerated and instance-optimal policy evaluation with linear function
+approximation". Epochs with a growing batch of N_k ∝ (4/3)^k samples for ĝ, then steps of operator extrapolation (λ = 1)
+on F̃(x, ·) − F̃(x̃, ·) + ĝ, each on a small batch of m samples after `gap` samples thrown away against dependence; the
+next anchor is the average of the iterates. Published: η = 1/(4L) with L of the mean operator.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from multireplay._check import Positions, Vector
+from multireplay._jit import jit
+from multireplay.bench.method import Answer, Method, is_rank_one
+from multireplay.bench.methods.rank_one import HUGE, Rows, lost, mean_operator, residual, rows_of
+from multireplay.bench.world import Case
+
+BATCH = 2000
+EPOCHS = 8
+INNER_BATCH = 16
+
+
+@jit
+def reduce_variance(rows: Rows, batch: int, draws: Positions, step: float, anchor: Vector) -> bool:
+    """One sweep over the record, batch by batch, in place in `anchor`. `draws` are uniform in 0, …, batch − 1."""
+    mean, x, total = np.zeros_like(anchor), np.zeros_like(anchor), np.zeros_like(anchor)
+    for first in range(0, len(rows.targets) - batch + 1, batch):
+        mean_operator(rows, first, first + batch, anchor, mean)
+        x[:] = anchor
+        total[:] = 0.0
+        for t in range(batch):
+            row = first + draws[first + t]
+            change = residual(rows, row, x) - residual(rows, row, anchor)
+            if not abs(change) < HUGE:
+                return False
+            for j in range(len(x)):
+                x[j] -= step * (change * rows.features[row, j] + mean[j])
+                total[j] += x[j]
+        anchor[:] = total / batch
+    return True
+
+
+def variance_reduced_td(case: Case, step: float | None) -> Answer:
+    """VRTD: one sweep, in which every sample is read twice on average."""
+    rows = rows_of(case)
+    batch = min(BATCH, case.length // 8)
+    draws = np.random.default_rng(case.seed).integers(batch, size=case.length)
+    x = np.zeros(rows.features.shape[1])
+    size = (0.1 if step is None else step) * case.unit
+    going = reduce_variance(rows, batch, draws, size, x)
+    return Answer(x if going else lost(len(x)), 2 * batch * (case.length // batch))
+
+
+@jit
+def reduce_and_extrapolate(
+    rows: Rows, batches: Positions, inner: int, gap: int, small: int, step: float, anchor: Vector
+) -> int:
+    """VRFTD in place in `anchor`; the number of samples read, or −1 if it diverged."""
+    dim = len(anchor)
+    mean, x, total = np.zeros(dim), np.zeros(dim), np.zeros(dim)
+    now, before, base = np.zeros(dim), np.zeros(dim), np.zeros(dim)
+    place, touched = 0, 0
+    for batch in batches:
+        mean_operator(rows, place, place + batch, anchor, mean)
+        place += batch
+        touched += batch
+        x[:] = anchor
+        total[:] = 0.0
+        for t in range(inner):
+            place += gap - 1
+            mean_operator(rows, place, place + small, x, now)
+            mean_operator(rows, place, place + small, anchor, base)
+            place += small
+            touched += small
+            for j in range(dim):
+                now[j] += mean[j] - base[j]
+                if not abs(now[j]) < HUGE:
+                    return -1
+                if t == 0:
+                    before[j] = now[j]
+                x[j] -= step * (2 * now[j] - before[j])
+                before[j] = now[j]
+                total[j] += x[j]
+        anchor[:] = total / inner
+    return touched
+
+
+def batches_of(length: int, gap: int) -> tuple[Positions, int, int]:
+    """Batch sizes of the epochs, inner steps of an epoch, and the gap: half of the record each."""
+    shares = (4 / 3) ** np.arange(EPOCHS)
+    small = min(INNER_BATCH, max(1, length // (4 * EPOCHS)))
+    gap = max(1, min(gap, length // (2 * EPOCHS) - small))
+    inner = max(1, length // 2 // EPOCHS // (gap - 1 + small))
+    batches = (shares / shares.sum() * (length - EPOCHS * inner * (gap - 1 + small))).astype(np.int64)
+    return np.maximum(batches, 1), inner, gap
+
+
+def variance_reduced_ftd(case: Case, step: float | None) -> Answer:
+    """VRFTD: one sweep."""
+    rows = rows_of(case)
+    x = np.zeros(rows.features.shape[1])
+    batches, inner, gap = batches_of(case.length, case.gap())
+    small = min(INNER_BATCH, max(1, case.length // (4 * EPOCHS)))
+    size = 0.25 / case.world.lipschitz if step is None else step * case.unit
+    touched = reduce_and_extrapolate(rows, batches, inner, gap, small, size, x)
+    return Answer(x if touched >= 0 else lost(len(x)), max(touched, 0))
+
+
+METHODS = (
+    Method("VRTD", variance_reduced_td, works_on=is_rank_one, note="batches of 2000 consecutive samples"),
+    Method("VRFTD", variance_reduced_ftd, works_on=is_rank_one, note="8 epochs, inner batches of 16, oracle gap"),
+)

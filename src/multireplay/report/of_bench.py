@@ -1,0 +1,248 @@
+"""The pages on the three products of the bench: the comparison, the reproduction and the demonstration."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multireplay.errors import InputError
+from multireplay.report import figures
+from multireplay.report.blocks import Block, FindingBlock, Heading, Picture, Plot, Section, TableBlock, Text
+from multireplay.report.figures import Line
+from multireplay.report.page import write
+from multireplay.report.reports import report_of_tables
+from multireplay.report.sections import repeat
+from multireplay.report.wording import plural, short
+
+if TYPE_CHECKING:
+    from multireplay.bench.demo import Summary
+    from multireplay.bench.table import Row
+
+SYMBOLS = {
+    "D": "diamond", "o": "circle", "s": "square", "v": "triangle-down", "X": "x", "P": "cross", "^": "triangle-up",
+    "<": "triangle-left", ">": "triangle-right", "*": "star", "p": "pentagon",
+}  # fmt: skip
+NOTE = (
+    "Mean squared error of each method over that of the exact fit (LSTD, maximum likelihood or the best ridge) on the "
+    "same records. “Tuned” is the best constant step of a factor-2 grid on other seeds; ∞ means that some run diverged."
+)
+PANEL_TITLES = {"shared": "one shared constant step", "best": "each method at its own best step"}
+
+
+def report_of_comparison(
+    path: str | os.PathLike[str], folder: str | os.PathLike[str], *, command: str | None = None
+) -> Path:
+    """Write one self-contained HTML page on what `multireplay compare` left in a folder.
+
+    Parameters
+    ----------
+    path : str or path
+        Where to write it.
+    folder : str or path
+        The folder, with compare.csv.
+    command : str, optional
+        The command line that repeats it.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    from multireplay.bench import scores
+
+    file = Path(folder) / "compare.csv"
+    if not file.is_file():
+        raise InputError(f"there is no {file}: multireplay compare --out {folder} writes it")
+    rows = scores.read(file)
+    problems = list(dict.fromkeys(row["problem"] for row in rows))
+    bars = scores.acceptance(rows)
+    why = [(row["problem"], row.pop("why not")) for row in bars]
+    first: list[Block] = [Text(NOTE, tone="lead"), _ratios(rows, problems)]
+    first.append(TableBlock(bars, caption="mr.solve against its bars"))
+    if any(reason for _, reason in why):
+        first.append(Heading("Where a bar is not met, and why"))
+        first += [FindingBlock(problem, text=reason) for problem, reason in why if reason]
+    sections = [Section("Bench", first)]
+    for suite in dict.fromkeys(row["suite"] for row in rows):
+        here = [row for row in rows if row["suite"] == suite and row["step"] != "n/a"]
+        lines = [
+            {"method": method, "step": kind} | {problem: _cell(row) for problem, row in found.items()}
+            for (method, kind), found in scores.by_method(here).items()
+        ]
+        sections.append(
+            Section(suite, [TableBlock(lines, caption="Ratio to the exact fit's error, ± its standard error")])
+        )
+    about = f"{plural(len(problems), 'problem')}, {plural(rows[0]['seeds'], 'seed')} each"
+    return write(path, "mr.solve and its rivals", [*sections, _again(command)], about)
+
+
+def _again(command: str | None) -> Section:
+    return repeat.repeated(command)
+
+
+def _ratios(rows: Sequence[dict[str, Any]], problems: list[str]) -> Plot:
+    from multireplay.bench.pictures import CEILING, SHOWN, shown_scores
+
+    curves = []
+    for method, best in shown_scores(rows).items():
+        color, marker = SHOWN[method]
+        shift = 0.05 * (list(SHOWN).index(method) - len(SHOWN) / 2)
+        hover = [
+            f"{figures.label(name)}<br>{short(row['ratio_mean'])} ± {short(row['ratio_se'])}, step {row['step']}"
+            for name, row in best.items()
+        ]
+        ratios = np.minimum([row["ratio_mean"] for row in best.values()], CEILING)
+        place = [problems.index(name) + shift for name in best]
+        style = {"mode": "markers", "symbol": SYMBOLS[marker]}
+        curves.append(Line(ratios, place, method, figures.on_both(color), hover=hover, **style))
+    figure = figures.lines(curves, "squared error / that of the exact fit", "", log_y=False)
+    names = [figures.label(name) for name in problems]
+    figure.update_yaxes(tickvals=list(range(len(problems))), ticktext=names, autorange="reversed")
+    figure.add_vline(x=1.0, line_color=figures.GREY, line_width=1)
+    caption = f"Each method at its tuned step where it has one. Ratios above {CEILING:,.0f}, and ∞, are drawn there."
+    return Plot(figure, "Error as a ratio to the exact fit's", caption, height=160 + 44 * len(problems))
+
+
+def _cell(row: Mapping[str, Any]) -> str:
+    error = f" ± {row['ratio_se']:.2g}" if np.isfinite(row["ratio_se"]) and row["ratio_se"] > 0 else ""
+    return f"{row['ratio_mean']:.3g}{error}" if np.isfinite(row["ratio_mean"]) else "∞"
+
+
+def report_of_reproduction(
+    path: str | os.PathLike[str], folder: str | os.PathLike[str], *, command: str | None = None
+) -> Path:
+    """Write one self-contained HTML page on what `multireplay reproduce` left in a folder.
+
+    Parameters
+    ----------
+    path : str or path
+        Where to write it.
+    folder : str or path
+        The folder, with its tables, pictures and claims.
+    command : str, optional
+        The command line that repeats it.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    from multireplay.bench import table
+    from multireplay.bench.reproduction import run_of
+
+    folder = Path(folder)
+    tables = {file: table.read(file) for file in sorted(folder.glob("*.csv"))}
+    if not tables or not (folder / "claims.json").is_file():
+        raise InputError(f"{folder} holds no tables and claims of a reproduction: multireplay reproduce --out {folder}")
+    claims = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
+    verdicts = [claim["verdict"] for claim in claims]
+    counts = [f"{verdicts.count(verdict)} “{verdict}”" for verdict in dict.fromkeys(verdicts)]
+    first: list[Block] = [Text(f"Verdicts on {plural(len(claims), 'claim')}: {', '.join(counts)}.", tone="lead")]
+    first += [FindingBlock(f"“{c['claim']}”", f"{c['figure']} · {c['verdict']}", c["finding"]) for c in claims]
+    sections = [Section("Claims", first)]
+    runs = []
+    for file, rows in tables.items():
+        sections.append(Section(file.stem, _figure(file, rows)))
+        about = run_of(file)
+        runs.append(f"{plural(int(about['instances']), 'instance')}, seed {about['seed']}, size {about['size']}")
+    subtitle = "; ".join(dict.fromkeys(runs))
+    return write(path, "The paper's numerical section, run again", [*sections, _again(command)], subtitle)
+
+
+def _figure(file: Path, rows: list[Row]) -> list[Block]:
+    blocks: list[Block] = [
+        Plot(curves([row for row in rows if row.panel == panel]), f"{file.stem}: {title}", "", height=460)
+        for panel, title in PANEL_TITLES.items()
+        if any(row.panel == panel for row in rows)
+    ]
+    picture = file.with_suffix(".png")
+    if picture.is_file():
+        blocks.append(Picture(picture, f"{file.stem}, as in {picture.name}"))
+    return blocks
+
+
+def curves(rows: list[Row]) -> Any:
+    """Error by iterations of every method; an exact fit, which has one row, as a line across."""
+    from multireplay.bench.draw import FAR_OFF, TOP
+
+    methods = {name: [row for row in rows if row.method == name] for name in dict.fromkeys(row.method for row in rows)}
+    lines = []
+    for name, found in methods.items():
+        if len(found) > 1:
+            iterations, means, errors = zip(*((r.iterations, r.error_mean, r.error_se) for r in found), strict=True)
+            lines.append(_line(name, iterations, np.array(means), errors, FAR_OFF))
+    figure = figures.lines(lines, "iterations", "normalized squared error")
+    low = min(float(np.nanmin(np.asarray(line.y))) for line in lines)
+    for name, found in methods.items():
+        if len(found) == 1 and found[0].error_mean < TOP:
+            figures.level(figure, found[0].error_mean, name)
+            low = min(low, found[0].error_mean)
+    figure.update_yaxes(range=[np.log10(low) - 0.1, np.log10(TOP)])
+    return figure
+
+
+def _line(name: str, iterations: ArrayLike, means: Any, errors: ArrayLike, top: float) -> Line:
+    """A method's error by iterations in its own colour; where it is above `top` it is not drawn."""
+    color, dash, mode = figures.method_style(name)
+    hover = [
+        f"{plural(int(at), 'step')}<br>{short(float(mean))} ± {short(float(error))}"
+        for at, mean, error in zip(np.asarray(iterations), means, np.asarray(errors), strict=True)
+    ]
+    return Line(iterations, np.where(means < top, means, np.nan), name, color, dash, mode, hover)
+
+
+def report_of_demo(
+    path: str | os.PathLike[str],
+    summaries: Mapping[str, Summary],
+    lstd: float,
+    m: float,
+    instances: int,
+    *,
+    command: str | None = None,
+) -> Path:
+    """Write one self-contained HTML page on what `multireplay.bench.demo.run_demo` found.
+
+    Parameters
+    ----------
+    path : str or path
+        Where to write it.
+    summaries, lstd : mapping of str to Summary, float
+        What ``run_demo`` returned.
+    m, instances : float, int
+        What it was called with.
+    command : str, optional
+        The command line that repeats it.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    from multireplay.bench.demo import LENGTH, STEP, demo_table
+
+    lines = [_line(name, *summary, np.inf) for name, summary in summaries.items()]
+    figure = figures.lines(lines, "iterations", "normalized squared error")
+    figure.update_yaxes(range=[np.log10(lstd / 3), np.log10(2)])
+    figures.level(figure, lstd, "LSTD (exact fit)")
+    caption = f"Mean over {plural(instances, 'record')}. A click on a name in the legend hides its curve."
+    notes = (
+        "MER has one point an epoch, each from a fresh start. Its last epochs replay the record nearly in order, so "
+        "that its best epoch is not its last. Dyadic uses every sample once in MER's own order.",
+        "LSTD solves a d × d system: where d is small and the data fit, use it.",
+    )
+    table = demo_table(summaries, lstd)
+    return report_of_tables(
+        path,
+        "Policy evaluation from one trajectory",
+        {table.title or "Errors": table},
+        plots=[Plot(figure, "Error by iterations", caption, height=480)],
+        notes=notes,
+        subtitle=f"The paper's Markov reward process, m = {m:g}, step {STEP:g}, {instances} × {LENGTH:,} samples",
+        command=command,
+    )

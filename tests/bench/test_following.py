@@ -1,0 +1,113 @@
+"""The coupled runs of `tracking` against plain simulations of the chains they stand for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multireplay.bench import table
+from multireplay.bench.following import (
+    STEPS_TAKEN,
+    _logistic_pairs,
+    _td_pairs,
+    policy_evaluation_setting,
+    regression_setting,
+)
+from multireplay.simulate import paper_mrp
+
+CHAINS, T, STEP = 6000, 24, 0.4
+PROCESS = paper_mrp(0.9)
+
+
+def far(values, others):
+    """Distance of two means in standard errors."""
+    return abs(values.mean() - others.mean()) / np.sqrt(values.var() / len(values) + others.var() / len(others))
+
+
+def td(gap, rng):
+    """‖Δ‖ of TD on every gap-th transition of the chain itself, moved by P; gap None: independent transitions."""
+    cumulative = PROCESS.transitions.cumsum(axis=1)
+    cumulative[:, -1] = 1.0
+
+    def move(states):
+        return (rng.random(CHAINS)[:, None] > cumulative[states]).sum(axis=1)
+
+    x = np.zeros((CHAINS, 16))
+    states = rng.integers(30, size=CHAINS)
+    for _ in range(T):
+        after = move(states)
+        psi, psi_after = PROCESS.features[states], PROCESS.features[after]
+        error = (psi * x).sum(axis=1) - PROCESS.rewards[states] - 0.8 * (psi_after * x).sum(axis=1)
+        x -= STEP * psi * error[:, None]
+        states = after
+        for _ in range((gap or 1) - 1):
+            states = move(states)
+        if gap is None:
+            states = rng.integers(30, size=CHAINS)
+    return np.linalg.norm(x - PROCESS.solution, axis=1)
+
+
+@pytest.mark.parametrize("gap", [1, 2, 6])
+def test_td_pairs_are_the_chain_and_independent_samples(gap):
+    setting = policy_evaluation_setting(0.9)
+    runs = setting.simulate(T, STEP, setting.rho**gap, CHAINS, gap)
+    chain, free = (td(which, np.random.default_rng((gap, 1))) for which in (gap, None))
+    assert far(runs[:, 0], chain) < 4
+    assert far(runs[:, 1], free) < 4
+    difference = (runs[:, 0] - runs[:, 1]).mean()
+    spread = np.sqrt((runs[:, 0] - runs[:, 1]).var() / CHAINS + (chain.var() + free.var()) / CHAINS)
+    assert abs(difference - (chain.mean() - free.mean())) < 4 * spread
+    if gap == 1:  # the comparison can tell the two apart
+        assert far(runs[:, 0], free) > 10
+
+
+def logistic(kept, covariates, solution, rng):
+    """‖Δ‖ of projected logistic regression on a chain that keeps its state with probability `kept`."""
+    x = np.zeros((CHAINS, len(solution)))
+    states = rng.integers(len(covariates), size=CHAINS)
+    for _ in range(T):
+        a = covariates[states]
+        y = rng.random(CHAINS) < 1 / (1 + np.exp(-a @ solution))
+        x -= STEP * (1 / (1 + np.exp(-(a * x).sum(axis=1))) - y)[:, None] * a
+        x /= np.maximum(1, np.linalg.norm(x, axis=1))[:, None]
+        states = np.where(rng.random(CHAINS) < kept, states, rng.integers(len(covariates), size=CHAINS))
+    return np.linalg.norm(x - solution, axis=1)
+
+
+@pytest.mark.parametrize("kept", [0.95, 0.8])
+def test_logistic_pairs_are_the_chain_and_independent_samples(kept):
+    rng = np.random.default_rng(3)
+    covariates, solution = np.eye(4), np.full(4, 0.49)
+    uniforms, fresh = rng.random((CHAINS, T, 2)), rng.integers(4, size=(CHAINS, T))
+    runs = _logistic_pairs(uniforms, fresh, kept, STEP, covariates, solution)
+    chain, free = logistic(kept, covariates, solution, rng), logistic(0.0, covariates, solution, rng)
+    assert far(runs[:, 0], chain) < 4
+    assert far(runs[:, 1], free) < 4
+    assert far(runs[:, 0], free) > 6  # the comparison can tell the two apart
+
+
+def test_runs_are_identical_where_nothing_is_kept():
+    rng = np.random.default_rng(0)
+    slot = np.minimum(np.arange(30), 15)
+    uniforms, fresh = rng.random((50, T, 2)), rng.integers(30, size=(50, T, 2))
+    rho = policy_evaluation_setting(0.9).rho
+    for kept, same in ((0.0, True), (0.5, False)):
+        runs = _td_pairs(uniforms, fresh, kept, rho, STEP, 0.8, slot, PROCESS.rewards, PROCESS.solution)
+        assert (runs[:, 0] == runs[:, 1]).all() == same
+        runs = regression_setting().simulate(T, STEP, kept, 50, 0)
+        assert (runs[:, 0] == runs[:, 1]).all() == same
+
+
+def test_differences_fall_with_the_gap_and_stay_below_theorem_2(everything):
+    rows = table.read(everything / "tracking.csv")
+    for setting in ("policy evaluation", "logistic regression"):
+        found = {(row.panel, row.method, row.iterations): row.error_mean for row in rows}
+        for steps in STEPS_TAKEN:
+            for beta in ("1.05", "1.4"):
+                panel = f"{setting}, beta={beta}"
+                assert found[panel, "measured difference", steps] < found[panel, "Theorem 2", steps]
+        near, wide = (
+            np.mean([found[f"{setting}, beta={beta}", "measured difference", steps] for steps in STEPS_TAKEN])
+            for beta in ("0.05", "1.4")
+        )
+        assert wide < near / 5
