@@ -37,10 +37,11 @@ FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 KERNELS = "engine/kernels/"
 ENTRIES = {
-    "solve.solve", "online.Online.__init__", "result.Result.report", "rl.evaluate.evaluate",
-    "report.of_result.report_of_result", "report.of_tables.report_of_tables",
-    "estimators.base.MEREstimator.__init__", "estimators.value.MERValueRegressor.__init__",
-    "simulate.autoregressive.AutoregressiveLogistic.__init__", "bench.comparison.compare", "bench.reproduction.reproduce",
+    "solve.solve", "online.Online.__init__", "result.Result.report", "rl.estimate.evaluate",
+    "report.reports.report_of_result", "report.reports.report_of_tables",
+    "estimators.base.LinearEstimator.__init__", "estimators.value.MERValueRegressor.__init__",
+    "simulate.autoregressive.AutoregressiveLogistic.__init__", "bench.comparison.compare",
+    "bench.reproduction.reproduce",
     "theory.glm.glm_constants", "theory.glm.corollary_2",
     "theory.policy_evaluation.policy_evaluation_constants", "theory.policy_evaluation.corollary_4",
 }  # fmt: skip

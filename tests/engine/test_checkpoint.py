@@ -135,7 +135,7 @@ def test_what_is_wrong_with_the_place_is_said_before_the_work(both, tmp_path):
         mr.solve(mr.GLM(), both[0], checkpoint=tmp_path / "nowhere" / "state", **options)
     with pytest.raises(mr.InputError, match="is a folder"):
         mr.solve(mr.GLM(), both[0], checkpoint=tmp_path, **options)
-    with pytest.raises(mr.InputError, match="give holdout=None, or leave checkpoint=... out"):
+    with pytest.raises(mr.InputError, match="give holdout=None, or leave checkpoint="):
         mr.solve(mr.GLM(), both[0], holdout=0.2, checkpoint=tmp_path / "state")
 
 
@@ -182,7 +182,7 @@ KILLED = [
     ("options", "kills"), [*KILLED, ("update=mr.Exact()", 2), ("replay=mr.Serial(), step=0.01", 2)]
 )
 def test_a_run_that_is_killed_goes_on_to_the_same_bits(tmp_path, options, kills):
-    """Killed at random moments, with a file saved after every block: what is there is whole, and the end is the same."""
+    """Killed at random moments, with a file saved after every block: what is there is whole, the end the same."""
     (tmp_path / "record").mkdir()
     stored(tmp_path / "record", record(40_000, 8))
     script = f"""
@@ -191,7 +191,11 @@ def test_a_run_that_is_killed_goes_on_to_the_same_bits(tmp_path, options, kills)
     from multireplay.engine import checkpoint
     checkpoint.EVERY = checkpoint.OFTEN = -1.0
     wait, note = float(sys.argv[1]), checkpoint.Checkpoint.note
-    checkpoint.Checkpoint.note = lambda self, row, state: (note(self, row, state), print("at", row, flush=True), time.sleep(wait))
+    def slowly(self, row, state):
+        note(self, row, state)
+        print("at", row, flush=True)
+        time.sleep(wait)
+    checkpoint.Checkpoint.note = slowly
     buffer = mr.Buffer.open({str(tmp_path / "record")!r}, memory={budget(record(40_000, 8))})
     result = mr.solve(mr.GLM(), buffer, checkpoint={str(tmp_path / "state")!r}, {options})
     print("answer", result.x.tobytes().hex())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from disk_records import record, stored
@@ -49,7 +51,7 @@ def test_means_of_batches_are_those_of_their_rows(both, name):
     x = np.linspace(-0.5, 0.5, 8)
     bounds = batch_bounds(len(buffer), 8)
     found = operator_batches(as_record(problem, buffer), [x], Folding(2))[0]
-    literal = [problem.mean_operator(x, problem.columns(buffer[a:b])) for a, b in zip(bounds, bounds[1:], strict=False)]
+    literal = [problem.mean_operator(x, problem.columns(buffer[a:b])) for a, b in pairwise(bounds)]
     assert np.allclose(found.means, literal, rtol=1e-12, atol=1e-14)
     assert found.sizes.sum() == len(buffer)
 
@@ -104,7 +106,7 @@ def test_every_row_is_added_once_in_order_whatever_is_handed_out(sizes, rows, th
     cuts = data.draw(st.lists(st.integers(1, where.length), max_size=4))
     bounds = np.unique([0, *cuts, where.length])
     found = fold(where, Rows(), bounds, Folding(threads))
-    assert [list(total[0]) for total in found] == [list(range(a, b)) for a, b in zip(bounds, bounds[1:], strict=False)]
+    assert [list(total[0]) for total in found] == [list(range(a, b)) for a, b in pairwise(bounds)]
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 9), st.integers(0, 5))

@@ -53,7 +53,7 @@ def test_on_a_feasible_set(buffer):
 
 
 def test_where_it_cannot_be_had_it_says_so(buffer, tmp_path):
-    with pytest.raises(mr.InputError, match="leave replay=... out"):
+    with pytest.raises(mr.InputError, match=r"leave replay=\.\.\. out"):
         mr.solve(mr.GLM(), buffer, update=mr.Exact(), replay=mr.Serial())
     with pytest.raises(mr.InputError, match="needs the record in memory"):
         mr.solve(mr.GLM("logistic"), stored(tmp_path, buffer), update=mr.Exact())

@@ -11,8 +11,8 @@ import pytest
 
 import multireplay as mr
 from multireplay.engine.compiled import CompiledStepper
-from multireplay.engine.epoch import Stepping
 from multireplay.updates import Needs, Update
+from multireplay.updates.plain import Walk
 
 
 @numba.njit
@@ -60,14 +60,14 @@ class Momentum(Update):
 
     def run(self, run):
         make = lambda: HeavyBallStepper(run.feasible, run.record.dim, self.momentum)  # noqa: E731
-        with Stepping(run, make) as stepping:
-            return stepping.found(*stepping.through_the_plan(), how=f" with momentum {self.momentum:g}")
+        with Walk(run, make) as walk:
+            return walk.found(*walk.through_the_plan(), how=f" with momentum {self.momentum:g}")
 
 
 @pytest.fixture(scope="module")
 def buffer():
     rng = np.random.default_rng(0)
-    A = rng.standard_normal((5000, 3)) * [1.0, 0.3, 0.1]
+    A = rng.standard_normal((5000, 3)) * [1.0, 0.7, 0.5]
     return mr.Buffer(features=A, targets=A @ [1.0, -1.0, 2.0] + 0.1 * rng.standard_normal(5000))
 
 

@@ -152,9 +152,9 @@ def _reference(name: str, record: Callable[[Any], Buffer], problem: PolicyEvalua
     moments = []
     for part in range(LONGER):
         columns = problem.columns(record(seeds("reference", name, part)))
-        gram = columns["features"].T @ columns["features"] / len(columns["features"])
-        matrix, vector = problem.moments(columns)
-        moments.append((matrix / length, vector / length, gram))
+        rows, (matrix, vector) = len(columns["features"]), problem.moments(columns)
+        gram = columns["features"].T @ columns["features"]
+        moments.append((matrix / rows, vector / rows, gram / rows))
     time = float(np.max(integrated_autocorrelation_time(columns["features"][:, :-1]))) / 2
     matrix, vector, gram = (np.mean(parts, axis=0) for parts in zip(*moments, strict=True))
     return {"matrix": matrix, "vector": vector, "gram": gram, "time": np.array(time)}
