@@ -206,7 +206,7 @@ def test_what_is_not_for_lanes_says_so(tmp_path):
     batched = PROBLEMS["own operator"][1]
     mr.Buffer(**{name: data[name] for name in ("samples", "features", "targets")}).save(tmp_path / "record")
     stored = mr.Buffer.open(tmp_path / "record", memory=80_000)
-    assert isinstance(stored, mr.storage.StoredBuffer)
+    assert isinstance(stored, mr.StoredBuffer)
     options = {"replay": mr.Multiscale(epochs=3), "step": 0.1}
     with pytest.raises(mr.InputError, match=r"backend='batched' needs a buffer in memory: buffer\.load\(\)"):
         mr.solve(mr.GLM(), stored, **options, backend="batched")
