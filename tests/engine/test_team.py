@@ -25,6 +25,11 @@ def test_more_parts_than_threads_where_there_is_one():
     assert done == [(0, 1), (1, 2)]
 
 
+def test_pieces_are_cut_into_shares():
+    assert Team(2).cuts(5) == [0, 2, 5]
+    assert Team(4).cuts(2) == [0, 1, 2]
+
+
 def test_fewer_parts_than_threads():
     done = []
     with Team(4) as team:

@@ -30,7 +30,24 @@ def as_backend(backend: str) -> Backend:
 def make_stepper(
     problem: Problem, constraint: Set, dim: int, backend: Backend, samples: Any, precision: str = "float64"
 ) -> Stepper:
-    """The engine for this problem, set and kind of samples; "auto" is the compiled one wherever it can run."""
+    """The engine for this problem, set and kind of samples; "auto" is the compiled one wherever it can run.
+
+    Parameters
+    ----------
+    problem, constraint, dim
+        What is solved, on which set, and the number of coordinates.
+    backend : str
+        The one asked for.
+    samples : named tuple
+        Some packed samples, from which the types can be seen.
+    precision : "float64" or "float32"
+        In which the iterates are kept.
+
+    Raises
+    ------
+    InputError
+        Where the backend or the precision that was asked for cannot be had, with the reasons.
+    """
     spec = constraint.spec(dim)  # also checks that the set fits the dimension
     if isinstance(problem, Batched) and precision != "float64":
         raise InputError(f"precision={precision!r} is for the compiled loop; in lanes give float32 columns instead")

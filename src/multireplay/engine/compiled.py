@@ -190,9 +190,7 @@ class Lanes(Member):
             lanes = self.bounds[low : high + 1], self._xs[low:high], self._totals[low:high], self._marks[low:high]
             loops.advance_lanes(window.samples, self.projection, *where, *lanes, np.zeros(self.run.dim))
 
-        groups = len(self._marks)
-        parts = min(groups, team.size)
-        team.share(advance_groups, [groups * part // parts for part in range(parts + 1)])
+        team.share(advance_groups, team.cuts(len(self._marks)))
 
     def arrays(self) -> dict[str, Any]:
         return {"xs": self._xs, "totals": self._totals, "marks": self._marks}

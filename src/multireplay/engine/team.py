@@ -15,6 +15,12 @@ class Team:
     ----------
     size : int
         Threads, the calling one included.
+
+    Examples
+    --------
+    >>> from multireplay.engine.team import Team
+    >>> with Team(2) as team:
+    ...     team.share(lambda low, high: None, team.cuts(5))  # pieces 0 and 1 here, 2, 3 and 4 in another thread
     """
 
     def __init__(self, size: int) -> None:
@@ -30,8 +36,21 @@ class Team:
         if self._others is not None:
             self._others.shutdown()
 
+    def cuts(self, pieces: int) -> list[int]:
+        """Where that many pieces of work are cut into a share for each thread, or as many as there are pieces."""
+        shares = min(pieces, self.size)
+        return [pieces * share // shares for share in range(shares + 1)]
+
     def share(self, work: Callable[[int, int], object], cuts: Sequence[int]) -> None:
-        """work(cuts[0], cuts[1]), work(cuts[1], cuts[2]), … side by side."""
+        """work(cuts[0], cuts[1]), work(cuts[1], cuts[2]), … side by side.
+
+        Parameters
+        ----------
+        work : callable
+            What is done with the pieces from one cut to the next. An error in it is raised here.
+        cuts : sequence of int
+            No more of them than threads and one, unless there is a single thread.
+        """
         if self._others is None:
             for ends in pairwise(cuts):
                 work(*ends)

@@ -31,6 +31,8 @@ def _advance(samples, spec, positions, steps, weights, limit, x, total, out, tak
     taken[0] = last + 1
 
 
+# The sums over the chains are kept here, since to come back to Python after each short chain would cost more than its
+# steps.
 def _advance_chains(  # type: ignore[no-untyped-def]
     samples, spec, positions, steps, weights, limit, start, x, total, lasts, totals, out, taken
 ):
@@ -54,6 +56,7 @@ def _advance_chains(  # type: ignore[no-untyped-def]
     taken[0] = positions.shape[0]
 
 
+# All epochs look at a row while it is in the cache, so that the record is read once for all of them.
 def _stream(  # type: ignore[no-untyped-def]
     samples, spec, length, scales, steps, skips, limit, base, first, last, xs, totals, counts, following, out, taken
 ):
@@ -79,6 +82,7 @@ def _stream(  # type: ignore[no-untyped-def]
             following[k] = ((counts[k] + 1) * length) >> scales[k]
 
 
+# Offsets are subtracted, so that lanes are visited from the last to the first: this is the order of rows in memory.
 def _advance_lanes(  # type: ignore[no-untyped-def]
     samples, spec, length, count, base, first, last, begin, steps, weights, limit, offsets, bounds, xs, totals, marks,
     out,

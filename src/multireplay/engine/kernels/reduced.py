@@ -65,6 +65,7 @@ def descend_reduced(
     raise NotImplementedError
 
 
+# The scores at x and at the anchor are taken while the row is in the cache, and the row is then added once for both.
 @overload(descend_reduced)
 def _descend_reduced(x, samples, i, step, limit, anchor, mean, axes, stretch, out):  # type: ignore[no-untyped-def]
     if samples.instance_class is UserSamples:

@@ -95,6 +95,7 @@ def _look_up(state, samples, i, near, scores):  # type: ignore[no-untyped-def]
     return kinds.get(samples.instance_class, indexed)
 
 
+# Where the nonzeros of a row begin has to be known before they can be asked for: so that is asked for twice as early.
 def _advance_plainly(samples, positions, steps, weights, limit, state, weight, taken):  # type: ignore[no-untyped-def]
     """Plain steps; ``weight[0]`` is W."""
     last = positions.shape[0]
@@ -176,6 +177,7 @@ def _restore(x, start, samples, i):  # type: ignore[no-untyped-def]
     return lambda x, start, samples, i: restore_row(x, start, samples.table, samples.states[i])
 
 
+# To copy the start for every chain would cost O(d): only what its steps have moved is put back.
 def _advance_chains(  # type: ignore[no-untyped-def]
     samples, positions, steps, remaining, limit, start, x, moves, lasts, totals, taken
 ):
