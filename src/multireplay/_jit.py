@@ -41,7 +41,7 @@ FAST = {"reassoc", "contract", "arcp", "nsz"}
 LOOP: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
 
 PACKAGE = Path(__file__).parent
-ROOMS = ("_jit.py", "buffer", "engine", "problems", "replay", "sets")
+ROOMS = ("_jit.py", "buffer", "engine", "problems", "replay", "sets", "vectors")
 KEPT = 5  # caches of other versions of the sources: several checkouts may be at work in turn
 
 

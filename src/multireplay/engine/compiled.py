@@ -12,7 +12,6 @@ from multireplay.buffer.record import Window
 from multireplay.engine.chains import Chains, Member, WholeChains
 from multireplay.engine.epoch import EpochRun
 from multireplay.engine.kernels import loops
-from multireplay.engine.kernels.intrinsics import apart, row_bytes, zeros
 from multireplay.engine.kernels.loops import STOPPED, TAKEN
 from multireplay.engine.kernels.reduced import advance_reduced, advance_reduced_users
 from multireplay.engine.stepper import LowRank, ReducedStepper, Stepper, Way, is_built_in, run_kernel
@@ -24,6 +23,7 @@ from multireplay.result import Epoch
 from multireplay.sets import Set
 from multireplay.sets.projections import WHOLE
 from multireplay.steps import Constant, Theorem1
+from multireplay.vectors.intrinsics import apart, row_bytes, zeros
 
 if TYPE_CHECKING:
     from multireplay.engine.epoch import Job

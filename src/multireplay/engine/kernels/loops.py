@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from multireplay._jit import kernel, users_kernel
-from multireplay.engine.kernels import sparse_step  # noqa: F401  # steps on tables and sparse rows, for these loops
-from multireplay.engine.kernels.step import step_once, steps_ahead
+from multireplay.engine.kernels.step import step_once
+from multireplay.problems import compiled_sparse  # noqa: F401  # steps on tables and sparse rows, for these loops
+from multireplay.problems.compiled import steps_ahead
 
 TAKEN, STOPPED, REACHED = 0, 1, 2  # marks of a group of lanes
 

@@ -8,15 +8,15 @@ import numpy as np
 from numba.extending import overload
 
 from multireplay._jit import FAST, kernel, users_kernel
-from multireplay.engine.kernels.coordinates import dot
-from multireplay.engine.kernels.intrinsics import AHEAD
-from multireplay.engine.kernels.sparse_step import has_sparse_rows
-from multireplay.engine.kernels.step import fetch, has, move_along, residual, score
+from multireplay.problems.compiled import fetch, has, move_along, residual, score
+from multireplay.problems.compiled_sparse import has_sparse_rows
 from multireplay.problems.glm import RegressionSamples
 from multireplay.problems.packed import IndexedTransitionSamples
 from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.problems.variational_inequality import UserSamples
 from multireplay.sets.projections import project
+from multireplay.vectors.coordinates import dot
+from multireplay.vectors.intrinsics import AHEAD
 
 
 @kernel(fastmath=FAST, inline="always")

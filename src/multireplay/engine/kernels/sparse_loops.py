@@ -21,10 +21,10 @@ import numpy as np
 from numba.extending import overload
 
 from multireplay._jit import FAST, kernel, users_kernel
-from multireplay.engine.kernels.intrinsics import AHEAD
-from multireplay.engine.kernels.sparse_step import fetch_ahead
-from multireplay.engine.kernels.step import fetch, move_along, residual, score
+from multireplay.problems.compiled import fetch, move_along, residual, score
+from multireplay.problems.compiled_sparse import fetch_ahead
 from multireplay.problems.packed import SparseRegressionSamples, SparseTransitionSamples
+from multireplay.vectors.intrinsics import AHEAD
 
 Y, U, FIXED = 0, 1, 2  # columns of the state
 

@@ -13,7 +13,7 @@ import numpy as np
 from numba.extending import overload
 
 from multireplay._jit import FAST, kernel
-from multireplay.engine.kernels.intrinsics import (
+from multireplay.vectors.intrinsics import (
     WIDTH,
     as_stored,
     can_be_packed,

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import multireplay as mr
-from multireplay.engine.kernels.coordinates import dot, dot_of_difference, move
-from multireplay.engine.kernels.intrinsics import apart, can_be_packed, row_bytes, zeros
-from multireplay.engine.kernels.step import steps_ahead
+from multireplay.problems.compiled import steps_ahead
+from multireplay.vectors.coordinates import dot, dot_of_difference, move
+from multireplay.vectors.intrinsics import apart, can_be_packed, row_bytes, zeros
 
 TYPES = (np.float64, np.float32)
 ROOM = 3

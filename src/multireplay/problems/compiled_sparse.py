@@ -13,9 +13,7 @@ from numba import types
 from numba.extending import overload
 
 from multireplay._jit import FAST, kernel
-from multireplay.engine.kernels.coordinates import dot_of_difference, fetch_part, move, subtract
-from multireplay.engine.kernels.intrinsics import fetch_number
-from multireplay.engine.kernels.step import (
+from multireplay.problems.compiled import (
     fetch,
     fetch_numbers,
     has_dense_rows,
@@ -31,6 +29,8 @@ from multireplay.problems.packed import (
     SparseRegressionSamples,
     SparseTransitionSamples,
 )
+from multireplay.vectors.coordinates import dot_of_difference, fetch_part, move, subtract
+from multireplay.vectors.intrinsics import fetch_number
 
 _LINE = 8  # numbers in a cache line; a line of 32-bit ones is asked for twice, which costs nothing
 _MOST = 16 * _LINE
