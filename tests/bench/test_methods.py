@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import multireplay as mr
-from multireplay.bench.methods import METHODS, extrapolation, library, multilevel, others, variance_reduced
-from multireplay.bench.methods.rank_one import mean_operator, residual, rows_of
+from multireplay.bench.methods import METHODS, library, others, rivals
 from multireplay.bench.world import Case, World
 from multireplay.bench.worlds.series import mean_slope
+from multireplay.updates import batch_reduced
+from multireplay.updates.rank_one import mean_operator, rank_one, residual
 
 LENGTH = 256
 
@@ -53,7 +54,7 @@ def batch_operator(case, x, first, stop):
 
 
 def test_common_form(case):
-    rows, x = rows_of(case), np.array([0.4, -1.0, 0.2])
+    rows, x = rank_one(case.samples), np.array([0.4, -1.0, 0.2])
     for row in range(20):
         np.testing.assert_allclose(residual(rows, row, x) * rows.features[row], operator(case, x, row))
     out = np.ones(3)
@@ -70,7 +71,7 @@ def test_fast_td_tuned(case):
         before = now
         kept.append(x)
     expected = np.mean(kept[len(kept) - int(np.ceil(7 / 8 * len(kept))) :], axis=0)
-    found = extrapolation.fast_td(case, 0.3)
+    found = rivals.fast_td(case, 0.3)
     np.testing.assert_allclose(found.x, expected)
     assert found.touched == len(kept)
 
@@ -90,7 +91,7 @@ def test_fast_td_published(case):
         now = operator(case, x, row)
         x = x - eta(t) * (now + weight * (now - (now if before is None else before)))
         before = now
-    np.testing.assert_allclose(extrapolation.fast_td(case, None).x, x)
+    np.testing.assert_allclose(rivals.fast_td(case, None).x, x)
 
 
 def test_conditional_td(case):
@@ -112,14 +113,14 @@ def test_variance_reduced_td(case):
             x = x - step * (operator(case, x, row) - operator(case, anchor, row) + mean)
             kept.append(x)
         anchor = np.mean(kept, axis=0)
-    found = variance_reduced.variance_reduced_td(case, None)
+    found = rivals.variance_reduced_td(case, None)
     np.testing.assert_allclose(found.x, anchor)
     assert found.touched == 2 * LENGTH
 
 
 def test_variance_reduced_ftd(case):
-    batches, inner, gap = variance_reduced.batches_of(LENGTH, case.gap())
-    small = min(variance_reduced.INNER_BATCH, LENGTH // 32)
+    batches, inner, gap = batch_reduced.batches_of(LENGTH, case.gap())
+    small = min(batch_reduced.INNER_BATCH, LENGTH // 32)
     anchor, place, read = np.zeros(3), 0, 0
     for batch in batches:
         mean = batch_operator(case, anchor, place, place + batch)
@@ -135,7 +136,7 @@ def test_variance_reduced_ftd(case):
             kept.append(x)
         anchor = np.mean(kept, axis=0)
     assert place <= LENGTH
-    found = variance_reduced.variance_reduced_ftd(case, 0.2)
+    found = rivals.variance_reduced_ftd(case, 0.2)
     np.testing.assert_allclose(found.x, anchor)
     assert found.touched == read
 
@@ -143,8 +144,8 @@ def test_variance_reduced_ftd(case):
 @pytest.mark.parametrize("gap", [1, 7, 190, 5000])
 @pytest.mark.parametrize("length", [64, 4096, 2**16])
 def test_ftd_batches_fit_in_the_record(length, gap):
-    batches, inner, gap = variance_reduced.batches_of(length, gap)
-    small = min(variance_reduced.INNER_BATCH, max(1, length // 32))
+    batches, inner, gap = batch_reduced.batches_of(length, gap)
+    small = min(batch_reduced.INNER_BATCH, max(1, length // 32))
     assert batches.sum() + len(batches) * inner * (gap - 1 + small) <= length
     assert (batches >= 1).all()
 
@@ -165,7 +166,7 @@ def test_multilevel(case):
         x = x * min(1.0, radius / np.linalg.norm(x))
         kept.append(x)
         place += size
-    found = multilevel.multilevel_adagrad(case, None)
+    found = rivals.multilevel_adagrad(case, None)
     np.testing.assert_allclose(found.x, np.mean(kept, axis=0))
     assert found.touched == place
 

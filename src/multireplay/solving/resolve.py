@@ -22,11 +22,11 @@ from multireplay.problems.base import as_constraint
 from multireplay.problems.batched import Batched, as_batched, can_be_batched
 from multireplay.replay import Dyadic, Interleaved, Replay, Shuffle
 from multireplay.sets import Set
-from multireplay.solving.run import Engine, Run, as_given
+from multireplay.solving.run import Run, as_given
 from multireplay.steps import Constant, Schedule, positive
 from multireplay.tracking import as_track
 from multireplay.updates import Newton, Plain, Update, VarianceReduced
-from multireplay.updates.base import Needs
+from multireplay.updates.base import Engine, Needs
 
 DEFAULT_TAIL = 7 / 8
 DEEPEST = 12
@@ -61,7 +61,7 @@ def resolve(given: Mapping[str, Any]) -> Run:
         replay=replay,
         instead=None,
         why=why,
-        engine="sums",
+        engine=update.engine,
         start=starting_point(given["x0"], feasible, record.dim),
         step=as_step(given["step"]),
         passes=passes,

@@ -14,13 +14,11 @@ from multireplay.problems import Problem
 from multireplay.replay import Replay
 from multireplay.sets import Set, WholeSpace
 from multireplay.tracking import Track
-from multireplay.updates.base import Route, Update
+from multireplay.updates.base import Engine, Route, Update
 
 if TYPE_CHECKING:
     from multireplay.buffer.record import Record
     from multireplay.engine.checkpoint import Checkpoint
-
-Engine = Literal["python", "compiled", "sparse", "batched", "sums"]
 
 
 class Lost(NamedTuple):

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Route = Literal["exact", "corrections", "rounds", "steps"]
 """Ways to an answer: an exact fit, Newton corrections, rounds of variance reduction, or plain steps."""
+Engine = Literal["python", "compiled", "sparse", "batched", "sums"]
+"""How a run is executed: chains of steps in one of four ways, or sums."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,8 @@ class Update(ABC):
 
     needs: ClassVar[Needs] = Needs()
     route: ClassVar[Route] = "steps"
+    engine: ClassVar[Engine] = "sums"
+    """What executes it, where it reads the record by itself."""
 
     @abstractmethod
     def run(self, run: Run) -> Found:

@@ -17,9 +17,9 @@ from multireplay._check import Vector
 from multireplay._jit import jit
 from multireplay.bench.method import TAIL, Answer, Method, is_policy_evaluation
 from multireplay.bench.methods.library import without_step
-from multireplay.bench.methods.rank_one import Rows, lost, rows_of
 from multireplay.bench.world import Case, World
 from multireplay.problems import GLM
+from multireplay.updates.rank_one import RankOne, rank_one
 
 START = 1e6
 """β, in units of 1/L."""
@@ -27,7 +27,7 @@ WIDEST = 500
 
 
 @jit
-def recurse(rows: Rows, trace: float, start: float) -> Vector:
+def recurse(rows: RankOne, trace: float, start: float) -> Vector:
     """θ after one pass in order."""
     dim = rows.features.shape[1]
     theta, z, u = np.zeros(dim), np.zeros(dim), np.zeros(dim)
@@ -57,7 +57,9 @@ def is_narrow_policy_evaluation(world: World) -> bool:
 
 def recursive_lstd(trace: float, case: Case, step: float | None) -> Answer:
     """One pass in order."""
-    return Answer(recurse(rows_of(case), trace, START * case.unit), case.length)
+    rows = rank_one(case.samples)
+    assert rows is not None
+    return Answer(recurse(rows, trace, START * case.unit), case.length)
 
 
 def is_known_to_sklearn(world: World) -> bool:
@@ -75,7 +77,7 @@ def _fit(case: Case, **options: Any) -> Answer:
     try:
         model = kind(loss=loss, random_state=case.seed, **options).fit(features, targets)
     except ValueError:  # it raises where its numbers overflow
-        return Answer(lost(features.shape[1]), float("nan"))
+        return Answer(np.full(features.shape[1], np.inf), float("nan"))
     return Answer(np.ravel(model.coef_), model.n_iter_ * case.length)
 
 

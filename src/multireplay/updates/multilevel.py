@@ -3,23 +3,22 @@
 Dorfman and Levy (2022), "Adapting to mixing time in stochastic optimization with Markovian data", ICML. Draw a level
 J ~ Geom(1/2), read the next 2^J samples and let ĝ_j be the mean operator of the first 2^j of them; the estimate is
 g = ĝ_0 + 2^J(ĝ_J − ĝ_{J−1}) if 2^J is at most the horizon, else ĝ_0 of one sample. Step η_t = α/√(Σ_{i≤t}‖g_i‖²) with
-α = D/√2, projection onto the feasible ball of diameter D, and the average of all iterates as the answer. The ball here
-has radius 2‖x*‖; tuned, α is D times a number of the grid.
+α = D/√2, projection onto the feasible ball of diameter D, and the average of all iterates as the answer.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from multireplay._check import Positions, Vector
 from multireplay._jit import jit
-from multireplay.bench.method import Answer, Method, is_rank_one
-from multireplay.bench.methods.rank_one import HUGE, Rows, lost, mean_operator, rows_of
-from multireplay.bench.world import Case
+from multireplay.updates.rank_one import HUGE, RankOne, Sweep, mean_operator
 
 
 @jit
-def descend(rows: Rows, levels: Positions, alpha: float, radius: float, mean: Vector) -> int:
+def descend(rows: RankOne, levels: Positions, alpha: float, radius: float, mean: Vector) -> int:
     """One sweep; `mean` becomes the average iterate. The number of samples read, or −1 if it diverged."""
     dim, length = len(mean), len(rows.targets)
     x, g, half, single, total = np.zeros(dim), np.zeros(dim), np.zeros(dim), np.zeros(dim), np.zeros(dim)
@@ -50,17 +49,26 @@ def descend(rows: Rows, levels: Positions, alpha: float, radius: float, mean: Ve
     return place
 
 
-def multilevel_adagrad(case: Case, step: float | None) -> Answer:
-    """See the module."""
-    rows = rows_of(case)
-    radius = 2 * float(np.linalg.norm(case.world.solution))
-    levels = np.random.default_rng(case.seed).geometric(0.5, size=case.length)
-    mean = np.zeros(rows.features.shape[1])
-    alpha = 2 * radius * (1 / np.sqrt(2) if step is None else step)
-    touched = descend(rows, levels, alpha, radius, mean)
-    return Answer(mean if touched >= 0 else lost(len(mean)), max(touched, 0))
+@dataclass(frozen=True)
+class Multilevel(Sweep):
+    """Multilevel estimates of the mean operator on consecutive samples, with AdaGrad-norm steps (MAG).
 
+    Parameters
+    ----------
+    radius : float
+        Of the ball around 0 that the iterates are kept in.
+    seed : int
+        Of the levels.
+    alpha : float, optional
+        Numerator of the steps; the published 2·radius/√2 by default.
+    """
 
-METHODS = (
-    Method("MAG", multilevel_adagrad, works_on=is_rank_one, note="on a ball of radius 2‖x*‖; tuned: α = number × D"),
-)
+    radius: float
+    seed: int = 0
+    alpha: float | None = None
+
+    def sweep(self, rows: RankOne, step: float, x: Vector) -> tuple[Vector, int]:
+        """One sweep from 0, whatever the start and the step."""
+        levels, mean = np.random.default_rng(self.seed).geometric(0.5, size=len(rows.targets)), np.zeros_like(x)
+        alpha = 2 * self.radius / np.sqrt(2) if self.alpha is None else self.alpha
+        return mean, descend(rows, levels, alpha, self.radius, mean)

@@ -13,13 +13,13 @@ next anchor is the average of the iterates. Published: η = 1/(4L) with L of the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from multireplay._check import Positions, Vector
 from multireplay._jit import jit
-from multireplay.bench.method import Answer, Method, is_rank_one
-from multireplay.bench.methods.rank_one import HUGE, Rows, lost, mean_operator, residual, rows_of
-from multireplay.bench.world import Case
+from multireplay.updates.rank_one import HUGE, RankOne, Sweep, mean_operator, residual
 
 BATCH = 2000
 EPOCHS = 8
@@ -27,7 +27,7 @@ INNER_BATCH = 16
 
 
 @jit
-def reduce_variance(rows: Rows, batch: int, draws: Positions, step: float, anchor: Vector) -> bool:
+def reduce_variance(rows: RankOne, batch: int, draws: Positions, step: float, anchor: Vector) -> bool:
     """One sweep over the record, batch by batch, in place in `anchor`. `draws` are uniform in 0, …, batch − 1."""
     mean, x, total = np.zeros_like(anchor), np.zeros_like(anchor), np.zeros_like(anchor)
     for first in range(0, len(rows.targets) - batch + 1, batch):
@@ -46,20 +46,25 @@ def reduce_variance(rows: Rows, batch: int, draws: Positions, step: float, ancho
     return True
 
 
-def variance_reduced_td(case: Case, step: float | None) -> Answer:
-    """VRTD: one sweep, in which every sample is read twice on average."""
-    rows = rows_of(case)
-    batch = min(BATCH, case.length // 8)
-    draws = np.random.default_rng(case.seed).integers(batch, size=case.length)
-    x = np.zeros(rows.features.shape[1])
-    size = (0.1 if step is None else step) * case.unit
-    going = reduce_variance(rows, batch, draws, size, x)
-    return Answer(x if going else lost(len(x)), 2 * batch * (case.length // batch))
+@dataclass(frozen=True)
+class BatchReduced(Sweep):
+    """Variance reduction on batches of consecutive samples (VRTD); every sample is read twice on average."""
+
+    seed: int = 0
+    batch: int = BATCH
+
+    def sweep(self, rows: RankOne, step: float, x: Vector) -> tuple[Vector, int]:
+        """One sweep, batch after batch."""
+        length = len(rows.targets)
+        batch = min(self.batch, length // 8)
+        draws = np.random.default_rng(self.seed).integers(batch, size=length)
+        going = reduce_variance(rows, batch, draws, step, x)
+        return x, 2 * batch * (length // batch) if going else -1
 
 
 @jit
 def reduce_and_extrapolate(
-    rows: Rows, batches: Positions, inner: int, gap: int, small: int, step: float, anchor: Vector
+    rows: RankOne, batches: Positions, inner: int, gap: int, small: int, step: float, anchor: Vector
 ) -> int:
     """VRFTD in place in `anchor`; the number of samples read, or −1 if it diverged."""
     dim = len(anchor)
@@ -101,18 +106,15 @@ def batches_of(length: int, gap: int) -> tuple[Positions, int, int]:
     return np.maximum(batches, 1), inner, gap
 
 
-def variance_reduced_ftd(case: Case, step: float | None) -> Answer:
-    """VRFTD: one sweep."""
-    rows = rows_of(case)
-    x = np.zeros(rows.features.shape[1])
-    batches, inner, gap = batches_of(case.length, case.gap())
-    small = min(INNER_BATCH, max(1, case.length // (4 * EPOCHS)))
-    size = 0.25 / case.world.lipschitz if step is None else step * case.unit
-    touched = reduce_and_extrapolate(rows, batches, inner, gap, small, size, x)
-    return Answer(x if touched >= 0 else lost(len(x)), max(touched, 0))
+@dataclass(frozen=True)
+class BatchExtrapolated(Sweep):
+    """Variance reduction and operator extrapolation in epochs of growing batches (VRFTD)."""
 
+    gap: int = 1
 
-METHODS = (
-    Method("VRTD", variance_reduced_td, works_on=is_rank_one, note="batches of 2000 consecutive samples"),
-    Method("VRFTD", variance_reduced_ftd, works_on=is_rank_one, note="8 epochs, inner batches of 16, oracle gap"),
-)
+    def sweep(self, rows: RankOne, step: float, x: Vector) -> tuple[Vector, int]:
+        """One sweep, epoch after epoch."""
+        length = len(rows.targets)
+        batches, inner, gap = batches_of(length, self.gap)
+        small = min(INNER_BATCH, max(1, length // (4 * EPOCHS)))
+        return x, reduce_and_extrapolate(rows, batches, inner, gap, small, step, x)
