@@ -14,16 +14,16 @@ from multireplay.engine.checkpoint import Checkpoint
 from multireplay.errors import DivergenceWarning, InputError, warn
 from multireplay.problems import Problem
 from multireplay.replay import Replay
-from multireplay.result import Result
+from multireplay.result import Result, Status
 from multireplay.sets import Set
 from multireplay.solving.fingerprint import fingerprint_of
-from multireplay.solving.holdout import as_share, solve_held_out
-from multireplay.solving.resolve import DEFAULT_TAIL, otherwise, resolve
+from multireplay.solving.holdout import solve_held_out
+from multireplay.solving.resolve import DEFAULT_TAIL, as_share, otherwise, resolve
 from multireplay.solving.run import Run
-from multireplay.solving.sentences import status_of
 from multireplay.steps import Schedule
 from multireplay.tracking import Track
 from multireplay.updates import Found, Unsuitable, Update
+from multireplay.updates.plain import AUTO_SHARE
 
 
 def solve(
@@ -131,11 +131,11 @@ def solve(
     kept = None if checkpoint is None else Checkpoint(checkpoint, fingerprint_of(run))
     with nullcontext() if kept is None else kept:
         run, found = _carried_out(replace(run, checkpoint=kept))
-    status = status_of(run, found)
-    if not status.ok:
+    status = _status(found)
+    if status.code == "diverged":
         warn(str(status), DivergenceWarning)
     return Result(
-        x=found.x,
+        x=found.epochs[found.chosen].answer.copy(),
         epochs=found.epochs,
         status=status,
         passes=found.passes,
@@ -156,3 +156,26 @@ def _carried_out(run: Run) -> tuple[Run, Found]:
             raise InputError(str(why)) from why
         steps = otherwise(run, str(why))
         return steps, steps.update.run(steps)
+
+
+def _status(found: Found) -> Status:
+    """How a run ended, as a sentence for people."""
+    if any(epoch.diverged for epoch in found.epochs):
+        return _diverged(found)
+    notes = "".join(f" Note: {note}." for note in found.notes)
+    return Status("finished", f"Finished: {found.what}.{notes}")
+
+
+def _diverged(found: Found) -> Status:
+    lost = [epoch for epoch in found.epochs if epoch.diverged]
+    first, kept, bound = lost[0], found.epochs[found.chosen], found.lipschitz
+    if kept.diverged:
+        answer = "the answer is the last finite iterate and of no use"
+    else:
+        answer = f"the answer is that of epoch {kept.k}, which may only have been too short to diverge"
+    remedy = f"step='auto' (here {AUTO_SHARE / bound:.3g})" if bound else f"a smaller step (step={first.step / 4:.2g})"
+    return Status(
+        "diverged",
+        f"Diverged in {len(lost)} of {len(found.epochs)} epochs, first at step {first.taken + 1} of epoch {first.k} "
+        f"with step size {first.step:.3g}; {answer}. Try {remedy}, features of smaller norm, or a bounded constraint.",
+    )

@@ -163,3 +163,10 @@ def as_track(track: Track | Any | None, dim: int) -> Track | None:
     if len(found.solution) != dim:
         raise InputError(f"track has {len(found.solution)} numbers, but x has {dim}")
     return found
+
+
+def curve_at_the_end(track: Track, length: int, x: Vector) -> Curve:
+    """The error of a point that was found in one go over `length` samples."""
+    recorder = Recorder(track, length, np.zeros_like(x))
+    recorder.end(length, x, x)
+    return recorder.curve(x, x)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import multireplay as mr
-from multireplay.replay.multiscale import scattered
+from multireplay.buffer.record import spread_rows
 from multireplay.report.coverage import MOST_DOTS, THINNED, corrections_plan, coverage
 
 SCHEMES = [
@@ -53,6 +53,6 @@ def test_the_distance_is_that_of_consecutive_steps():
 
 def test_what_corrections_read():
     coarse, *passes = corrections_plan(length=5000, taken=64, corrections=2)
-    assert np.array_equal(coarse.positions, scattered(5000, 64) + 1)
+    assert np.array_equal(coarse.positions, spread_rows(5000, 64) + 1)
     assert [epoch.positions.tolist() for epoch in passes] == [list(range(1, 5001))] * 2
     assert [epoch.k for epoch in (coarse, *passes)] == [6, 7, 8]

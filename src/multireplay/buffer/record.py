@@ -79,6 +79,10 @@ class Record(ABC):
     def head(self) -> Columns:
         """The columns at the first rows."""
 
+    def spread(self, count: int) -> Columns:
+        """The columns at so many rows that are spread evenly over the record, see `spread_rows`."""
+        return self.take(spread_rows(self.length, count))
+
     def part(self, columns: Columns) -> MemoryRecord:
         """Some rows of the record, as a record of their own."""
         return MemoryRecord(self.problem, columns)
@@ -116,9 +120,10 @@ class MemoryRecord(Record):
         self.problem = problem
         self.columns = columns
         self.samples = self.example = problem.samples(columns)
-        self.length = row_count(columns)
+        self.length = int(next(iter(columns.values())).shape[0])
         self.dim = problem.dim(columns)
-        self.row_bytes = sum(size_of(column) for column in columns.values()) // self.length + 1
+        sizes = [column.nbytes if isinstance(column, np.ndarray) else size_of(column) for column in columns.values()]
+        self.row_bytes = sum(sizes) // self.length + 1
 
     def head(self) -> Columns:
         return {name: column[: min(EXAMPLE, self.length)] for name, column in self.columns.items()}
@@ -223,3 +228,17 @@ def as_record(problem: Problem, buffer: Buffer | StoredBuffer) -> Record:
     if isinstance(buffer, StoredBuffer):
         return StoredRecord(problem, buffer)
     return MemoryRecord(problem, problem.columns(buffer))
+
+
+def spread_rows(length: int, count: int) -> Positions:
+    """Rows, counted from 0 and increasing: one in each of `count` equal stretches, or all of a short record.
+
+    The stretches are those between the samples of an epoch of Algorithm 1 with T = `count`. The place in them moves on
+    by the golden ratio from one to the next, so that no period of the record is in step with it.
+    """
+    count = min(count, length)
+    whole, rest = divmod(length, count)
+    t = np.arange(1, count + 1)
+    ends = t * whole + t * rest // count
+    places = np.modf(t * ((np.sqrt(5.0) - 1) / 2))[0]
+    return np.asarray(ends - 1 - (places * np.diff(ends, prepend=0)).astype(np.int64), dtype=np.int64)

@@ -164,22 +164,20 @@ def _is_alive(process: int) -> bool:
 
 
 class KeptPasses:
-    """F̂ by batches in pass after pass over the record; with a checkpoint, those that are done are not done again."""
+    """F̂ by batches in pass after pass over the record, of which those that are done are not done again."""
 
-    def __init__(self, record: Record, checkpoint: Checkpoint | None) -> None:
-        self.record, self.checkpoint = record, checkpoint
-        self.number, self._row = 0, 0
+    def __init__(self, record: Record, checkpoint: Checkpoint) -> None:
+        self.record, self.checkpoint, self.number = record, checkpoint, 0
         self.bounds = batch_bounds(record.length, record.dim)
-        if checkpoint is not None:
-            shape = len(self.bounds) - 1, record.dim
-            self._done, self._sums, self._passes = np.zeros(1, np.int64), np.zeros(shape), np.zeros((ROOM, *shape))
-            self._state = {"done": self._done, "sums": self._sums, "passes": self._passes}
-            self._row = checkpoint.restore(self._state)
+        shape = len(self.bounds) - 1, record.dim
+        self._done, self._sums, self._passes = np.zeros(1, np.int64), np.zeros(shape), np.zeros((ROOM, *shape))
+        self._state = {"done": self._done, "sums": self._sums, "passes": self._passes}
+        self._row = checkpoint.restore(self._state)
 
     def batches(self, x: Vector, how: Folding) -> Batches:
         """F̂(x) by batches: from the file if this pass was finished before, otherwise by reading the record."""
         number, self.number = self.number, self.number + 1
-        if self.checkpoint is None or number >= ROOM:
+        if number >= ROOM:
             return operator_batches(self.record, [x], how)[0]
         if number < self._done[0]:
             how.advanced(self.record.length)
@@ -194,18 +192,12 @@ class KeptPasses:
         return found
 
     def _note(self, row: int) -> None:
-        assert self.checkpoint is not None
         if self.checkpoint.ripe:
             self.checkpoint.note(row, _copies(self._state))
 
 
-def kept_fold(
-    record: Record, block_sum: BlockSum, bounds: Positions, how: Folding, checkpoint: Checkpoint | None
-) -> list[Part]:
-    """A sum of arrays by stretches, as `fold` gives it, that goes on from a checkpoint if there is one."""
-    if checkpoint is None:
-        return fold(record, block_sum, bounds, how)
-    kept = checkpoint
+def kept_fold(record: Record, block_sum: BlockSum, bounds: Positions, how: Folding, kept: Checkpoint) -> list[Part]:
+    """A sum of arrays by stretches, as `fold` gives it, that goes on from a checkpoint."""
     totals = [block_sum.zero() for _ in bounds[1:]]
     state = {f"{place} {index}": array for place, total in enumerate(totals) for index, array in enumerate(total)}
     row = kept.restore(state)

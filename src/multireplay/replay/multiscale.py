@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-import numpy as np
-
-from multireplay._check import Positions, whole_number
+from multireplay._check import whole_number
 from multireplay.errors import InputError
 from multireplay.replay.base import LONGEST, PlannedEpoch, Replay
 from multireplay.replay.side_by_side import multiples_of_gap, offset_after_offset
@@ -85,16 +83,3 @@ def scale(k: int, length: int) -> PlannedEpoch:
     block = partial(multiples_of_gap, 2**k, length)
     streams = length if length <= LONGEST else None
     return PlannedEpoch(k=k, gap=length / 2**k, length=2**k, block=block, forwards=True, scale_of=streams)
-
-
-def scattered(length: int, count: int) -> Positions:
-    """Rows, counted from 0 and increasing: one in each of `count` equal stretches, or all of a short record.
-
-    The stretches are those between the samples of an epoch of Algorithm 1 with T = `count`. The place in them moves on
-    by the golden ratio from one to the next, so that no period of the record is in step with it.
-    """
-    count = min(count, length)
-    ends = multiples_of_gap(count, length, 0, count)
-    gaps = np.diff(ends, prepend=0)
-    places = np.modf(np.arange(1, count + 1) * ((np.sqrt(5.0) - 1) / 2))[0]
-    return np.asarray(ends - 1 - (places * gaps).astype(np.int64), dtype=np.int64)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay._check import Positions
+from multireplay.buffer.record import spread_rows
 from multireplay.replay import PlannedEpoch, Replay, Serial
-from multireplay.replay.multiscale import scattered
 from multireplay.result import Result
 from multireplay.solving.run import Run
 
@@ -81,7 +81,7 @@ def corrections_plan(length: int, taken: int, corrections: int) -> tuple[Planned
     """
 
     def coarse(first: int, count: int) -> Positions:
-        return scattered(length, taken)[first : first + count] + 1
+        return spread_rows(length, taken)[first : first + count] + 1
 
     k = taken.bit_length() - 1
     (whole,) = Serial().plan(length)

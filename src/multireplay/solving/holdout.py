@@ -12,10 +12,9 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns
-from multireplay.buffer.record import Record
 from multireplay.errors import InputError
 from multireplay.inference.residuals import measure
-from multireplay.problems import GLM, Problem
+from multireplay.problems import Problem
 from multireplay.result import Result, Status
 from multireplay.sets import Set
 from multireplay.show.text import TextTable
@@ -24,11 +23,6 @@ from multireplay.solving.run import Run
 from multireplay.updates import Plain, Update, VarianceReduced
 from multireplay.updates.plain import as_schedule
 
-CROWDED = 20
-"""Fewer rows than this for every coordinate of a GLM, and its exact fit overfits: a block is held out by default."""
-DEFAULT_SHARE = 0.2
-FEWEST = 200
-"""A record shorter than this is not split by default."""
 FACTORS = (1.0, 0.25, 1 / 16, 1 / 64)
 """Step sizes that compete on a held-out block, as multiples of the automatic one."""
 
@@ -48,22 +42,6 @@ class Candidate(NamedTuple):
     average: Any
     size: float
     score: float
-
-
-def as_share(holdout: Any, run: Run) -> float | None:
-    """The share to hold out: as asked for, or by default where the exact fit of a GLM would overfit."""
-    record: Record = run.record
-    if holdout == "auto":
-        free = all(run.arguments[name] is None for name in ("update", "passes", "replay"))
-        overfits = isinstance(record.problem, GLM) and FEWEST <= record.length < CROWDED * record.dim
-        return DEFAULT_SHARE if free and overfits and not record.on_disk else None
-    if holdout is None:
-        return None
-    if isinstance(holdout, bool | str) or not isinstance(holdout, int | float | np.number) or not 0 < holdout < 1:
-        raise InputError(f"holdout must be a share in (0, 1), 'auto' or None, not {holdout!r}")
-    if record.on_disk:
-        raise InputError("holdout=... needs a buffer in memory: buffer.load(), if it fits")
-    return float(holdout)
 
 
 def split(buffer: Buffer, share: float) -> Split:

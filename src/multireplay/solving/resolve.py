@@ -17,18 +17,24 @@ from multireplay.buffer.foreign import describe, is_foreign, on_cpu
 from multireplay.buffer.record import Record, as_record
 from multireplay.engine import as_backend, make_stepper
 from multireplay.errors import InputError
-from multireplay.problems import Problem
+from multireplay.problems import GLM, Problem
 from multireplay.problems.base import as_constraint
 from multireplay.problems.batched import Batched, as_batched, can_be_batched
 from multireplay.replay import Dyadic, Interleaved, Replay, Shuffle
-from multireplay.sets import Set
-from multireplay.solving.run import Run, as_given
+from multireplay.sets import Set, WholeSpace
+from multireplay.solving.run import Run
 from multireplay.steps import Constant, Schedule, positive
 from multireplay.tracking import as_track
 from multireplay.updates import Newton, Plain, Update, VarianceReduced
 from multireplay.updates.base import Engine, Needs
 
 DEFAULT_TAIL = 7 / 8
+USUAL = as_averaging(DEFAULT_TAIL)
+CROWDED = 20
+"""Fewer rows than this for every coordinate of a GLM, and its exact fit overfits: a block is held out by default."""
+DEFAULT_SHARE = 0.2
+FEWEST = 200
+"""A record shorter than this is not split by default."""
 DEEPEST = 12
 """By default a chain has at most 2^12 steps, since every step of all lanes together costs the same small time."""
 WIDTH = 3
@@ -42,34 +48,40 @@ def resolve(given: Mapping[str, Any]) -> Run:
     """
     problem, buffer = _checked(given["problem"], given["buffer"])
     replay = given["replay"]
+    feasible = problem.constraint if given["constraint"] is None else as_constraint(given["constraint"])
     if replay is not None and not isinstance(replay, Replay):
         raise InputError(f"replay must be a replay scheme such as mr.Multiscale(), not {replay!r}")
-    passes = as_passes(given["passes"], given["update"])
-    precision = given["precision"]
+    passes = None if given["passes"] is None else as_passes(given["passes"], given["update"])
+    precision, step, whole = given["precision"], as_step(given["step"]), isinstance(feasible, WholeSpace)
     if precision not in ("float64", "float32"):
         raise InputError(f"precision must be 'float64' or 'float32', not {precision!r}")
-    backend = as_backend(given["backend"])
+    backend = "auto" if given["backend"] == "auto" else as_backend(given["backend"])
     record = as_record(over_batches(problem, buffer, backend), buffer)
-    feasible = problem.constraint if given["constraint"] is None else as_constraint(given["constraint"])
     update, why = choose_update(given, passes)
+    free = whole and given["x0"] is None
     run = Run(
         problem=problem,
         buffer=buffer,
         rows=len(buffer),
-        arguments=as_given(given),
+        arguments={name: value for name, value in given.items() if name not in ("problem", "buffer", "progress")},
         update=update,
         replay=replay,
         instead=None,
         why=why,
         engine=update.engine,
-        start=starting_point(given["x0"], feasible, record.dim),
-        step=as_step(given["step"]),
+        start=np.zeros(record.dim)
+        if whole and given["x0"] is None
+        else starting_point(given["x0"], feasible, record.dim),
+        step=step,
+        steps=step if isinstance(step, tuple) else (step,),
+        automatic=isinstance(step, str),
         passes=passes,
         feasible=feasible,
-        averaging=as_averaging(given["average"]),
-        track=as_track(given["track"], record.dim),
+        on_the_whole_space=whole,
+        averaging=USUAL if given["average"] == DEFAULT_TAIL else as_averaging(given["average"]),
+        track=None if given["track"] is None else as_track(given["track"], record.dim),
         backend=backend,
-        threads=as_threads(given["threads"]),
+        threads=int(joblib.cpu_count()) if given["threads"] is None else whole_number("threads", given["threads"], 1),
         precision=precision,
         record=record,
         progress=given["progress"],
@@ -157,10 +169,8 @@ def _checked(problem: Any, buffer: Any) -> tuple[Problem, Buffer | StoredBuffer]
     return problem, buffer
 
 
-def as_passes(passes: object, update: Update | None) -> int | None:
+def as_passes(passes: object, update: Update | None) -> int:
     """The number of passes asked for, or an error."""
-    if passes is None:
-        return None
     if update is not None:
         raise InputError("give update=... or passes=..., not both")
     return whole_number("passes", passes, least=1)
@@ -177,11 +187,6 @@ def as_step(step: Any) -> Any:
             raise InputError("several step sizes compete with mr.Plain() alone, and there must be at least one")
         return tuple(as_step(one) for one in step)
     return positive("step", step)
-
-
-def as_threads(threads: object) -> int:
-    """The number of threads asked for; by default the cores that this process may use."""
-    return int(joblib.cpu_count()) if threads is None else whole_number("threads", threads, least=1)
 
 
 def starting_point(x0: Any, feasible: Set, dim: int) -> Vector:
@@ -217,6 +222,8 @@ def over_batches(problem: Problem, buffer: Buffer | StoredBuffer, backend: str) 
             raise InputError("backend='batched' needs a buffer in memory: buffer.load(), if it fits")
         return problem
     names = [name for name in (*problem.required, *problem.optional) if name in buffer]
+    if backend != "batched" and not written_so and all(type(buffer[name]) is np.ndarray for name in names):
+        return problem
     away = [name for name in names if is_foreign(buffer[name]) and not on_cpu(buffer[name])]
     if not names or not (backend == "batched" or (backend == "auto" and (written_so or away))):
         return problem
@@ -238,3 +245,19 @@ def default_order(record: Record) -> Replay:
     if not isinstance(record.problem, Batched) or depth < 1:
         return Dyadic()
     return cast(Replay, Interleaved(gap=record.length >> depth))
+
+
+def as_share(holdout: Any, run: Run) -> float | None:
+    """The share to hold out: as asked for, or by default where the exact fit of a GLM would overfit."""
+    record = run.record
+    if holdout == "auto":
+        free = all(run.arguments[name] is None for name in ("update", "passes", "replay"))
+        overfits = isinstance(record.problem, GLM) and FEWEST <= record.length < CROWDED * record.dim
+        return DEFAULT_SHARE if free and overfits and not record.on_disk else None
+    if holdout is None:
+        return None
+    if isinstance(holdout, bool | str) or not isinstance(holdout, int | float | np.number) or not 0 < holdout < 1:
+        raise InputError(f"holdout must be a share in (0, 1), 'auto' or None, not {holdout!r}")
+    if record.on_disk:
+        raise InputError("holdout=... needs a buffer in memory: buffer.load(), if it fits")
+    return float(holdout)

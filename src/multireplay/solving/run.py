@@ -12,7 +12,7 @@ from multireplay.averaging import Averaging
 from multireplay.engine import Backend, Stepper, make_stepper
 from multireplay.problems import Problem
 from multireplay.replay import Replay
-from multireplay.sets import Set, WholeSpace
+from multireplay.sets import Set
 from multireplay.tracking import Track
 from multireplay.updates.base import Engine, Route, Update
 
@@ -60,10 +60,12 @@ class Run:
     start : ndarray
         x0.
     step : float, several of them, Schedule or "auto"
-        The step size.
+        The step size; `steps` are those that compete, one all but always, and `automatic` says whether it is "auto".
     passes : int or None
         The most passes, where that was asked for.
-    feasible, averaging, track, backend, threads, precision
+    feasible : Set
+        The feasible set; `on_the_whole_space` says whether there is no constraint.
+    averaging, track, backend, threads, precision
         The other arguments, with their defaults.
     record : Record
         The rows as the problem reads them; None after pickling.
@@ -95,8 +97,11 @@ class Run:
     engine: Engine
     start: Vector
     step: Any
+    steps: tuple[Any, ...]
+    automatic: bool
     passes: int | None
     feasible: Set
+    on_the_whole_space: bool
     averaging: Averaging
     track: Track | None
     backend: Backend
@@ -110,21 +115,6 @@ class Run:
     def route(self) -> Route:
         """The way to the answer."""
         return self.update.route
-
-    @property
-    def automatic(self) -> bool:
-        """Whether the step size is left to the library."""
-        return isinstance(self.step, str)
-
-    @property
-    def steps(self) -> tuple[Any, ...]:
-        """The step sizes that compete: one, all but always."""
-        return tuple(self.step) if isinstance(self.step, list | tuple) else (self.step,)
-
-    @property
-    def on_the_whole_space(self) -> bool:
-        """Whether there is no constraint."""
-        return isinstance(self.feasible, WholeSpace)
 
     def make_stepper(self) -> Stepper:
         """What takes plain steps."""
@@ -157,8 +147,3 @@ def _can_be_pickled(value: Any) -> bool:
     except Exception:  # pickle raises whatever an object's own code raises
         return False
     return True
-
-
-def as_given(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `solve` by name, but for the problem and the record, which a run keeps by themselves."""
-    return {name: value for name, value in arguments.items() if name not in ("problem", "buffer", "progress")}

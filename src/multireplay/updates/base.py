@@ -6,11 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
 from multireplay._check import Vector
 from multireplay.result import Epoch
-from multireplay.tracking import Recorder, Track
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -89,11 +86,6 @@ class Found:
     standard_error: Vector | None = None
     lipschitz: float | None = None
 
-    @property
-    def x(self) -> Vector:
-        """The answer."""
-        return self.epochs[self.chosen].answer.copy()
-
 
 class Update(ABC):
     """How the record moves the iterate; see `Plain`, `VarianceReduced`, `RichardsonRomberg`, `Newton` and `Exact`.
@@ -117,13 +109,3 @@ class Update(ABC):
         Unsuitable
             If the data turn out not to be for this update.
         """
-
-
-def pass_over_rows(k: int, gap: float, length: int, x: Vector, track: Track | None) -> Epoch:
-    """What a pass without steps over `length` rows, so far apart, came to."""
-    curve = None
-    if track is not None:
-        recorder = Recorder(track, length, np.zeros_like(x))
-        recorder.end(length, x, x)
-        curve = recorder.curve(x, x)
-    return Epoch(k, gap, length, 1.0, last=x, average=x, answer=x, taken=length, diverged=False, curve=curve)

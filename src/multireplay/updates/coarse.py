@@ -10,12 +10,11 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from multireplay._check import Vector
-from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.columns import Columns
 from multireplay.buffer.record import Record
-from multireplay.errors import InputError
+from multireplay.problems.base import Problem
 from multireplay.problems.features import dense_products
 from multireplay.problems.penalty import Penalty
-from multireplay.replay.multiscale import scattered
 from multireplay.updates.base import Unsuitable
 
 COARSE = 2**13
@@ -28,6 +27,10 @@ CHEAP = 2e9
 """Multiplications for a Jacobian that are always allowed: about a tenth of a second."""
 PASSES_WORTH = 32
 """And otherwise as many as this many passes over the record need."""
+STEPS = 50
+CLOSE = 1e-10
+"""Newton steps below this share of the point are rounding."""
+SHORTEST = 1e-4
 SINGULAR = 1e11
 SLIGHTLY = 1e-13
 
@@ -120,27 +123,47 @@ def _is_enough(record: Record, rows: int) -> bool:
 
 
 def _fit(record: Record, rows: int) -> Coarse:
-    problem, columns = record.problem, record.take(scattered(record.length, rows))
+    problem, columns = record.problem, record.spread(rows)
     even, odd = ({name: column[first::2] for name, column in columns.items()} for first in (0, 1))
-    try:
-        x = problem.fit_exactly(Buffer(**columns))
-    except InputError as error:  # separable data, say: steps of bounded length are safer there
-        raise Unsuitable(f"{rows} rows spread over the record have no exact fit") from error
-    first, second = problem.jacobian(x, even), problem.jacobian(x, odd)
-    if first is None or second is None:
-        raise Unsuitable("the problem has no Jacobian")
     features = problem.samples(columns).features
-    moments = dense_products(features, features) / rows
+    moments = (features.T @ features if type(features) is np.ndarray else dense_products(features, features)) / rows
     sizes = np.sqrt(np.diag(moments))
     if rows < record.length and not sizes.all():  # a feature that occurs elsewhere, perhaps
         raise Unsuitable(f"a feature is 0 in all {rows} rows spread over the record")
     scale = 1 / np.where(sizes > 0, sizes, 1.0)
+    x = scale * _root(problem, columns, scale)
+    first, second = problem.jacobian(x, even), problem.jacobian(x, odd)
+    assert first is not None
+    assert second is not None
     units = np.outer(scale, scale)
     matrix = units * (first + second) / 2
     if _is_singular(matrix):
         raise Unsuitable("some features are combinations of others")
     almost = units * moments + SLIGHTLY * len(scale) * np.eye(len(scale))  # so that it has a root whatever the rounding
     return Coarse(x, matrix, units * (first - second) / 2, scale, np.asarray(np.linalg.cholesky(almost).T), rows)
+
+
+def _root(problem: Problem, columns: Columns, scale: Vector) -> Vector:
+    """The z with F̂(scale · z) = 0 on these rows, by Newton steps that are halved until F̂ falls."""
+    z = np.zeros_like(scale)
+    value = scale * problem.mean_operator(scale * z, columns)
+    for _ in range(STEPS):
+        slope = problem.jacobian(scale * z, columns)
+        if slope is None:
+            raise Unsuitable("the problem has no Jacobian")
+        move = -np.linalg.lstsq(scale[:, None] * slope * scale, value, rcond=None)[0]
+        share, size = 1.0, np.abs(value).max()
+        while share > SHORTEST:
+            trial = z + share * move
+            with np.errstate(all="ignore"):
+                after = scale * problem.mean_operator(scale * trial, columns)
+            if np.abs(after).max() <= (1 - 1e-4 * share) * size:
+                break
+            share /= 2
+        if np.abs(move).max() <= CLOSE * np.abs(z).max() or share <= SHORTEST:
+            return z
+        z, value = trial, after
+    raise Unsuitable(f"{len(z)} features of rows spread over the record have no exact fit")
 
 
 def _is_singular(matrix: Vector) -> bool:

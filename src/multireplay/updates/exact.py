@@ -18,7 +18,8 @@ from multireplay.errors import InputError
 from multireplay.inference.residuals import standard_errors
 from multireplay.problems.sparse_exact import least_norm
 from multireplay.show.progress import step_bar
-from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update, pass_over_rows
+from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
+from multireplay.updates.newton import as_epoch
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -58,7 +59,7 @@ class Exact(Update):
         if not linear and run.checkpoint is not None:
             raise Unsuitable("checkpoint=... is for sums over the record, and this exact fit is not one of them")
         x, error, passes = self._by_moments(run) if linear else self._in_memory(run)
-        epoch = pass_over_rows(1, 1.0, record.length, x, run.track)
+        epoch = as_epoch(1, 1.0, record.length, x, run.track)
         what = f"the exact fit of all {record.length} samples ({passes:.3g} passes in all)"
         return Found((epoch,), 0, passes, time.perf_counter() - began, what, standard_error=error)
 
@@ -68,7 +69,12 @@ class Exact(Update):
         bounds = batch_bounds(record.length, record.dim**2)
         with step_bar(record.length, "rows") if run.progress else nullcontext(lambda rows: None) as advanced:
             how = Folding(run.threads, advanced)
-            totals = kept_fold(record, MomentSum(record.problem, record.dim), bounds, how, run.checkpoint)
+            sums = MomentSum(record.problem, record.dim)
+            totals = (
+                kept_fold(record, sums, bounds, how, run.checkpoint)
+                if run.checkpoint
+                else fold(record, sums, bounds, how)
+            )
         matrices, vectors = (np.array([total[place] for total in totals]) for place in (0, 1))
         ridge = record.problem.penalty_diagonal(record.dim)
         matrix = matrices.sum(axis=0) / record.length + np.diag(ridge)

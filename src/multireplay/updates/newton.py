@@ -12,10 +12,12 @@ import numpy as np
 
 from multireplay._check import Vector, whole_number
 from multireplay.engine.checkpoint import KeptPasses
-from multireplay.engine.sums import Batches, Folding
+from multireplay.engine.sums import Batches, Folding, operator_batches
 from multireplay.inference.residuals import standard_error_of_length, standard_errors
+from multireplay.result import Epoch
 from multireplay.show.progress import step_bar
-from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update, pass_over_rows
+from multireplay.tracking import Track, curve_at_the_end
+from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
 from multireplay.updates.coarse import Coarse, coarse_fit
 
 if TYPE_CHECKING:
@@ -87,19 +89,19 @@ class Newton(Update):
             coarse = coarse_fit(record)
         except Unsuitable as why:
             raise Unsuitable(f"{CANNOT}; here {why}. {OTHERWISE}") from why
-        length, passes_kept = record.length, KeptPasses(record, run.checkpoint)
+        length = record.length
+        kept = None if run.checkpoint is None else KeptPasses(record, run.checkpoint)
 
         def pass_over(x: Vector) -> Batches:
             with step_bar(length, "rows") if run.progress else nullcontext(lambda rows: None) as advanced:
-                return passes_kept.batches(x, Folding(run.threads, advanced))
+                how = Folding(run.threads, advanced)
+                return operator_batches(record, [x], how)[0] if kept is None else kept.batches(x, how)
 
         asked = None if self.corrections == "auto" else self.corrections
         found = correct(coarse, pass_over, asked or run.passes or MOST, asked is not None)
         k = coarse.rows.bit_length() - 1
-        epochs = [pass_over_rows(k, length / coarse.rows, coarse.rows, coarse.x, run.track)]
-        epochs += [
-            pass_over_rows(k + i, 1.0, length, part.x, run.track) for i, part in enumerate(found.corrections, start=1)
-        ]
+        epochs = [as_epoch(k, length / coarse.rows, coarse.rows, coarse.x, run.track)]
+        epochs += [as_epoch(k + i, 1.0, length, part.x, run.track) for i, part in enumerate(found.corrections, start=1)]
         passes, count = sum(epoch.taken for epoch in epochs) / length, len(found.corrections)
         what = (
             f"{coarse.rows} samples, {length / coarse.rows:.3g} apart, fitted exactly, then {count} Newton "
@@ -182,3 +184,9 @@ def _combine(root: Vector, points: list[Vector], moves: list[Vector]) -> Vector:
     changes = np.diff(np.array(moves), axis=0)
     weights = np.linalg.lstsq(root @ changes.T, root @ move, rcond=None)[0]
     return np.asarray(z + move - weights @ (steps + changes))
+
+
+def as_epoch(k: int, gap: float, length: int, x: Vector, track: Track | None) -> Epoch:
+    """What a pass without steps over `length` rows, so far apart, came to."""
+    curve = None if track is None else curve_at_the_end(track, length, x)
+    return Epoch(k, gap, length, 1.0, last=x, average=x, answer=x, taken=length, diverged=False, curve=curve)

@@ -22,7 +22,6 @@ from multireplay.problems.base import GROWTH, UNBOUNDED
 from multireplay.problems.features import column_sizes, take
 from multireplay.problems.packed import has_sparse_rows
 from multireplay.replay import PlannedEpoch
-from multireplay.replay.multiscale import scattered
 from multireplay.result import Epoch
 from multireplay.show.progress import step_bar
 from multireplay.steps import Constant, Schedule
@@ -86,7 +85,8 @@ class Walk:
         self.schedules = [as_schedule(step, record.problem, self.extremes, shorten) for step in run.steps]
         record.problem.probe(run.start, record.example)
         self.itinerary = arrange(self.plan, [self.job(schedule) for schedule in self.schedules])
-        tell_costs(self.itinerary, run.replay, run.update)
+        if record.on_disk or run.checkpoint is not None:
+            tell_costs(self.itinerary, run.replay, run.update)
         self.itinerary.compile()
         self._open = ExitStack()
         self._told: Callable[[int], object] = lambda steps: None
@@ -174,7 +174,7 @@ class Walk:
 
     def _costs(self) -> tuple[str, ...]:
         """What to know of the price of a step, if anything."""
-        if not has_sparse_rows(self.run.record.example) or self.run.on_the_whole_space:
+        if self.run.on_the_whole_space or not has_sparse_rows(self.run.record.example):
             return ()
         return (f"every step projects on {self.run.feasible!r}, and so costs O(d) although the rows are sparse",)
 
@@ -227,7 +227,7 @@ def warn_of_scales(record: Record) -> None:
     """Warn where features differ so much in size that one step cannot suit them all; looks at about 1000 rows."""
     if not hasattr(record.example, "features"):
         return
-    features = record.problem.samples(record.take(scattered(record.length, 1000))).features
+    features = record.problem.samples(record.spread(1000)).features
     sizes = column_sizes(take(features, slice(None)))
     sizes = sizes[sizes > 0]
     if len(sizes) and sizes.max() > UNEVEN * sizes.min():

@@ -15,7 +15,6 @@ from multireplay.buffer.record import Record
 from multireplay.engine.sums import Largest, fold
 from multireplay.errors import InputError
 from multireplay.problems.features import Rows, dense_products, distinct, is_sparse, largest_square, squares, take
-from multireplay.replay.multiscale import scattered
 from multireplay.sets import Set, WholeSpace
 
 PREFIX = 4096
@@ -65,7 +64,7 @@ def choose(wanted: int | Literal["auto"] | None, record: Record, feasible: Set) 
         return none(record.dim)
     whole = isinstance(feasible, WholeSpace)
     if whole and record.problem.block_bytes is not None and hasattr(record.example, "features"):
-        rows = record.take(scattered(record.length, PREFIX))
+        rows = record.spread(PREFIX)
         return from_sample(record.problem.samples(rows).features, wanted)
     if wanted == "auto":
         return none(record.dim)

@@ -13,7 +13,6 @@ from multireplay.engine import EpochRun, Job, ReducedStepper, run_chains
 from multireplay.engine.sums import Batches, operator_batches
 from multireplay.inference.residuals import Residual, measure, residual_at, residual_of
 from multireplay.replay import PlannedEpoch
-from multireplay.replay.multiscale import scattered
 from multireplay.result import Epoch
 from multireplay.steps import Constant
 
@@ -139,7 +138,7 @@ class Rounds:
 
     def _prefix(self) -> Any:
         """The columns of 4096 samples, spread evenly over the record."""
-        return self.record.take(scattered(self.record.length, PREFIX))
+        return self.record.spread(PREFIX)
 
     def _no_more(self, residual: Residual, rounding: bool) -> str:
         """Why there is nothing for another round to do, if that is so."""
