@@ -53,8 +53,9 @@ def solve(
         `GLM`, `PolicyEvaluation` or `VariationalInequality`.
     buffer : Buffer or StoredBuffer
         The record, with the columns the problem reads, in memory or on disk (`Buffer.open`). One on disk is read in
-        order within its memory budget by `Newton`, `Multiscale` and `Interleaved`, with the same answer to the last
-        bit for the latter two; other orders take its rows at random, which is warned of with what it costs.
+        order within its memory budget by `Newton`, `Exact`, `Multiscale`, `Serial`, `Skip` and, for the built-in
+        problems, `Interleaved`, with the same answer to the last bit; other orders take its rows at random, which is
+        warned of with what it costs.
     replay : Replay
         Which samples, in which order: `Dyadic` (every sample once, coarse to fine) by default. `Multiscale` is the
         paper's algorithm; each of its epochs restarts from x0, and the one with the smallest residual answers.
@@ -93,15 +94,16 @@ def solve(
         with fewer than 20 rows a coordinate, where neither replay, update nor passes is given. ``result.candidates``
         shows what competed. It costs about eight passes.
     threads : int, optional
-        Threads for orders whose chains run side by side (`Interleaved`, ``Multiscale(phases=...)``); by default as many
-        as there are cores. The answer does not depend on it by a single bit.
+        Threads for sums over the record and for orders whose chains run side by side (`Interleaved`,
+        ``Multiscale(phases=...)``); by default as many as there are cores. The answer does not depend on it by a
+        single bit.
     precision : "float64" or "float32"
         In which the iterates of plain steps are kept. float32 data are used as they are with either; with both in
         float32 a step moves half the bytes and is right to about six digits. Sums and answers are float64.
     checkpoint : path, optional
         A file that keeps the state of the run every half minute and when it is interrupted (Ctrl-C); the same call
-        then goes on from it. For passes in order: `Newton`, `Multiscale`, `Interleaved`, and on disk `Serial` and
-        `Skip`.
+        then goes on from it, and another one (other data, other arguments) is refused. For passes in order: `Newton`,
+        `Exact`, `Multiscale`, `Interleaved`, and on disk `Serial` and `Skip`.
     progress : bool
         Show a progress bar.
 

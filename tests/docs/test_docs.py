@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import pytest
 from pages import PAGES, ROOT, Block, Command, blocks_of, commands_of, has_code, run_page, run_python, run_shell
 
-ROOMS = ("", "problems", "replay", "sets", "simulate", "theory", "storage", "report", "diagnose", "estimators", "rl")
+ROOMS = ("", "problems", "replay", "sets", "simulate", "theory", "report", "diagnose", "estimators", "rl")
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if has_code(page)], ids=lambda page: page.stem)

@@ -58,7 +58,6 @@ def resolve(given: Mapping[str, Any]) -> Run:
     backend = "auto" if given["backend"] == "auto" else as_backend(given["backend"])
     record = as_record(over_batches(problem, buffer, backend), buffer)
     update, why = choose_update(given, passes)
-    free = whole and given["x0"] is None
     run = Run(
         problem=problem,
         buffer=buffer,
