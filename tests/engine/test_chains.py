@@ -16,7 +16,7 @@ from multireplay import sets
 from multireplay.engine import chains
 from multireplay.engine.compiled import CompiledStepper
 from multireplay.problems.base import UNBOUNDED
-from multireplay.updates import stochastic
+from multireplay.updates import plain
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def test_a_chain_that_diverges_stops_those_after_it(tmp_path, monkeypatch, jit):
         x, steps = x - 0.5 * x * sample, steps + 1
     assert 100 < steps < 110
     told = []
-    monkeypatch.setattr(stochastic, "step_bar", lambda total: nullcontext(told.append))
+    monkeypatch.setattr(plain, "step_bar", lambda total: nullcontext(told.append))
     with pytest.warns(mr.DivergenceWarning):
         found = mr.solve(problem, buffer, replay=mr.Interleaved(3), step=0.5, x0=[1.0], progress=True)
     assert found.epochs[0].diverged

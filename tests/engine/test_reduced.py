@@ -8,7 +8,7 @@ from own_operators import rotation
 
 import multireplay as mr
 from multireplay import sets
-from multireplay.engine import residuals
+from multireplay.inference import residuals
 from multireplay.updates import precondition, rounds
 
 DIM = 4

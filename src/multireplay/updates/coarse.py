@@ -124,6 +124,8 @@ def _is_enough(record: Record, rows: int) -> bool:
 
 def _fit(record: Record, rows: int) -> Coarse:
     problem, columns = record.problem, record.spread(rows)
+    if problem.jacobian(np.zeros(record.dim), columns) is None:
+        raise Unsuitable("the problem has no Jacobian")
     even, odd = ({name: column[first::2] for name, column in columns.items()} for first in (0, 1))
     features = problem.samples(columns).features
     moments = (features.T @ features if type(features) is np.ndarray else dense_products(features, features)) / rows
@@ -149,9 +151,11 @@ def _root(problem: Problem, columns: Columns, scale: Vector) -> Vector:
     value = scale * problem.mean_operator(scale * z, columns)
     for _ in range(STEPS):
         slope = problem.jacobian(scale * z, columns)
-        if slope is None:
-            raise Unsuitable("the problem has no Jacobian")
-        move = -np.linalg.lstsq(scale[:, None] * slope * scale, value, rcond=None)[0]
+        assert slope is not None
+        try:
+            move = -np.linalg.solve(scale[:, None] * slope * scale, value)
+        except np.linalg.LinAlgError:
+            raise Unsuitable("some features are combinations of others") from None
         share, size = 1.0, np.abs(value).max()
         while share > SHORTEST:
             trial = z + share * move
