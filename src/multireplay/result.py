@@ -134,10 +134,7 @@ class Result:
     def plot(self, ax: Axes | None = None) -> Axes:
         """Error by iterations if the run was tracked, otherwise the distance of every epoch's answer to the final one.
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        It is drawn on matplotlib's `ax`, by default that of a new figure.
         """
         from multireplay.show.plotting import plot_result
 
@@ -159,22 +156,9 @@ class Result:
         Parameters
         ----------
         path : str or path
-            Where to write it.
-        exact : bool or "auto"
-            Whether to compare with the exact fit; "auto" does where it is cheap.
-        rivals : bool or "auto"
-            Whether to run a pass in order and a shuffled one to compare with; "auto" does unless a pass is slow.
-        names : sequence of str, optional
-            Names of the coordinates of x.
-        buffer : Buffer, optional
-            The record, for a result that was pickled since.
-        title, command : str, optional
-            Heading of the page, and the command line that repeats the run, if there is one.
-
-        Returns
-        -------
-        Path
-            The file.
+            Where to write it; it is returned.
+        exact, rivals, names, buffer, title, command
+            As there.
 
         Examples
         --------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multireplay._check import Vector
+from multireplay._check import Vector, positive
 from multireplay.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Schedule(ABC):
 
 @dataclass(frozen=True)
 class Constant(Schedule):
-    """The same step size throughout.
+    """One step size throughout.
 
     Examples
     --------
@@ -150,11 +150,3 @@ class Doubled(Schedule):
 
     def values(self, k: int, first: int, count: int) -> Vector:
         return 2 * self.schedule.values(k, first, count)
-
-
-def positive(name: str, value: object) -> float:
-    """`value` as a finite positive number, or an error that names it."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
-        also = ", a schedule from mr.steps such as mr.steps.Decaying(mu=0.1), or 'auto'" if name == "step" else ""
-        raise InputError(f"{name} must be a positive number{also}, not {value!r}")
-    return float(value)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import cpu_count
 from numpy.typing import ArrayLike, NDArray
 from scipy import fft
 from scipy.sparse import issparse
@@ -45,11 +45,6 @@ def integrated_autocorrelation_time(x: ArrayLike, *, c: float = 5.0) -> float | 
         One time per feature, NaN for a constant one. A time below 1, where neighbours offset each other, is
         only believed if its window is within c/50 of the rows, else 1 is returned; never below 1/rows.
 
-    Raises
-    ------
-    multireplay.errors.InputError
-        Fewer than four rows, a value that is not finite, or something that is not real numbers.
-
     Notes
     -----
     The window is that of A. Sokal, "Monte Carlo methods in statistical mechanics" (1997), section 3, used in
@@ -84,26 +79,13 @@ def integrated_autocorrelation_time(x: ArrayLike, *, c: float = 5.0) -> float | 
 
 
 def autocorrelation(x: ArrayLike, lags: int) -> Floats:
-    r"""Sample autocorrelations :math:`\rho_0, \dots, \rho_{lags}` of one series, NaN if it is constant.
-
-    Parameters
-    ----------
-    x : array_like, shape (rows,)
-        The series.
-    lags : int
-        The largest lag, at most rows − 1.
-
-    Examples
-    --------
-    >>> autocorrelation([1.0, -1.0, 1.0, -1.0], lags=2)
-    array([ 1.  , -0.75,  0.5 ])
-    """
+    """Sample autocorrelations of one series at lags 0, …, `lags`, NaN if it is constant."""
     series = as_series("x", x)
     if series.shape[1] != 1:
         raise InputError(f"x has {series.shape[1]} features; give one series at a time.")
     if not 0 <= lags < len(series):
         raise InputError(f"lags is {lags}; a series of {len(series)} rows has lags 0 to {len(series) - 1}.")
-    centred, varies = _centred(series, np.zeros(1, dtype=np.intp))
+    centred, varies = _centred(series, np.arange(1))
     return _autocorrelations(centred)[0, : lags + 1] if varies.all() else np.full(lags + 1, np.nan)
 
 
@@ -149,7 +131,7 @@ def _autocorrelations(centred: Floats) -> Floats:
     """Sample autocorrelations of each row at every lag, by zero-padded real FFT (Wiener and Khinchin)."""
     count, rows = centred.shape
     length = fft.next_fast_len(2 * rows - 1, real=True)
-    workers = min(count, _cores())
+    workers = min(count, int(cpu_count()))
     spectrum = fft.rfft(centred, n=length, axis=1, workers=workers)
     spectrum.real **= 2
     spectrum.imag **= 2
@@ -181,8 +163,3 @@ def _first(condition: NDArray[np.bool_]) -> int:
     """Index of the first true entry, the last index when there is none."""
     index = int(np.argmax(condition))
     return index if condition[index] else len(condition) - 1
-
-
-def _cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-from multireplay.buffer.buffer import STATES
+from multireplay.buffer.buffer import STATES, Buffer
 from multireplay.buffer.columns import SparseColumn, as_sparse_column
 from multireplay.buffer.foreign import as_numpy
 from multireplay.errors import InputError
@@ -18,14 +18,7 @@ MIN_ROWS = 4
 _CHUNK_VALUES = 2**21
 
 
-class HasColumns(Protocol):
-    """Anything with named columns, such as a :class:`multireplay.Buffer`."""
-
-    @property
-    def columns(self) -> Mapping[str, NDArray[Any]]: ...
-
-
-def named_columns(source: HasColumns | Mapping[str, ArrayLike] | ArrayLike) -> dict[str, ArrayLike]:
+def named_columns(source: Buffer | Mapping[str, ArrayLike] | ArrayLike) -> dict[str, ArrayLike]:
     """The columns of a buffer or of a mapping by name; a bare array becomes one column, ``series``."""
     columns = source if isinstance(source, Mapping) else getattr(source, "columns", None)
     if not hasattr(columns, "items"):  # a bare array, or a table whose ``columns`` are only labels
@@ -34,17 +27,7 @@ def named_columns(source: HasColumns | Mapping[str, ArrayLike] | ArrayLike) -> d
 
 
 def as_series(name: str, values: ArrayLike) -> NDArray[Any]:
-    """One column as a finite real ``(rows, features)`` array, a view of the input wherever possible.
-
-    Examples
-    --------
-    >>> as_series("rewards", [1.0, 2.0, 3.0, 4.0]).shape
-    (4, 1)
-    >>> as_series("rewards", [1.0, 2.0, float("nan"), 4.0])
-    Traceback (most recent call last):
-        ...
-    multireplay.errors.InputError: Column 'rewards' is nan at row 2; every value must be finite.
-    """
+    """One column as a finite real ``(rows, features)`` array, a view of the input wherever possible."""
     try:
         array = as_numpy(values)
     except (TypeError, ValueError) as error:
@@ -88,11 +71,6 @@ def as_sparse_series(name: str, values: Any) -> SparseColumn | None:
     """A sparse column, checked; states as one indicator for each of them; None for any other column.
 
     The numbers of states are names: what depends on the past is which of them is visited.
-
-    Examples
-    --------
-    >>> as_sparse_series("states", np.array([2, 0, 2, 2])).toarray().tolist()
-    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]]
     """
     if issparse(values):
         series = as_sparse_column(name, values)

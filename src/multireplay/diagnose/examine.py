@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import SparseColumn
 from multireplay.diagnose.autocorrelation import estimate
-from multireplay.diagnose.checks import HasColumns, as_series, as_sparse_series, named_columns
+from multireplay.diagnose.checks import as_series, as_sparse_series, named_columns
 from multireplay.diagnose.report import ColumnDiagnosis, Diagnosis
 from multireplay.errors import InputError
 
 
 def diagnose(
-    buffer: HasColumns | Mapping[str, ArrayLike] | ArrayLike,
+    buffer: Buffer | Mapping[str, ArrayLike] | ArrayLike,
     *,
     extra: Mapping[str, ArrayLike] | None = None,
     max_features: int | None = 64,
@@ -40,11 +41,6 @@ def diagnose(
     -------
     Diagnosis
         Print it for a table and one sentence; ``tau`` and ``ess`` are those of the slowest column.
-
-    Raises
-    ------
-    multireplay.errors.InputError
-        No columns, columns of different lengths, fewer than four rows, or values that are not finite reals.
 
     Examples
     --------

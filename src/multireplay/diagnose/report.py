@@ -61,17 +61,8 @@ class Diagnosis:
     >>> d = Diagnosis(150_000, (column,))
     >>> d.tau, round(d.ess)
     (18.6, 8065)
-    >>> print(d)
-    | column   | features | median tau | worst tau | at |  ESS |  ESS/B | note        |
-    |----------|----------|------------|-----------|----|------|--------|-------------|
-    | features |        8 |        2.5 |      18.6 |  3 | 8065 | 5.38 % |             |
-    <BLANKLINE>
-    tau: integrated autocorrelation time in steps, 1 if independent. ESS = B/tau, B = 150000.
-    <BLANKLINE>
-    The slowest column (features[3]) has an autocorrelation time of 18.6 steps: 150000 rows
-    carry about as much information on its mean as 8065 independent ones, and learning in
-    order with a constant step sees the same neighbourhood for about 19 steps at a time;
-    replay (Multiscale, Dyadic) or a gap of at least 19 removes most of that.
+    >>> d.sentence[:75]
+    'The slowest column (features[3]) has an autocorrelation time of 18.6 steps:'
     """
 
     rows: int

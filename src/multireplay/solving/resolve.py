@@ -10,7 +10,7 @@ import joblib
 import numpy as np
 from scipy.sparse import issparse
 
-from multireplay._check import Vector, as_vector, whole_number
+from multireplay._check import Vector, as_vector, positive, whole_number
 from multireplay.averaging import as_averaging
 from multireplay.buffer import Buffer, StoredBuffer
 from multireplay.buffer.foreign import describe, is_foreign, on_cpu
@@ -23,7 +23,7 @@ from multireplay.problems.batched import Batched, as_batched, can_be_batched
 from multireplay.replay import Dyadic, Interleaved, Replay, Shuffle
 from multireplay.sets import Set
 from multireplay.solving.run import Engine, Run, as_given
-from multireplay.steps import Constant, Schedule, positive
+from multireplay.steps import Constant, Schedule
 from multireplay.tracking import as_track
 from multireplay.updates import Newton, Plain, Update, VarianceReduced
 from multireplay.updates.base import Needs

@@ -50,23 +50,14 @@ def transition_matrix(name: str, values: ArrayLike) -> Vector:
 
 
 def stationary_law(P: ArrayLike) -> Vector:
-    """Return the law π with πP = π of an ergodic chain.
-
-    Parameters
-    ----------
-    P : array_like, shape (S, S)
-        Transition matrix. It must have one class of states, no period and no transient state, as the paper
-        assumes for policy evaluation.
+    """Return the law π with πP = π of a chain with one class of states, no period and no transient state.
 
     Examples
     --------
     >>> stationary_law([[0.9, 0.1], [0.2, 0.8]]).round(4).tolist()
     [0.6667, 0.3333]
     """
-    return _stationary(transition_matrix("P", P))
-
-
-def _stationary(P: Vector) -> Vector:
+    P = transition_matrix("P", P)
     S = len(P)
     system = np.vstack([P.T - np.eye(S), np.ones((1, S))])
     pi = np.linalg.lstsq(system, np.append(np.zeros(S), 1.0), rcond=None)[0]
@@ -97,13 +88,7 @@ class ExactConstants(NamedTuple):
 
 
 def exact_constants(
-    P: ArrayLike,
-    Psi: ArrayLike,
-    rewards: ArrayLike,
-    gamma: float,
-    D: float | None = None,
-    *,
-    slack: float = 0.02,
+    P: ArrayLike, Psi: ArrayLike, rewards: ArrayLike, gamma: float, D: float | None = None, *, slack: float = 0.02
 ) -> ExactConstants:
     """Compute constants for which every assumption of thm:main_error really holds on a finite chain.
 
@@ -154,7 +139,7 @@ def exact_constants(
     P_, Psi_, R = _inputs(P, Psi, rewards)
     g = number_in("gamma", gamma, 0.0, 1.0)
     share = number_in("slack", slack, 0.0, 1.0, low_open=True)
-    pi = _stationary(P_)
+    pi = stationary_law(P_)
 
     step = Psi_[:, None, :] - g * Psi_[None, :, :]  # ψ(s) − γψ(s')
     A_s = Psi_[:, :, None] * np.einsum("st,std->sd", P_, step)[:, None, :]
