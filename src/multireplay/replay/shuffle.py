@@ -18,7 +18,7 @@ class Shuffle(Replay):
     Parameters
     ----------
     seed : int
-        Seed of the permutation; the same seed gives the same order.
+        Seed of the order.
 
     Examples
     --------
@@ -39,12 +39,7 @@ class Shuffle(Replay):
 
 @dataclass(frozen=True)
 class Uniform(Replay):
-    """B draws with replacement: the experience replay of deep reinforcement learning.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the draws; the same seed gives the same order.
+    """B draws with replacement, from a seed as that of `Shuffle`: the experience replay of deep reinforcement learning.
 
     Examples
     --------
@@ -59,8 +54,7 @@ class Uniform(Replay):
         object.__setattr__(self, "seed", whole_number("seed", self.seed, least=0))
 
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
-        draws = _Draws(self.seed, length)
-        return (PlannedEpoch(k=1, gap=None, length=length, block=draws.block),)
+        return (PlannedEpoch(k=1, gap=None, length=length, block=_Draws(self.seed, length).block),)
 
 
 class _Draws:
