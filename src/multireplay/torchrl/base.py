@@ -66,17 +66,17 @@ class PlanSampler(Sampler):  # type: ignore[misc, unused-ignore]
     oldest slot when it began. The positions themselves follow from that.
     """
 
+    ran_out = False
+    """True after the last batch of a pass; the next one begins a new pass over what the storage holds then."""
+
     def __init__(self, replay: Replay) -> None:
         self.replay = replay
         self._ring = Ring()
         self._start_over()
 
     def _start_over(self) -> None:
-        self._epoch = 0  # none has begun
-        self._given = 0
-        self._rows = 0
-        self._oldest = 0
-        self._ran_out = False
+        self._epoch = self._given = self._rows = self._oldest = 0  # no epoch has begun
+        self.ran_out = False
         self._plan: tuple[PlannedEpoch, ...] | None = None
 
     def sample(self, storage: Any, batch_size: int) -> tuple[Index, dict[str, Any]]:
@@ -90,11 +90,10 @@ class PlanSampler(Sampler):  # type: ignore[misc, unused-ignore]
         count = min(batch_size, epoch.steps * columns - first)
         index = self._slots(epoch, first, count, storage, columns)
         self._given += count
-        self._remaining_batches = sum(-(-(later.steps * columns) // batch_size) for later in plan[self._epoch :]) + -(
-            -(epoch.steps * columns - self._given) // batch_size
-        )
-        self._ran_out = self._remaining_batches == 0
-        if self._ran_out:
+        rest = [epoch.steps * columns - self._given, *(later.steps * columns for later in plan[self._epoch :])]
+        self._remaining_batches = sum(-(-rows // batch_size) for rows in rest)
+        self.ran_out = self._remaining_batches == 0
+        if self.ran_out:
             self._epoch = 0
         return index, self._info(epoch, first, count, index)
 
@@ -145,21 +144,10 @@ class PlanSampler(Sampler):  # type: ignore[misc, unused-ignore]
         return True
 
     def add(self, index: Any) -> None:
-        """Note the slot of a row that was added."""
-        self._ring.written(index)
-
-    def extend(self, index: Any) -> None:
         """Note the slots of rows that were added."""
         self._ring.written(index)
 
-    @property
-    def ran_out(self) -> bool:
-        """True after the last batch of a pass; the next one begins a new pass over what the storage holds then."""
-        return self._ran_out
-
-    @ran_out.setter
-    def ran_out(self, value: bool) -> None:
-        self._ran_out = value
+    extend = add
 
     def _empty(self) -> None:
         self._ring.restore(None)
@@ -173,7 +161,7 @@ class PlanSampler(Sampler):  # type: ignore[misc, unused-ignore]
             "given": self._given,
             "rows": self._rows,
             "oldest": self._oldest,
-            "ran_out": int(self._ran_out),
+            "ran_out": int(self.ran_out),
             "last": -1 if self._ring.last is None else self._ring.last,
         }
 
@@ -185,11 +173,9 @@ class PlanSampler(Sampler):  # type: ignore[misc, unused-ignore]
                 f"the saved sampler follows {saved}, this one {self.replay!r}: make it with the same arguments"
             )
         self._start_over()
-        self._epoch = int(state_dict["epoch"])
-        self._given = int(state_dict["given"])
-        self._rows = int(state_dict["rows"])
-        self._oldest = int(state_dict["oldest"])
-        self._ran_out = bool(state_dict["ran_out"])
+        self._epoch, self._given = int(state_dict["epoch"]), int(state_dict["given"])
+        self._rows, self._oldest = int(state_dict["rows"]), int(state_dict["oldest"])
+        self.ran_out = bool(state_dict["ran_out"])
         last = int(state_dict["last"])
         self._ring.restore(None if last < 0 else last)
 
