@@ -13,7 +13,6 @@ from scipy.sparse import issparse
 from multireplay.diagnose.checks import as_series
 from multireplay.errors import InputError
 
-BLOCK_BYTES = 128 * 2**20
 ENOUGH_TIMES = 50  # a record shorter than this many autocorrelation times cannot be trusted to show them
 
 Floats = NDArray[np.float64]
@@ -47,12 +46,10 @@ def integrated_autocorrelation_time(x: ArrayLike, *, c: float = 5.0) -> float | 
 
     Notes
     -----
-    The window is that of A. Sokal, "Monte Carlo methods in statistical mechanics" (1997), section 3, used in
-    the same way by J. Goodman and J. Weare, "Ensemble samplers with affine invariance" (2010), and by emcee.
-
-    Where neighbours repel each other, τ(W) swings around its limit and may be negative at the first W that
-    passes. If that rule gives τ < 1, the window is therefore chosen again with :math:`|\rho_t|` in place of
-    :math:`\rho_t`, counting only the lags beyond the noise level :math:`2/\sqrt{B}`.
+    The window is that of A. Sokal, "Monte Carlo methods in statistical mechanics" (1997), section 3. Where neighbours
+    repel each other, τ(W) swings around its limit and may be negative at the first W that passes. If that rule gives
+    τ < 1, the window is therefore chosen again with :math:`|\rho_t|` in place of :math:`\rho_t`, counting only the lags
+    beyond the noise level :math:`2/\sqrt{B}`.
 
     Two things the window cannot see: a component that is slow but so weak that the sum stops before it adds
     up, and a period, of which it measures the first swing and not the cancellation after a full turn.
@@ -90,13 +87,9 @@ def autocorrelation(x: ArrayLike, lags: int) -> Floats:
 
 
 def estimate(
-    series: NDArray[Any], features: NDArray[np.intp], *, c: float = 5.0, block_bytes: int = BLOCK_BYTES
+    series: NDArray[Any], features: NDArray[np.intp], *, c: float = 5.0, block_bytes: int = 128 * 2**20
 ) -> Estimate:
-    """Autocorrelation times of the given features of a checked ``(rows, features)`` array.
-
-    Features are transformed in blocks, so that the extra memory is about ``block_bytes``, or that of a
-    single feature (80 bytes a row) where that is more.
-    """
+    """Autocorrelation times of some features of a checked array, a block at a time: 80 bytes for a row of a feature."""
     rows = series.shape[0]
     tau = np.full(len(features), np.nan)
     reliable = np.ones(len(features), dtype=np.bool_)

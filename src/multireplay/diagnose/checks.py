@@ -42,7 +42,6 @@ def as_series(name: str, values: ArrayLike) -> NDArray[Any]:
 
 
 def _check_shape(name: str, shape: tuple[int, ...]) -> None:
-    """Refuse too few rows, and rows without features."""
     if shape[0] < MIN_ROWS:
         raise InputError(
             f"Column {name!r} has {shape[0]} rows; at least {MIN_ROWS} are needed to see how neighbours depend on "

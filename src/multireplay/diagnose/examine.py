@@ -23,7 +23,7 @@ def diagnose(
     extra: Mapping[str, ArrayLike] | None = None,
     max_features: int | None = 64,
 ) -> Diagnosis:
-    """Measure how strongly the rows of a record depend on their neighbours.
+    """Measure how strongly the rows of a record depend on their neighbours; print it for a table and one sentence.
 
     Parameters
     ----------
@@ -36,11 +36,6 @@ def diagnose(
     max_features : int or None, default 64
         A column with more features is represented by this many, evenly spaced, or, where it is sparse, by those with
         the most nonzeros; None examines all. Columns of states count as one feature a state, 1 where it is visited.
-
-    Returns
-    -------
-    Diagnosis
-        Print it for a table and one sentence; ``tau`` and ``ess`` are those of the slowest column.
 
     Examples
     --------
@@ -70,7 +65,10 @@ def diagnose(
         columns[name] = values
     if not columns:
         raise InputError("There are no columns to diagnose.")
-    series = {name: _as_any_series(name, values) for name, values in columns.items()}
+    series: dict[str, Any] = {}
+    for name, values in columns.items():
+        sparse = as_sparse_series(name, values)
+        series[name] = as_series(name, values) if sparse is None else sparse
     first, rows = next((name, array.shape[0]) for name, array in series.items())
     for name, array in series.items():
         if array.shape[0] != rows:
@@ -82,11 +80,6 @@ def diagnose(
         for name, array in series.items()
     )
     return Diagnosis(rows, tuple(entries))
-
-
-def _as_any_series(name: str, values: ArrayLike) -> Any:
-    found = as_sparse_series(name, values)
-    return as_series(name, values) if found is None else found
 
 
 def _examine(name: str, series: Any, max_features: int | None, scalar: bool) -> ColumnDiagnosis:

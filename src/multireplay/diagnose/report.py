@@ -15,22 +15,21 @@ class ColumnDiagnosis:
 
     Attributes
     ----------
-    name, width : str, int
+    name, width
         The column and its number of features.
-    tau_max, tau_median : float
+    tau_max, tau_median
         Largest and median integrated autocorrelation time of the features that vary, NaN if none does.
-    worst_feature : int or None
+    worst_feature
         The feature with the largest one, None if all are constant.
-    ess : float
+    ess
         Effective sample size of that feature, rows/tau_max; above the rows where neighbours repel each other.
-    reliable : bool
+    reliable
         Whether the record is long enough for that feature, at least 50 of its autocorrelation times.
-    examined, constant : int
+    examined, constant
         How many features were looked at, and how many of those are constant and left out.
-    scalar : bool
-        Whether the column has one axis, so that its only feature goes by the column's name.
-    sparse : bool
-        Whether the features looked at are those with the most nonzeros.
+    scalar, sparse
+        Whether the column has one axis, so that its only feature goes by the column's name; whether the features looked
+        at are those with the most nonzeros.
     """
 
     name: str

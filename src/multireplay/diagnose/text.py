@@ -64,16 +64,12 @@ def sentence(diagnosis: Diagnosis) -> str:
 
 def page(diagnosis: Diagnosis) -> str:
     """The table, its legend and the sentence as plain text."""
-    paragraphs = [legend(diagnosis), sentence(diagnosis)]
-    return "\n\n".join([table(diagnosis), *(textwrap.fill(p, WIDTH) for p in paragraphs)])
+    return "\n\n".join([table(diagnosis), *(textwrap.fill(part(diagnosis), WIDTH) for part in (legend, sentence))])
 
 
 def legend(diagnosis: Diagnosis) -> str:
     """What the entries of the table mean, as far as they occur in it."""
-    parts = [
-        "tau: integrated autocorrelation time in steps, 1 if independent.",
-        f"ESS = B/tau, B = {diagnosis.rows}.",
-    ]
+    parts = [f"tau: integrated autocorrelation time in steps, 1 if independent. ESS = B/tau, B = {diagnosis.rows}."]
     notes = [note(column) for column in diagnosis.columns]
     if any("lower bound" in entry for entry in notes):
         parts.append(f"lower bound: B is less than {ENOUGH_TIMES} tau, so tau may be larger and ESS smaller.")
@@ -122,11 +118,5 @@ def note(column: ColumnDiagnosis) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits for small numbers, whole ones above a thousand, powers of ten beyond a billion.
-
-    Examples
-    --------
-    >>> number(18.61), number(0.0526), number(8064.5), number(2.25e10)
-    ('18.6', '0.0526', '8064', '2.25e+10')
-    """
+    """Three digits for small numbers, whole ones above a thousand, powers of ten beyond a billion."""
     return f"{value:.3g}" if value < 999.5 or value >= 1e9 else f"{value:.0f}"

@@ -94,14 +94,10 @@ def exact_constants(
 
     Parameters
     ----------
-    P : array_like, shape (S, S)
-        Transition matrix of an ergodic chain.
-    Psi : array_like, shape (S, d)
-        Row s is ψ(s); the columns must be linearly independent.
-    rewards : array_like, shape (S,) or (S, S)
-        r(s), or R(s, s').
-    gamma : float
-        Discount factor, in [0, 1).
+    P, Psi : array_like, shape (S, S) and (S, d)
+        Transition matrix of an ergodic chain, and ψ(s) in row s; the columns must be linearly independent.
+    rewards, gamma : array_like, shape (S,) or (S, S), float
+        r(s), or R(s, s'), and the discount factor in [0, 1).
     D : float, optional
         Diameter of the ball of assmp:optimal_ball; by default 2‖θ̄‖, the smallest possible.
     slack : float
@@ -136,7 +132,13 @@ def exact_constants(
     >>> 0.7 < c.rho < 0.707
     True
     """
-    P_, Psi_, R = _inputs(P, Psi, rewards)
+    P_, Psi_, R = transition_matrix("P", P), finite_array("Psi", Psi, 2), finite_array("rewards", rewards, 1, 2)
+    S = len(P_)
+    if len(Psi_) != S:
+        raise InputError(f"Psi must have shape (S, d) with S = {S} states and d >= 1; got shape {Psi_.shape}")
+    if R.shape not in ((S,), (S, S)):
+        raise InputError(f"rewards must have shape ({S},) or ({S}, {S}); got shape {R.shape}")
+    R = R if R.ndim == 2 else np.repeat(R[:, None], S, axis=1)
     g = number_in("gamma", gamma, 0.0, 1.0)
     share = number_in("slack", slack, 0.0, 1.0, low_open=True)
     pi = stationary_law(P_)
@@ -174,16 +176,6 @@ def exact_constants(
         D=2.0 * float(np.linalg.norm(theta_bar)) if D is None else D,
     )
     return ExactConstants(constants, theta_bar, pi, Q, A, (1.0 - g) * lowest)
-
-
-def _inputs(P: ArrayLike, Psi: ArrayLike, rewards: ArrayLike) -> tuple[Vector, Vector, Vector]:
-    P_, Psi_, R = transition_matrix("P", P), finite_array("Psi", Psi, 2), finite_array("rewards", rewards, 1, 2)
-    S = P_.shape[0]
-    if Psi_.shape[0] != S:
-        raise InputError(f"Psi must have shape (S, d) with S = {S} states and d >= 1; got shape {Psi_.shape}")
-    if R.shape not in ((S,), (S, S)):
-        raise InputError(f"rewards must have shape ({S},) or ({S}, {S}); got shape {R.shape}")
-    return P_, Psi_, R if R.ndim == 2 else np.repeat(R[:, None], S, axis=1)
 
 
 def _rate(E: Vector, share: float) -> tuple[float, int]:

@@ -45,10 +45,9 @@ def policy_evaluation_constants(
 
     Notes
     -----
-    The paper takes C_M and C_P from two lemmas of another article and does not print them. Here they are
-    derived from total variation: ‖∫g d(π − P)‖ ≤ 2 TV(π, P) sup‖g‖ with g = F̃(θ̄, ·), where ‖F̃(θ̄, ξ)‖ ≤
-    D_ψ((1+γ)D_ψ‖θ̄‖ + R̄) and ‖θ̄‖ ≤ D/2, gives C_M = 2 C_TV D_ψ((1+γ)D_ψ D/2 + R̄); and with g = F̃(x, ·) −
-    F̃(y, ·), C_P = 2 L̃_1 C_TV.
+    The paper does not print C_M and C_P. From total variation, ‖∫g d(π − P)‖ ≤ 2 TV(π, P) sup‖g‖ with g = F̃(θ̄, ·),
+    where ‖F̃(θ̄, ξ)‖ ≤ D_ψ((1+γ)D_ψ‖θ̄‖ + R̄) and ‖θ̄‖ ≤ D/2, gives C_M = 2 C_TV D_ψ((1+γ)D_ψ D/2 + R̄); and with
+    g = F̃(x, ·) − F̃(y, ·), C_P = 2 L̃_1 C_TV.
 
     Examples
     --------
@@ -149,11 +148,10 @@ def corollary_4(
     D_psi, R_bar, gamma
         As in ``policy_evaluation_constants``.
     D_theta : float
-        Bound on the iterates; see the function of that name.
+        Bound on the iterates; see ``D_theta``.
     printed : bool
-        ``False`` gives what thm:emulate_iid implies: L̃_2 = √3 max((2+γ)D_ψD_θ + R̄, D_ψ). The printed
-        corollary drops the √3 of lemma:RL_lipschitz2, and that lemma forgets the coefficient D_ψ of the
-        difference of rewards, which is the largest of the three when rewards and iterates are small.
+        ``False`` gives what thm:emulate_iid implies, L̃_2 = √3 max((2+γ)D_ψD_θ + R̄, D_ψ): the printed corollary
+        drops the √3 of lemma:RL_lipschitz2, and that lemma the coefficient D_ψ of the difference of rewards.
 
     Examples
     --------
@@ -165,6 +163,4 @@ def corollary_4(
     psi = number_in("D_psi", D_psi, low_open=True)
     g = number_in("gamma", gamma, 0.0, 1.0)
     L2 = (2.0 + g) * psi * number_in("D_theta", D_theta) + number_in("R_bar", R_bar)
-    if not printed:
-        L2 = math.sqrt(3.0) * max(L2, psi)
-    return theorem_2(c0, (1.0 + g) * psi**2, L2, T)
+    return theorem_2(c0, (1.0 + g) * psi**2, L2 if printed else math.sqrt(3.0) * max(L2, psi), T)
