@@ -49,11 +49,8 @@ class Theorem1(Schedule):
 
     Parameters
     ----------
-    constants : multireplay.theory.Constants
-        The constants of the problem.
-    printed : bool
-        Exactly as printed, which can be zero or negative (an error then), instead of the safe form that the
-        `theory` module documents.
+    constants, printed : multireplay.theory.Constants, bool
+        The constants of the problem, and whether to take their step size as printed, an error where it is not positive.
 
     Examples
     --------
@@ -89,10 +86,8 @@ class Decaying(Schedule):
 
     Parameters
     ----------
-    mu : float
-        Modulus of strong monotonicity.
-    t0 : float
-        Offset, at least 1; their theory takes it of order (L/μ)².
+    mu, t0 : float
+        Modulus of strong monotonicity, and offset, at least 1; their theory takes it of order (L/μ)².
 
     Examples
     --------

@@ -13,7 +13,7 @@ from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import SparseColumn
 from multireplay.diagnose.autocorrelation import estimate
 from multireplay.diagnose.checks import as_series, as_sparse_series, named_columns
-from multireplay.diagnose.report import ColumnDiagnosis, Diagnosis
+from multireplay.diagnose.diagnosis import ColumnDiagnosis, Diagnosis
 from multireplay.errors import InputError
 
 

@@ -106,20 +106,18 @@ def exact_constants(
 
     Notes
     -----
-    μ is the smallest eigenvalue of the symmetric part of A, L = ‖A‖, and L̃_1 the largest ‖ψ(s)‖‖ψ(s) −
-    γψ(s')‖ over transitions that can happen.
+    μ is the smallest eigenvalue of the symmetric part of A, L = ‖A‖, and L̃_1 the largest ‖ψ(s)‖‖ψ(s) − γψ(s')‖ over
+    transitions that can happen.
 
-    Conditioning on F_{t−1} means knowing s_t, since ξ_{t−1} = (s_{t−1}, s_t); then ξ_{t+n} = (s_{t+n},
-    s_{t+n+1}) with s_{t+n} drawn from row s_t of Pⁿ. So the bias at θ̄ is row s_t of Pⁿh, h(s) = E[F̃(θ̄, ξ)
-    | s], and that of a difference is row s_t of Pⁿ(A(·) − A), A(s) = E[ψ(s)(ψ(s) − γψ(s'))ᵀ | s]. Write E =
-    P − 1πᵀ. With N such that ‖E^N‖_∞ ≤ ρ^N, and C_M (or C_P) the largest bias/ρⁿ over n < N, the inequality
-    holds for all n, because ‖E^{jN+r}h‖ ≤ ‖E^N‖_∞^j ‖E^r h‖ ≤ C ρ^{jN+r}. N is found by squaring, and ρ is
-    then lowered to ‖E^N‖_∞^{1/N}.
+    Conditioning on F_{t−1} means knowing s_t, since ξ_{t−1} = (s_{t−1}, s_t); then ξ_{t+n} = (s_{t+n}, s_{t+n+1}) with
+    s_{t+n} drawn from row s_t of Pⁿ. So the bias at θ̄ is row s_t of Pⁿh, h(s) = E[F̃(θ̄, ξ) | s], and that of a
+    difference is row s_t of Pⁿ(A(·) − A), A(s) = E[ψ(s)(ψ(s) − γψ(s'))ᵀ | s]. Write E = P − 1πᵀ. With N such that
+    ‖E^N‖_∞ ≤ ρ^N, and C_M (or C_P) the largest bias/ρⁿ over n < N, the inequality holds for all n, because
+    ‖E^{jN+r}h‖ ≤ ‖E^N‖_∞^j ‖E^r h‖ ≤ C ρ^{jN+r}. N is found by squaring, and ρ is then lowered to ‖E^N‖_∞^{1/N}.
 
-    The variance of F̃(θ̄, ξ) + A_ξ(θ − θ̄) is at most twice the sum of the two variances, and each is at
-    most the mean square about any fixed centre, hence at most its largest value given s_{t+n} = s, whatever
-    n is: σ² = 4 max_s E[‖F̃(θ̄, ξ)‖² | s] and ζ² = 4 max_s λ_max(E[(A_ξ − c)ᵀ(A_ξ − c) | s]), for c = 0 or
-    A, the better.
+    The variance of F̃(θ̄, ξ) + A_ξ(θ − θ̄) is at most twice the sum of the two variances, and each is at most the mean
+    square about any fixed centre, hence at most its largest value given s_{t+n} = s, whatever n is: σ² = 4 max_s
+    E[‖F̃(θ̄, ξ)‖² | s] and ζ² = 4 max_s λ_max(E[(A_ξ − c)ᵀ(A_ξ − c) | s]), for c = 0 or A, the better.
 
     Examples
     --------

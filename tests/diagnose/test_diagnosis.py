@@ -7,7 +7,7 @@ import pytest
 from scipy.signal import lfilter
 
 from multireplay.diagnose import ColumnDiagnosis, Diagnosis, diagnose
-from multireplay.diagnose.text import number
+from multireplay.diagnose.diagnosis import number
 
 ROWS = 6000
 NOISE = np.random.default_rng(11).standard_normal((ROWS, 4))
