@@ -43,8 +43,8 @@ KEPT = 5  # caches of other versions of the sources: several checkouts may be at
 def jit(function: F) -> F:
     """Compile a function of a file with Numba at its first call; its machine code is kept for the next process.
 
-    Floating-point arithmetic stays IEEE: no reordering of sums, and a division by zero gives inf or nan as it
-    does in NumPy. The global interpreter lock is released while the function runs.
+    Floating-point arithmetic stays IEEE, and a division by zero gives inf or nan as it does in NumPy. The global
+    interpreter lock is released while the function runs.
     """
     compiled: F = _kept_on_disk(function, nogil=True, error_model="numpy")
     return compiled

@@ -142,6 +142,7 @@ def test_pickle_and_compare(scheme):
         (lambda: mr.Skip(0), "gap must be a whole number of at least 1, not 0"),
         (lambda: mr.Skip(2.5), "gap must be a whole number of at least 1, not 2.5"),
         (lambda: mr.Skip(True), "gap must be a whole number"),
+        (lambda: mr.Skip(None), "gap must be a whole number of at least 1, not None"),
         (lambda: mr.Multiscale(epochs=0), "epochs must be a whole number of at least 1"),
         (lambda: mr.Multiscale(epochs=9).plan(100), "a buffer of 100 samples has at most 6 epochs"),
         (lambda: mr.Multiscale().plan(1), "at least 2 samples"),

@@ -10,9 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import fft
 from scipy.sparse import issparse
 
-from multireplay.diagnose.checks import as_series
+from multireplay.buffer.foreign import as_numpy
 from multireplay.errors import InputError
 
+MIN_ROWS = 4
+_CHUNK_VALUES = 2**21
 ENOUGH_TIMES = 50  # a record shorter than this many autocorrelation times cannot be trusted to show them
 
 Floats = NDArray[np.float64]
@@ -73,6 +75,46 @@ def integrated_autocorrelation_time(x: ArrayLike, *, c: float = 5.0) -> float | 
     series = as_series("x", x)
     tau = estimate(series, np.arange(series.shape[1]), c=c).tau
     return float(tau[0]) if np.ndim(x) == 1 else tau
+
+
+def as_series(name: str, values: ArrayLike) -> NDArray[Any]:
+    """One column as a finite real ``(rows, features)`` array, a view of the input wherever possible."""
+    try:
+        array = as_numpy(values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"Column {name!r} cannot be read as an array: {error}.") from error
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"Column {name!r} holds {array.dtype}; only real numbers and booleans are measured.")
+    if array.ndim not in (1, 2):
+        raise InputError(f"Column {name!r} has {array.ndim} axes; it must have one (rows) or two (rows, features).")
+    check_shape(name, array.shape)
+    _check_finite(name, array)
+    return array[:, None] if array.ndim == 1 else array
+
+
+def check_shape(name: str, shape: tuple[int, ...]) -> None:
+    if shape[0] < MIN_ROWS:
+        raise InputError(
+            f"Column {name!r} has {shape[0]} rows; at least {MIN_ROWS} are needed to see how neighbours depend on "
+            "each other."
+        )
+    if len(shape) == 2 and shape[1] == 0:
+        raise InputError(f"Column {name!r} has no features: its shape is {shape}.")
+
+
+def _check_finite(name: str, array: NDArray[Any]) -> None:
+    """Refuse NaN and infinity, naming the first row that has one; a block of rows at a time."""
+    if array.dtype.kind != "f":
+        return
+    rows = max(1, _CHUNK_VALUES // (array.size // array.shape[0]))
+    for start in range(0, array.shape[0], rows):
+        finite = np.isfinite(array[start : start + rows])
+        if not finite.all():
+            where = np.argwhere(~finite)[0]
+            row = start + int(where[0])
+            place = f"{name!r}" if array.ndim == 1 else f"{name!r}, feature {int(where[1])},"
+            value = array[(row, *where[1:])]
+            raise InputError(f"Column {place} is {value} at row {row}; every value must be finite.")
 
 
 def autocorrelation(x: ArrayLike, lags: int) -> Floats:

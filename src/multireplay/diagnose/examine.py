@@ -1,18 +1,18 @@
-"""The entry function: from a buffer to a diagnosis."""
+"""From a record to its diagnosis: columns of finite real numbers, sparse ones and states as they are, each examined."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
-from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.columns import SparseColumn
-from multireplay.diagnose.autocorrelation import estimate
-from multireplay.diagnose.checks import as_series, as_sparse_series, named_columns
+from multireplay.buffer.buffer import STATES, Buffer
+from multireplay.buffer.columns import SparseColumn, as_sparse_column
+from multireplay.diagnose.autocorrelation import as_series, check_shape, estimate
 from multireplay.diagnose.diagnosis import ColumnDiagnosis, Diagnosis
 from multireplay.errors import InputError
 
@@ -117,3 +117,34 @@ def most_frequent(series: SparseColumn, count: int) -> NDArray[np.intp]:
     """The features with the most nonzeros, in rising order; among equals the first."""
     times = np.bincount(series.indices, minlength=series.shape[1])
     return np.sort(np.argsort(-times, kind="stable")[:count]).astype(np.intp)
+
+
+def named_columns(source: Buffer | Mapping[str, ArrayLike] | ArrayLike) -> dict[str, ArrayLike]:
+    """The columns of a buffer or of a mapping by name; a bare array becomes one column, ``series``."""
+    columns = source if isinstance(source, Mapping) else getattr(source, "columns", None)
+    if not hasattr(columns, "items"):  # a bare array, or a table whose ``columns`` are only labels
+        return {"series": cast(ArrayLike, source)}
+    return {str(name): values for name, values in cast(Mapping[str, ArrayLike], columns).items()}
+
+
+def as_sparse_series(name: str, values: Any) -> SparseColumn | None:
+    """A sparse column, checked; states as one indicator for each of them; None for any other column.
+
+    The numbers of states are names: what depends on the past is which of them is visited.
+    """
+    if issparse(values):
+        series = as_sparse_column(name, values)
+    elif name in STATES and isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iu":
+        series = _visits(name, values)
+    else:
+        return None
+    check_shape(name, series.shape)
+    return series
+
+
+def _visits(name: str, states: NDArray[Any]) -> SparseColumn:
+    if len(states) and states.min() < 0:
+        row = int(np.flatnonzero(states < 0)[0])
+        raise InputError(f"Column {name!r} is {states[row]} at row {row}; states are counted from 0.")
+    shape = len(states), int(states.max(initial=-1)) + 1
+    return as_sparse_column(name, SparseColumn((np.ones(len(states)), states, np.arange(len(states) + 1)), shape=shape))

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from multireplay._check import Positions, whole_number
+from multireplay._check import Positions
 from multireplay.errors import InputError
 from multireplay.replay.base import LONGEST, PlannedEpoch, Replay
 from multireplay.replay.side_by_side import multiples_of_gap, offset_after_offset
@@ -53,9 +53,9 @@ class Multiscale(Replay):
 
     def __post_init__(self) -> None:
         if self.phases != "all":
-            object.__setattr__(self, "phases", whole_number("phases", self.phases, least=1))
+            self._whole(phases=1)
         if self.epochs is not None:
-            object.__setattr__(self, "epochs", whole_number("epochs", self.epochs, least=1))
+            self._whole(epochs=1)
 
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
         return tuple(self._epoch(k, length) for k in range(1, self.epoch_count(length) + 1))
@@ -110,24 +110,16 @@ class Interleaved(Replay):
 
     def __post_init__(self) -> None:
         if self.gap is not None:
-            object.__setattr__(self, "gap", whole_number("gap", self.gap, least=1))
+            self._whole(gap=1)
 
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
         gap = self.gap or min(length, max(4, min(1024, 2 ** (length // LONG_ENOUGH).bit_length() // 2)))
         if gap > length:
             raise InputError(f"gap {gap} is larger than the buffer of {length} samples: no step could be taken")
         steps = length // gap
-        return (
-            PlannedEpoch(
-                k=1,
-                gap=length / steps,
-                length=steps,
-                block=partial(offset_after_offset, steps, length, gap),
-                chains=gap,
-                forwards=gap == 1,
-                side_by_side=length if gap > 1 and length <= LONGEST else None,
-            ),
-        )
+        block = partial(offset_after_offset, steps, length, gap)
+        passes = length if gap > 1 and length <= LONGEST else None
+        return (PlannedEpoch(1, length / steps, steps, block, chains=gap, forwards=gap == 1, side_by_side=passes),)
 
 
 def scale(k: int, length: int) -> PlannedEpoch:

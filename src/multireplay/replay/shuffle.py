@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from multireplay._check import Positions, whole_number
+from multireplay._check import Positions
 from multireplay.replay.base import PlannedEpoch, Replay, part_of
 
 
@@ -30,7 +30,7 @@ class Shuffle(Replay):
     seed: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", whole_number("seed", self.seed, least=0))
+        self._whole(seed=0)
 
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
         order = np.random.default_rng(self.seed).permutation(length).astype(np.int64, copy=False) + 1
@@ -51,7 +51,7 @@ class Uniform(Replay):
     seed: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", whole_number("seed", self.seed, least=0))
+        self._whole(seed=0)
 
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
         return (PlannedEpoch(k=1, gap=None, length=length, block=_Draws(self.seed, length).block),)
