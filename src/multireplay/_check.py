@@ -24,6 +24,14 @@ def whole_number(name: str, value: object, least: int) -> int:
     return int(value)
 
 
+def positive(name: str, value: object) -> float:
+    """`value` as a finite positive number, or an error that names it."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
+        also = ", a schedule from mr.steps such as mr.steps.Decaying(mu=0.1), or 'auto'" if name == "step" else ""
+        raise InputError(f"{name} must be a positive number{also}, not {value!r}")
+    return float(value)
+
+
 def number_in(
     name: str,
     value: object,

@@ -15,6 +15,7 @@ import inspect
 import io
 import os
 import re
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,13 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core.caching import (
-    CompileResultCacheImpl,
-    FunctionCache,
-    IndexDataCacheFile,
-    InTreeCacheLocator,
-    NullCache,
-)
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, InTreeCacheLocator
 from numba.core.sigutils import normalize_signature
 from numba.misc.appdirs import AppDirs
 
@@ -46,20 +41,10 @@ KEPT = 5  # caches of other versions of the sources: several checkouts may be at
 
 
 def jit(function: F) -> F:
-    """Compile a function with Numba at its first call; the machine code is kept on disk for the next process.
+    """Compile a function of a file with Numba at its first call; its machine code is kept for the next process.
 
-    Floating-point arithmetic stays IEEE: no reordering of sums, and a division by zero gives inf or nan as it
-    does in NumPy. The global interpreter lock is released while the function runs.
-
-    Parameters
-    ----------
-    function
-        A function within Numba's nopython subset, defined in a file.
-
-    Returns
-    -------
-    callable
-        The compiled function, with the signature of the one given.
+    Floating-point arithmetic stays IEEE, and a division by zero gives inf or nan as it does in NumPy. The global
+    interpreter lock is released while the function runs.
     """
     compiled: F = _kept_on_disk(function, nogil=True, error_model="numpy")
     return compiled
@@ -69,35 +54,17 @@ def jit_borrowing(function: F) -> F:
     """Compile like :func:`jit` a function that borrows the arrays given to it and makes none of its own.
 
     Arrays are then passed without counting references, which costs about 30 ns a call otherwise: more than a
-    whole step in ten dimensions. Slices are fine; a function that allocates an array fails to compile.
-
-    Parameters
-    ----------
-    function
-        A function within Numba's nopython subset, defined in a file. It and all compiled functions it calls
-        must allocate nothing.
-
-    Returns
-    -------
-    callable
-        The compiled function, with the signature of the one given.
+    whole step in ten dimensions. Slices are fine; if it or a compiled function it calls allocates an array, it fails
+    to compile.
     """
     compiled: F = kernel(function, nogil=True, error_model="numpy")
     return compiled
 
 
 def kernel(function: Function | None = None, **options: Any) -> Any:
-    """Compile a loop over steps of the built-in problems, or with options of its own a part of one.
+    """Compile a loop over steps, or with options for `numba.njit` in place of `LOOP` a part of one.
 
-    It is kept on disk, and borrows its arrays like the functions of :func:`jit_borrowing`.
-
-    Parameters
-    ----------
-    function
-        The function; without one, a decorator is returned.
-    **options
-        What `numba.njit` is told in place of `LOOP`: ``fastmath``, ``inline``, ``nogil``, ``error_model``. Each of them
-        may change the last bits of an answer.
+    It borrows its arrays like the functions of :func:`jit_borrowing`. Any option may change the last bits of an answer.
     """
     if function is None:
         return partial(kernel, **options)
@@ -107,12 +74,7 @@ def kernel(function: Function | None = None, **options: Any) -> Any:
 def users_kernel(function: Function | None = None, **options: Any) -> Any:
     """Compile a loop that calls a function of the user's, which may allocate, and may change without our noticing.
 
-    So references are counted, and it is compiled anew in every process.
-
-    Parameters
-    ----------
-    function, **options
-        As in :func:`kernel`.
+    So references are counted, and it is compiled anew in every process. Options are those of :func:`kernel`.
     """
     if function is None:
         return partial(users_kernel, **options)
@@ -128,36 +90,13 @@ def _kept_on_disk(function: Function, **options: Any) -> Any:
 
 @cache
 def digest(room: str = "") -> str:
-    """The digest of Numba's version and of all sources in `ROOMS` and one room more, 16 hexadecimal digits.
-
-    Parameters
-    ----------
-    room : str
-        A folder or file, relative to the package or absolute.
-    """
+    """Digest of Numba's version and all sources in `ROOMS` and one folder or file more, in 16 hexadecimal digits."""
     result = hashlib.sha256((digest() if room else numba.__version__).encode())
-    for name in [room] if room else ROOMS:
-        for path in _sources(os.path.join(PACKAGE, name)):
-            with open(path, "rb") as file:
-                content = file.read()
-            result.update(f"{os.path.relpath(path, PACKAGE)} {len(content)}\n".encode())
-            result.update(content)
+    for top in [PACKAGE / name for name in ([room] if room else ROOMS)]:
+        for path in [top] if top.suffix == ".py" else sorted(top.rglob("*.py")):
+            content = path.read_bytes()
+            result.update(f"{os.path.relpath(path, PACKAGE)} {len(content)}\n".encode() + content)
     return result.hexdigest()[:16]
-
-
-def _sources(path: str) -> list[str]:
-    if path.endswith(".py"):
-        return [path]
-    return sorted(os.path.join(at, name) for at, _, names in os.walk(path) for name in names if name.endswith(".py"))
-
-
-def _stamp(file: str) -> str:
-    """The digest that machine code of a function in this file depends on."""
-    path = Path(file)
-    if not path.is_relative_to(PACKAGE):
-        return digest(file)
-    room = path.relative_to(PACKAGE).parts[0]
-    return digest() if room in ROOMS else digest(room)
 
 
 def _places() -> list[Path]:
@@ -172,12 +111,10 @@ def _folder() -> Path:
     """The folder of this version of the sources, in the first place where it can be made and written to."""
     failure = OSError("there is no place for it")
     for place in _places():
+        folder = place / digest()
         try:
-            folder = place / digest()
             folder.mkdir(parents=True, exist_ok=True)
-            probe = folder / f"{os.getpid()}.probe"
-            probe.touch()
-            probe.unlink()
+            tempfile.TemporaryFile(dir=folder).close()
             os.utime(folder)  # the ones used last are kept
         except OSError as error:
             failure = error
@@ -193,15 +130,11 @@ def _forget_old(place: Path) -> None:
         ours = [path for path in place.iterdir() if re.fullmatch("[0-9a-f]{16}", path.name) and not path.is_symlink()]
         for old in sorted(ours, key=lambda path: path.stat().st_mtime, reverse=True)[1 + KEPT :]:
             with suppress(OSError):
-                _remove(old)
-
-
-def _remove(old: Path) -> None:
-    for room in [path for path in old.iterdir() if not path.is_symlink()]:
-        for file in room.glob("*.nb[ci]*"):
-            file.unlink(missing_ok=True)
-        room.rmdir()
-    old.rmdir()
+                for room in [path for path in old.iterdir() if not path.is_symlink()]:
+                    for file in room.glob("*.nb[ci]*"):
+                        file.unlink(missing_ok=True)
+                    room.rmdir()
+                old.rmdir()
 
 
 _warned: list[str] = []
@@ -218,85 +151,59 @@ def _warn_once(failure: Exception) -> None:
     warnings.warn(_warned[0], RuntimeWarning, stacklevel=2)
 
 
-class _SourceCache(NullCache):  # type: ignore[misc]
-    """What a dispatcher asks for machine code: the files below, as long as they can be used.
-
-    The sources are read when the function is defined, not later: they might have changed by then, and the machine code
-    of what is loaded would be kept as that of what is on disk.
-    """
-
-    def __init__(self, function: Function) -> None:
-        self._function = function
-        try:
-            self._stamp = _stamp(inspect.getfile(function))
-        except (OSError, TypeError):  # sources in an archive, or none at all
-            self._stamp = ""
-
-    @cached_property
-    def _files(self) -> _Files:
-        if not self._stamp:
-            raise OSError(f"the sources in {PACKAGE} cannot be read")
-        return _Files(self._function, self._stamp)
-
-    @property
-    def cache_path(self) -> str | None:
-        """The folder of this function's machine code, None without one."""
-        with suppress(OSError, RuntimeError):
-            return str(self._files.cache_path)
-        return None
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The machine code for these types of arguments, None if it must be made."""
-        try:
-            found = self._files.load_overload(sig, target_context)
-        except Exception as failure:  # damaged files fail in any way
-            _warn_once(failure)
-            self.flush()
-            return None
-        wanted = tuple(normalize_signature(sig)[0])  # processes that save at once may give one file to two of these
-        return found if found is not None and found.signature.args == wanted else None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep machine code for these types of arguments, if possible."""
-        try:
-            self._files.save_overload(sig, data)
-        except Exception as failure:
-            _warn_once(failure)
-
-    def flush(self) -> None:
-        """Forget all machine code of this function, so that new code can be kept."""
-        with suppress(Exception):
-            self._files.flush()
-
-
 class _Place(InTreeCacheLocator):  # type: ignore[misc]
-    """Where the machine code of one function is kept."""
-
-    @classmethod
-    def from_function(cls, function: Function, file: str) -> _Place:
-        """The place of a function; Numba would try here whether it can be written to, and hide why it cannot."""
-        return cls(function, file)
-
     def get_cache_path(self) -> str:
-        file = Path(self._py_file)
-        if not file.is_relative_to(PACKAGE):
-            return str(_folder() / self.get_suitable_cache_subpath(self._py_file))
-        return str(_folder() / ".".join(("multireplay", *file.relative_to(PACKAGE).parts[:-1])))
+        return str(_folder() / self.get_suitable_cache_subpath(self._py_file))
 
 
 class _Code(CompileResultCacheImpl):  # type: ignore[misc]
     _locator_classes = (_Place,)
 
 
-class _Files(FunctionCache):  # type: ignore[misc]
-    """Numba's cache of one function, in our place and under our key."""
+class _SourceCache(FunctionCache):  # type: ignore[misc]
+    """Numba's cache of one function in our place and under our key, looked for at the first call."""
 
-    _impl_class = _Code
+    _enabled = True
 
-    def __init__(self, function: Function, stamp: str) -> None:
-        super().__init__(function)
-        name = self._impl.filename_base
-        self._cache_file = _CheckedFiles(cache_path=self.cache_path, filename_base=name, source_stamp=stamp)
+    def __init__(self, function: Function) -> None:
+        self._py_func, self._name = function, function.__qualname__
+        file = Path(inspect.getfile(function))
+        room = file.relative_to(PACKAGE).parts[0] if file.is_relative_to(PACKAGE) else str(file)
+        # The sources are read now: later they may have changed, and be taken for those of what is loaded.
+        with suppress(OSError):  # sources in an archive: then there is no folder either
+            self._stamp = digest("" if room in ROOMS else room)
+
+    @cached_property
+    def _impl(self) -> _Code:
+        _folder()  # whose failure says more than Numba's
+        return _Code(self._py_func)
+
+    @cached_property
+    def _cache_file(self) -> _CheckedFiles:
+        return _CheckedFiles(self._impl.locator.get_cache_path(), self._impl.filename_base, self._stamp)
+
+    @property
+    def cache_path(self) -> str | None:
+        with suppress(OSError, RuntimeError):
+            return str(self._impl.locator.get_cache_path())
+        return None
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            found = super().load_overload(sig, target_context)
+        except Exception as failure:  # damaged files fail in any way
+            _warn_once(failure)
+            with suppress(Exception):
+                self.flush()
+            return None
+        wanted = tuple(normalize_signature(sig)[0])  # processes that save at once may give one file to two of these
+        return found if found is not None and found.signature.args == wanted else None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except Exception as failure:
+            _warn_once(failure)
 
 
 class _CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]
@@ -319,7 +226,7 @@ class _CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]
 
 
 def _check(path: str) -> None:
-    with suppress(FileNotFoundError), open(path, "rb") as file:
-        content = file.read()
+    with suppress(FileNotFoundError):
+        content = Path(path).read_bytes()
         if hashlib.sha256(content[:-32]).digest() != content[-32:]:
             raise ValueError(f"{path} is damaged")  # an OSError would be taken for a file that is not there

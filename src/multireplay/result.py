@@ -33,14 +33,11 @@ class Epoch:
         As in the plan: the paper's k, τ_k (None if there is no fixed gap) and T_k.
     step : float
         Step size of the first step.
-    last, average : ndarray
-        The last iterate, and the average that was asked for (of all iterates if none was).
-    answer : ndarray
-        Whichever of the two was asked for.
-    taken : int
-        Steps taken; fewer than `length` if the epoch diverged on the way.
-    diverged : bool
-        Whether the iterates grew beyond all bounds. `last` and `average` are then the last finite ones, of no use.
+    last, average, answer : ndarray
+        The last iterate, the average that was asked for (of all iterates if none was), and whichever of the two was.
+    taken, diverged : int, bool
+        Steps taken, fewer than `length` if the iterates grew beyond all bounds on the way. `last` and `average` are
+        then the last finite ones, of no use.
     curve : Curve or None
         Error curve, if ``track`` was given.
     residual : float or None
@@ -94,18 +91,14 @@ class Result:
 
     Attributes
     ----------
-    x : ndarray
-        The answer, which is that of epoch ``chosen``.
+    x, chosen : ndarray, int
+        The answer, and the index of the epoch that it comes from.
     epochs : tuple of Epoch
         All epochs, in the order they were run.
     status : Status
         How it went; ``print(result.status)``.
-    passes : float
-        Samples touched, in passes over the record.
-    seconds : float
-        Wall-clock time of the steps, without the time to compile the loop.
-    chosen : int
-        Index of the epoch that the answer comes from.
+    passes, seconds : float
+        Samples touched, in passes over the record, and wall-clock time of the steps, without the time to compile.
     candidates : TextTable or None
         What competed on a held-out block of time, if one was held out.
     standard_error : ndarray or None
@@ -134,10 +127,7 @@ class Result:
     def plot(self, ax: Axes | None = None) -> Axes:
         """Error by iterations if the run was tracked, otherwise the distance of every epoch's answer to the final one.
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        It is drawn on matplotlib's `ax`, by default that of a new figure.
         """
         from multireplay.show.plotting import plot_result
 
@@ -159,22 +149,9 @@ class Result:
         Parameters
         ----------
         path : str or path
-            Where to write it.
-        exact : bool or "auto"
-            Whether to compare with the exact fit; "auto" does where it is cheap.
-        rivals : bool or "auto"
-            Whether to run a pass in order and a shuffled one to compare with; "auto" does unless a pass is slow.
-        names : sequence of str, optional
-            Names of the coordinates of x.
-        buffer : Buffer, optional
-            The record, for a result that was pickled since.
-        title, command : str, optional
-            Heading of the page, and the command line that repeats the run, if there is one.
-
-        Returns
-        -------
-        Path
-            The file.
+            Where to write it; it is returned.
+        exact, rivals, names, buffer, title, command
+            As there.
 
         Examples
         --------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multireplay._check import Vector
+from multireplay._check import Vector, positive
 from multireplay.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Schedule(ABC):
 
 @dataclass(frozen=True)
 class Constant(Schedule):
-    """The same step size throughout.
+    """One step size throughout.
 
     Examples
     --------
@@ -49,11 +49,8 @@ class Theorem1(Schedule):
 
     Parameters
     ----------
-    constants : multireplay.theory.Constants
-        The constants of the problem.
-    printed : bool
-        Exactly as printed, which can be zero or negative (an error then), instead of the safe form that the
-        `theory` module documents.
+    constants, printed : multireplay.theory.Constants, bool
+        The constants of the problem, and whether to take their step size as printed, an error where it is not positive.
 
     Examples
     --------
@@ -89,10 +86,8 @@ class Decaying(Schedule):
 
     Parameters
     ----------
-    mu : float
-        Modulus of strong monotonicity.
-    t0 : float
-        Offset, at least 1; their theory takes it of order (L/μ)².
+    mu, t0 : float
+        Modulus of strong monotonicity, and offset, at least 1; their theory takes it of order (L/μ)².
 
     Examples
     --------
@@ -150,11 +145,3 @@ class Doubled(Schedule):
 
     def values(self, k: int, first: int, count: int) -> Vector:
         return 2 * self.schedule.values(k, first, count)
-
-
-def positive(name: str, value: object) -> float:
-    """`value` as a finite positive number, or an error that names it."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
-        also = ", a schedule from mr.steps such as mr.steps.Decaying(mu=0.1), or 'auto'" if name == "step" else ""
-        raise InputError(f"{name} must be a positive number{also}, not {value!r}")
-    return float(value)

@@ -24,12 +24,10 @@ class Curve:
     last, average : ndarray
         ‖x − x*‖² of the iterate and of the running average. Where a tail is averaged, the iterate itself stands in
         until the tail begins.
-    last_weighted, average_weighted : ndarray or None
-        The same in the norm of the weight matrix W, (x − x*)ᵀW(x − x*), if one was given.
-    initial, initial_weighted : float
-        The same at x0, by which the paper divides.
-    end_last, end_average : float
-        ‖x − x*‖² of the iterate and of the average at the end of the epoch, whatever iterations were asked for.
+    initial, end_last, end_average : float
+        ‖x − x*‖² at x0, by which the paper divides, and at the end of the epoch, whatever iterations were asked for.
+    last_weighted, average_weighted, initial_weighted : or None
+        These in the norm of the weight matrix W, (x − x*)ᵀW(x − x*), if one was given.
     """
 
     iterations: NDArray[np.int64]

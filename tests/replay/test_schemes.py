@@ -142,6 +142,7 @@ def test_pickle_and_compare(scheme):
         (lambda: mr.Skip(0), "gap must be a whole number of at least 1, not 0"),
         (lambda: mr.Skip(2.5), "gap must be a whole number of at least 1, not 2.5"),
         (lambda: mr.Skip(True), "gap must be a whole number"),
+        (lambda: mr.Skip(None), "gap must be a whole number of at least 1, not None"),
         (lambda: mr.Multiscale(epochs=0), "epochs must be a whole number of at least 1"),
         (lambda: mr.Multiscale(epochs=9).plan(100), "a buffer of 100 samples has at most 6 epochs"),
         (lambda: mr.Multiscale().plan(1), "at least 2 samples"),
@@ -174,3 +175,29 @@ def test_phases_use_the_samples_they_say(length, phases, sweep):
         assert (offsets == [[j * gap // count] for j in range(count)]).all()
         if phases == "all" and length % 2**epoch.k == 0:
             assert len(positions) == length
+
+
+@given(length=st.integers(1, 5000), gap=st.integers(1, 5000))
+def test_interleaved_positions(length, gap):
+    gap = min(gap, length)
+    (epoch,) = mr.Interleaved(gap).plan(length)
+    positions = epoch.positions.reshape(gap, length // gap)
+    assert positions.min() >= 1
+    assert positions.max() == length
+    assert len(np.unique(positions)) == positions.size > length - 2 * gap
+    assert (np.diff(positions, axis=1) >= gap).all()
+
+
+@given(length=st.integers(1, 2**20))
+def test_interleaved_default_gap(length):
+    (epoch,) = mr.Interleaved().plan(length)
+    assert 1 <= epoch.chains <= min(length, 1024)
+    if length >= 2**18:
+        assert 2**12 <= epoch.length <= 2**15
+
+
+def test_interleaved_bad_gaps():
+    with pytest.raises(mr.InputError, match="gap must be a whole number of at least 1"):
+        mr.Interleaved(0)
+    with pytest.raises(mr.InputError, match="gap 11 is larger than the buffer of 10 samples"):
+        mr.Interleaved(11).plan(10)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import cpu_count
 from numpy.typing import ArrayLike, NDArray
 from scipy import fft
 from scipy.sparse import issparse
 
-from multireplay.diagnose.checks import as_series
+from multireplay.buffer.foreign import as_numpy
 from multireplay.errors import InputError
 
-BLOCK_BYTES = 128 * 2**20
+MIN_ROWS = 4
+_CHUNK_VALUES = 2**21
 ENOUGH_TIMES = 50  # a record shorter than this many autocorrelation times cannot be trusted to show them
 
 Floats = NDArray[np.float64]
@@ -45,19 +46,12 @@ def integrated_autocorrelation_time(x: ArrayLike, *, c: float = 5.0) -> float | 
         One time per feature, NaN for a constant one. A time below 1, where neighbours offset each other, is
         only believed if its window is within c/50 of the rows, else 1 is returned; never below 1/rows.
 
-    Raises
-    ------
-    multireplay.errors.InputError
-        Fewer than four rows, a value that is not finite, or something that is not real numbers.
-
     Notes
     -----
-    The window is that of A. Sokal, "Monte Carlo methods in statistical mechanics" (1997), section 3, used in
-    the same way by J. Goodman and J. Weare, "Ensemble samplers with affine invariance" (2010), and by emcee.
-
-    Where neighbours repel each other, τ(W) swings around its limit and may be negative at the first W that
-    passes. If that rule gives τ < 1, the window is therefore chosen again with :math:`|\rho_t|` in place of
-    :math:`\rho_t`, counting only the lags beyond the noise level :math:`2/\sqrt{B}`.
+    The window is that of A. Sokal, "Monte Carlo methods in statistical mechanics" (1997), section 3. Where neighbours
+    repel each other, τ(W) swings around its limit and may be negative at the first W that passes. If that rule gives
+    τ < 1, the window is therefore chosen again with :math:`|\rho_t|` in place of :math:`\rho_t`, counting only the lags
+    beyond the noise level :math:`2/\sqrt{B}`.
 
     Two things the window cannot see: a component that is slow but so weak that the sum stops before it adds
     up, and a period, of which it measures the first swing and not the cancellation after a full turn.
@@ -83,38 +77,61 @@ def integrated_autocorrelation_time(x: ArrayLike, *, c: float = 5.0) -> float | 
     return float(tau[0]) if np.ndim(x) == 1 else tau
 
 
+def as_series(name: str, values: ArrayLike) -> NDArray[Any]:
+    """One column as a finite real ``(rows, features)`` array, a view of the input wherever possible."""
+    try:
+        array = as_numpy(values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"Column {name!r} cannot be read as an array: {error}.") from error
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"Column {name!r} holds {array.dtype}; only real numbers and booleans are measured.")
+    if array.ndim not in (1, 2):
+        raise InputError(f"Column {name!r} has {array.ndim} axes; it must have one (rows) or two (rows, features).")
+    check_shape(name, array.shape)
+    _check_finite(name, array)
+    return array[:, None] if array.ndim == 1 else array
+
+
+def check_shape(name: str, shape: tuple[int, ...]) -> None:
+    if shape[0] < MIN_ROWS:
+        raise InputError(
+            f"Column {name!r} has {shape[0]} rows; at least {MIN_ROWS} are needed to see how neighbours depend on "
+            "each other."
+        )
+    if len(shape) == 2 and shape[1] == 0:
+        raise InputError(f"Column {name!r} has no features: its shape is {shape}.")
+
+
+def _check_finite(name: str, array: NDArray[Any]) -> None:
+    """Refuse NaN and infinity, naming the first row that has one; a block of rows at a time."""
+    if array.dtype.kind != "f":
+        return
+    rows = max(1, _CHUNK_VALUES // (array.size // array.shape[0]))
+    for start in range(0, array.shape[0], rows):
+        finite = np.isfinite(array[start : start + rows])
+        if not finite.all():
+            where = np.argwhere(~finite)[0]
+            row = start + int(where[0])
+            place = f"{name!r}" if array.ndim == 1 else f"{name!r}, feature {int(where[1])},"
+            value = array[(row, *where[1:])]
+            raise InputError(f"Column {place} is {value} at row {row}; every value must be finite.")
+
+
 def autocorrelation(x: ArrayLike, lags: int) -> Floats:
-    r"""Sample autocorrelations :math:`\rho_0, \dots, \rho_{lags}` of one series, NaN if it is constant.
-
-    Parameters
-    ----------
-    x : array_like, shape (rows,)
-        The series.
-    lags : int
-        The largest lag, at most rows − 1.
-
-    Examples
-    --------
-    >>> autocorrelation([1.0, -1.0, 1.0, -1.0], lags=2)
-    array([ 1.  , -0.75,  0.5 ])
-    """
+    """Sample autocorrelations of one series at lags 0, …, `lags`, NaN if it is constant."""
     series = as_series("x", x)
     if series.shape[1] != 1:
         raise InputError(f"x has {series.shape[1]} features; give one series at a time.")
     if not 0 <= lags < len(series):
         raise InputError(f"lags is {lags}; a series of {len(series)} rows has lags 0 to {len(series) - 1}.")
-    centred, varies = _centred(series, np.zeros(1, dtype=np.intp))
+    centred, varies = _centred(series, np.arange(1))
     return _autocorrelations(centred)[0, : lags + 1] if varies.all() else np.full(lags + 1, np.nan)
 
 
 def estimate(
-    series: NDArray[Any], features: NDArray[np.intp], *, c: float = 5.0, block_bytes: int = BLOCK_BYTES
+    series: NDArray[Any], features: NDArray[np.intp], *, c: float = 5.0, block_bytes: int = 128 * 2**20
 ) -> Estimate:
-    """Autocorrelation times of the given features of a checked ``(rows, features)`` array.
-
-    Features are transformed in blocks, so that the extra memory is about ``block_bytes``, or that of a
-    single feature (80 bytes a row) where that is more.
-    """
+    """Autocorrelation times of some features of a checked array, a block at a time: 80 bytes for a row of a feature."""
     rows = series.shape[0]
     tau = np.full(len(features), np.nan)
     reliable = np.ones(len(features), dtype=np.bool_)
@@ -149,7 +166,7 @@ def _autocorrelations(centred: Floats) -> Floats:
     """Sample autocorrelations of each row at every lag, by zero-padded real FFT (Wiener and Khinchin)."""
     count, rows = centred.shape
     length = fft.next_fast_len(2 * rows - 1, real=True)
-    workers = min(count, _cores())
+    workers = min(count, int(cpu_count()))
     spectrum = fft.rfft(centred, n=length, axis=1, workers=workers)
     spectrum.real **= 2
     spectrum.imag **= 2
@@ -181,8 +198,3 @@ def _first(condition: NDArray[np.bool_]) -> int:
     """Index of the first true entry, the last index when there is none."""
     index = int(np.argmax(condition))
     return index if condition[index] else len(condition) - 1
-
-
-def _cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,28 +1,29 @@
-"""The entry function: from a buffer to a diagnosis."""
+"""From a record to its diagnosis: columns of finite real numbers, sparse ones and states as they are, each examined."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
-from multireplay.buffer.columns import SparseColumn
-from multireplay.diagnose.autocorrelation import estimate
-from multireplay.diagnose.checks import HasColumns, as_series, as_sparse_series, named_columns
-from multireplay.diagnose.report import ColumnDiagnosis, Diagnosis
+from multireplay.buffer.buffer import STATES, Buffer
+from multireplay.buffer.columns import SparseColumn, as_sparse_column
+from multireplay.diagnose.autocorrelation import as_series, check_shape, estimate
+from multireplay.diagnose.diagnosis import ColumnDiagnosis, Diagnosis
 from multireplay.errors import InputError
 
 
 def diagnose(
-    buffer: HasColumns | Mapping[str, ArrayLike] | ArrayLike,
+    buffer: Buffer | Mapping[str, ArrayLike] | ArrayLike,
     *,
     extra: Mapping[str, ArrayLike] | None = None,
     max_features: int | None = 64,
 ) -> Diagnosis:
-    """Measure how strongly the rows of a record depend on their neighbours.
+    """Measure how strongly the rows of a record depend on their neighbours; print it for a table and one sentence.
 
     Parameters
     ----------
@@ -35,16 +36,6 @@ def diagnose(
     max_features : int or None, default 64
         A column with more features is represented by this many, evenly spaced, or, where it is sparse, by those with
         the most nonzeros; None examines all. Columns of states count as one feature a state, 1 where it is visited.
-
-    Returns
-    -------
-    Diagnosis
-        Print it for a table and one sentence; ``tau`` and ``ess`` are those of the slowest column.
-
-    Raises
-    ------
-    multireplay.errors.InputError
-        No columns, columns of different lengths, fewer than four rows, or values that are not finite reals.
 
     Examples
     --------
@@ -74,7 +65,10 @@ def diagnose(
         columns[name] = values
     if not columns:
         raise InputError("There are no columns to diagnose.")
-    series = {name: _as_any_series(name, values) for name, values in columns.items()}
+    series: dict[str, Any] = {}
+    for name, values in columns.items():
+        sparse = as_sparse_series(name, values)
+        series[name] = as_series(name, values) if sparse is None else sparse
     first, rows = next((name, array.shape[0]) for name, array in series.items())
     for name, array in series.items():
         if array.shape[0] != rows:
@@ -86,11 +80,6 @@ def diagnose(
         for name, array in series.items()
     )
     return Diagnosis(rows, tuple(entries))
-
-
-def _as_any_series(name: str, values: ArrayLike) -> Any:
-    found = as_sparse_series(name, values)
-    return as_series(name, values) if found is None else found
 
 
 def _examine(name: str, series: Any, max_features: int | None, scalar: bool) -> ColumnDiagnosis:
@@ -128,3 +117,34 @@ def most_frequent(series: SparseColumn, count: int) -> NDArray[np.intp]:
     """The features with the most nonzeros, in rising order; among equals the first."""
     times = np.bincount(series.indices, minlength=series.shape[1])
     return np.sort(np.argsort(-times, kind="stable")[:count]).astype(np.intp)
+
+
+def named_columns(source: Buffer | Mapping[str, ArrayLike] | ArrayLike) -> dict[str, ArrayLike]:
+    """The columns of a buffer or of a mapping by name; a bare array becomes one column, ``series``."""
+    columns = source if isinstance(source, Mapping) else getattr(source, "columns", None)
+    if not hasattr(columns, "items"):  # a bare array, or a table whose ``columns`` are only labels
+        return {"series": cast(ArrayLike, source)}
+    return {str(name): values for name, values in cast(Mapping[str, ArrayLike], columns).items()}
+
+
+def as_sparse_series(name: str, values: Any) -> SparseColumn | None:
+    """A sparse column, checked; states as one indicator for each of them; None for any other column.
+
+    The numbers of states are names: what depends on the past is which of them is visited.
+    """
+    if issparse(values):
+        series = as_sparse_column(name, values)
+    elif name in STATES and isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iu":
+        series = _visits(name, values)
+    else:
+        return None
+    check_shape(name, series.shape)
+    return series
+
+
+def _visits(name: str, states: NDArray[Any]) -> SparseColumn:
+    if len(states) and states.min() < 0:
+        row = int(np.flatnonzero(states < 0)[0])
+        raise InputError(f"Column {name!r} is {states[row]} at row {row}; states are counted from 0.")
+    shape = len(states), int(states.max(initial=-1)) + 1
+    return as_sparse_column(name, SparseColumn((np.ones(len(states)), states, np.arange(len(states) + 1)), shape=shape))

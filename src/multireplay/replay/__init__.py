@@ -2,8 +2,7 @@
 
 from multireplay.replay.base import PlannedEpoch, Replay
 from multireplay.replay.dyadic import Dyadic
-from multireplay.replay.interleaved import Interleaved
-from multireplay.replay.multiscale import Multiscale
+from multireplay.replay.multiscale import Interleaved, Multiscale
 from multireplay.replay.serial import Reverse, Serial, Skip
 from multireplay.replay.shuffle import Shuffle, Uniform
 

@@ -89,6 +89,11 @@ class Replay(ABC):
     @abstractmethod
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]: ...
 
+    def _whole(self, **least: int) -> None:
+        """Check that the fields of these names are whole numbers of at least so much."""
+        for name, low in least.items():
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), least=low))
+
 
 def part_of(order: Positions, first: int, count: int) -> Positions:
     """The `block` of an order that is kept as one array."""

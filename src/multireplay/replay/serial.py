@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from multireplay._check import Positions, whole_number
+from multireplay._check import Positions
 from multireplay.errors import InputError
 from multireplay.replay.base import PlannedEpoch, Replay
 
@@ -46,7 +46,7 @@ class Skip(Replay):
     gap: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gap", whole_number("gap", self.gap, least=1))
+        self._whole(gap=1)
 
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
         if self.gap > length:
@@ -84,8 +84,7 @@ class Reverse(Replay):
     gap: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "block", whole_number("block", self.block, least=1))
-        object.__setattr__(self, "gap", whole_number("gap", self.gap, least=0))
+        self._whole(block=1, gap=0)
 
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
         if self.gap > length:

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from multireplay._check import Positions, whole_number
+from multireplay._check import Positions
 from multireplay.replay.base import PlannedEpoch, Replay, part_of
 
 
@@ -18,7 +18,7 @@ class Shuffle(Replay):
     Parameters
     ----------
     seed : int
-        Seed of the permutation; the same seed gives the same order.
+        Seed of the order.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class Shuffle(Replay):
     seed: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", whole_number("seed", self.seed, least=0))
+        self._whole(seed=0)
 
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
         order = np.random.default_rng(self.seed).permutation(length).astype(np.int64, copy=False) + 1
@@ -39,12 +39,7 @@ class Shuffle(Replay):
 
 @dataclass(frozen=True)
 class Uniform(Replay):
-    """B draws with replacement: the experience replay of deep reinforcement learning.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the draws; the same seed gives the same order.
+    """B draws with replacement, from a seed as that of `Shuffle`: the experience replay of deep reinforcement learning.
 
     Examples
     --------
@@ -56,11 +51,10 @@ class Uniform(Replay):
     seed: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", whole_number("seed", self.seed, least=0))
+        self._whole(seed=0)
 
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
-        draws = _Draws(self.seed, length)
-        return (PlannedEpoch(k=1, gap=None, length=length, block=draws.block),)
+        return (PlannedEpoch(k=1, gap=None, length=length, block=_Draws(self.seed, length).block),)
 
 
 class _Draws:

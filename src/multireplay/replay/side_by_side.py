@@ -47,14 +47,8 @@ def offset_after_offset(steps: int, length: int, phases: int, first: int, count:
 class Parts:
     """A record of `length` samples in `count` parts that are read side by side, from their ends on.
 
-    Examples
-    --------
-    >>> from multireplay.replay.side_by_side import Parts
-    >>> parts = Parts(11, 4)  # ends at 2, 5, 8, 11
-    >>> parts.positions(0, 2).reshape(4, 3).tolist()  # the last two of each part, and the one after it
-    [[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 11]]
-    >>> parts.positions(0, 2)[parts.chains(2, 0, 2)].tolist()  # chains of two steps: offsets 0, 2, 1, 3
-    [[5, 11], [3, 9], [4, 10], [2, 8]]
+    With ``Parts(11, 4)`` they end at 2, 5, 8 and 11. The positions of places 0 and 1 are the last two of each part and
+    the one after it; the chains of two steps there read 5, 11 and 3, 9 and 4, 10 and 2, 8: offsets 0, 2, 1, 3.
     """
 
     def __init__(self, length: int, count: int) -> None:
@@ -79,14 +73,11 @@ class Parts:
 
     def chains(self, steps: int, low: int, high: int) -> Positions:
         """Where among `positions` the chains of so many steps are that begin at these places, a row for each."""
-        share, starts = self.count // steps, self._starts(steps)
+        share = self.count // steps
+        starts = np.append(0, self.ends[:share])  # ⌊q·τ⌋ for q = 0, …, Q
         place, q = np.nonzero(np.arange(low, high)[:, None] < np.diff(starts))
         place += low
         last = np.arange(share, self.count + 1, share)  # t·Q
         part = last - 1 - q[:, None]
         position = self.ends[last - 1] - (starts[q] + place)[:, None]
         return np.asarray(part * (high - low + 1) + position - self.ends[part] + high - 1)
-
-    def _starts(self, steps: int) -> Positions:
-        """⌊q·τ⌋ for q = 0, …, Q."""
-        return np.concatenate([[0], self.ends[: self.count // steps]])

@@ -32,20 +32,16 @@ class AutoregressiveLogistic:
         Seed of A and x*.
     burn_in : int
         Steps from 0 before the first covariate.
-    response : "bernoulli" or "gaussian"
+    response, noise : "bernoulli" or "gaussian", float
         Bernoulli targets, or f(a_tᵀx*) plus N(0, noise²).
-    noise : float
-        Standard deviation of the gaussian response.
     radius : float
         x* is uniform on the sphere of this radius.
 
     Attributes
     ----------
-    problem : GLM
-        What to solve from its buffers: logistic regression.
-    solution : array of shape (d,)
-        x*.
-    eigenvalues, rotation : array of shape (d,) and (d, d)
+    problem, solution
+        Logistic regression, what to solve from its buffers, and x*.
+    eigenvalues, rotation
         E, and Q with the eigenvectors as columns.
 
     Examples
@@ -103,9 +99,8 @@ class AutoregressiveLogistic:
         rng = np.random.default_rng(seed)
         scale = np.sqrt(self.variances * (1 - self.eigenvalues ** (2 * self.burn_in)))
         start = scale * rng.standard_normal(len(scale))
-        return self._observe(
-            _autoregression(start, self.eigenvalues, 0.1 * rng.standard_normal((length, len(scale)))), rng
-        )
+        shocks = 0.1 * rng.standard_normal((length, len(scale)))
+        return self._observe(_autoregression(start, self.eigenvalues, shocks), rng)
 
     def independent_buffer(self, length: int, seed: Any) -> Buffer:
         """`length` independent samples from the stationary law N(0, Σ): what no one has, for comparison."""

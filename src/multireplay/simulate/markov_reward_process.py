@@ -6,20 +6,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from multireplay._check import Vector, number_in, whole_number
+from multireplay._check import Positions, Vector, number_in, whole_number
 from multireplay._jit import jit
 from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import PolicyEvaluation
-from multireplay.theory.chain import (
-    ExactConstants,
-    exact_constants,
-    finite_array,
-    stationary_law,
-    transition_matrix,
-)
+from multireplay.theory.chain import ExactConstants, exact_constants, finite_array, stationary_law, transition_matrix
 
 
 class MarkovRewardProcess:
@@ -27,21 +20,15 @@ class MarkovRewardProcess:
 
     Parameters
     ----------
-    transitions : array of shape (S, S)
-        P, whose rows sum to 1.
-    features : array of shape (S, d)
-        ψ(s).
-    rewards : array of shape (S,)
-        r(s).
+    transitions, features, rewards : arrays of shape (S, S), (S, d) and (S,)
+        P, whose rows sum to 1, ψ(s) and r(s).
     gamma : float
         Discount factor in [0, 1).
 
     Attributes
     ----------
-    problem : PolicyEvaluation
-        What to solve from its buffers.
-    solution : array of shape (d,)
-        θ̄, what the problem converges to on an endless record.
+    problem, solution
+        What to solve from its buffers, and θ̄, what that converges to on an endless record.
 
     Examples
     --------
@@ -90,7 +77,7 @@ class MarkovRewardProcess:
         """The constants of Theorem 1, computed from the chain itself."""
         return exact_constants(self.transitions, self.features, self.rewards, self.gamma)
 
-    def states(self, length: int, seed: Any) -> NDArray[np.int64]:
+    def states(self, length: int, seed: Any) -> Positions:
         """A trajectory s_1, …, s_length started from the stationary law."""
         length = whole_number("length", length, least=1)
         rng = np.random.default_rng(seed)
@@ -109,12 +96,9 @@ class MarkovRewardProcess:
         states = rng.choice(len(self.stationary), size=length, p=self.stationary)
         return self._buffer(states, _jump(self._cumulative, states, rng.random(length)))
 
-    def _buffer(self, states: NDArray[np.int64], successors: NDArray[np.int64]) -> Buffer:
-        return Buffer(
-            features=self.features[states],
-            next_features=self.features[successors],
-            rewards=self.rewards[states],
-        )
+    def _buffer(self, states: Positions, successors: Positions) -> Buffer:
+        features = self.features
+        return Buffer(features=features[states], next_features=features[successors], rewards=self.rewards[states])
 
     def __repr__(self) -> str:
         states, dim = self.features.shape
@@ -122,7 +106,7 @@ class MarkovRewardProcess:
 
 
 @jit
-def _walk(cumulative: Vector, first: int, uniforms: Vector) -> NDArray[np.int64]:
+def _walk(cumulative: Vector, first: int, uniforms: Vector) -> Positions:
     states = np.empty(len(uniforms) + 1, dtype=np.int64)
     states[0] = first
     for t in range(len(uniforms)):
@@ -131,7 +115,7 @@ def _walk(cumulative: Vector, first: int, uniforms: Vector) -> NDArray[np.int64]
 
 
 @jit
-def _jump(cumulative: Vector, states: NDArray[np.int64], uniforms: Vector) -> NDArray[np.int64]:
+def _jump(cumulative: Vector, states: Positions, uniforms: Vector) -> Positions:
     successors = np.empty_like(states)
     for t in range(len(states)):
         successors[t] = np.searchsorted(cumulative[states[t]], uniforms[t], side="right")

@@ -46,10 +46,8 @@ class SimplexGame:
 
     Attributes
     ----------
-    problem : VariationalInequality
-        What to solve from its buffers.
-    solution : array of shape (2 · actions,)
-        The equilibrium z* = (x*, y*).
+    problem, solution
+        What to solve from its buffers, and the equilibrium z* = (x*, y*).
 
     Examples
     --------

@@ -10,7 +10,7 @@ import joblib
 import numpy as np
 from scipy.sparse import issparse
 
-from multireplay._check import Vector, as_vector, whole_number
+from multireplay._check import Vector, as_vector, positive, whole_number
 from multireplay.averaging import as_averaging
 from multireplay.buffer import Buffer, StoredBuffer
 from multireplay.buffer.foreign import describe, is_foreign, on_cpu

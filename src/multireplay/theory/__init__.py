@@ -7,9 +7,8 @@ differs.
 
 from __future__ import annotations
 
-from .bounds import Bound, step_is_covered, theorem_1
+from .bounds import Bound, ComplexityOrder, Iterations, complexity_order, iterations_for, step_is_covered, theorem_1
 from .chain import ExactConstants, exact_constants, stationary_law
-from .complexity import ComplexityOrder, Iterations, complexity_order, iterations_for
 from .constants import Constants
 from .glm import corollary_1, corollary_2, glm_constants
 from .policy_evaluation import D_theta, corollary_3, corollary_4, policy_evaluation_constants

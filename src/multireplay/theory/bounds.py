@@ -1,11 +1,13 @@
-"""Theorem 1: the error of one epoch of multiscale replay."""
+"""Theorem 1: the error of one epoch of multiscale replay, and how many iterations a given error takes."""
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
-from .constants import Constants, gap_of
+from multireplay._check import number_in
+
+from .constants import LAST_EPOCH, Constants, gap_of
 
 
 class Bound(NamedTuple):
@@ -50,34 +52,20 @@ def theorem_1(c: Constants, k: int, B: float, *, printed: bool = True) -> Bound:
     k : int
         Epoch, from 1; T_k = 2^k steps.
     B : float
-        Buffer size, at least 2^k. It may be below ``c.buffer_lower_bound()``: the printed formula is
-        evaluated all the same, and then promises nothing (see ``step_is_covered``).
+        Buffer size, at least 2^k. Below ``c.buffer_lower_bound()`` the printed formula promises nothing (see
+        ``step_is_covered``).
     printed : bool
         ``True``: the statement as printed. ``False``: the three terms the proof reaches before it brings in
         p_k, with the safe step η_k itself: M(1+η_kμ)^{−T_k}(D²+1), (20 C_M ρ^{τ_M+τ_k−1}/μ)(1+η_kμ) and
         (3η_k/μ)(α_k+1)(6σ²+…); all inf where ``step_is_covered`` is false, since nothing is promised there.
 
-    Returns
-    -------
-    Bound
-        The three terms and their sum.
-
     Notes
     -----
-    Known faults of the printed statement, which ``printed=False`` avoids where it can:
-
-    * ρ^{τ_M} = μ/(18C), so the bias term is (10/9)(C_M/C) ρ^{τ_k−1} times its last factor: it does not decay
-      with τ_M and does not vanish when τ_k ≈ 1. (Both forms.)
-    * The proof uses (1 + p log T/T)^{−T} ≤ T^{−p}; the inequality goes the other way.
-    * 2 + p_k log T_k, and with it the stochastic term, is negative when p_k is negative enough; without
-      noise p_k is infinite, and the term is then 0 if C_M = 0 and inf otherwise.
-    * The proof puts an *upper* bound on η_k into (1 + η_kμ)^{−T_k}. The step never exceeds the cap, so for
-      α_k < 1 the rate earned is 3μ²/(16(…)), not 3μ²/(8(α_k+1)(…)), up to a factor 2 in the exponent.
-      With hardly any noise, α_k → 0 and L > 2μ the printed bound falls below the true error for some T_k.
-    * "Verifying A_t ≥ G_{t+1}" drops the 2 of 2η_k²E. With it, the last line needs about half the printed
-      cap. (Both forms.)
-    * (α_k + 1)/T_k = τ_M/B + 1/T_k: fewer iterations for the same error, never a final error below serial
-      SA's.
+    Faults of both forms: ρ^{τ_M} = μ/(18C), so that the bias does not vanish when τ_k ≈ 1; and the proof drops a
+    factor 2, with which it needs about half the printed cap. Faults of the printed one: the stochastic term is
+    negative when p_k is negative enough, and infinite without noise unless C_M = 0; the proof uses
+    (1 + p log T/T)^{−T} ≤ T^{−p}, which goes the other way; for α_k < 1 the rate earned is 3μ²/(16(…)), not
+    3μ²/(8(α_k+1)(…)), so that with hardly any noise and L > 2μ the bound falls below the true error for some T_k.
 
     Examples
     --------
@@ -90,7 +78,7 @@ def theorem_1(c: Constants, k: int, B: float, *, printed: bool = True) -> Bound:
     tau = gap_of(k, B)
     alpha_1 = c.alpha(k, B) + 1.0
     T = math.ldexp(1.0, k)
-    bias = 20.0 * c.C_M / c.mu * _power(c.rho, c.effective_mixing_time + tau - 1.0)
+    bias = 20.0 * c.C_M / c.mu * math.pow(c.rho, c.effective_mixing_time + tau - 1.0)
     noise = noise_level(c, tau)
     if printed:
         rate = 2.0 * c.step_cap * c.mu / alpha_1  # 3μ²/(8(α_k+1)(ζ²+16L̄²))
@@ -111,10 +99,79 @@ def theorem_1(c: Constants, k: int, B: float, *, printed: bool = True) -> Bound:
 
 def noise_level(c: Constants, tau: float) -> float:
     """σ̄² = 6σ² + 25 C_M² ρ^{2(τ_k−1)} + 4‖F(x*)‖², the noise of one step in eq:main_bound."""
-    bias = c.C_M * _power(c.rho, tau - 1.0)
+    bias = c.C_M * math.pow(c.rho, tau - 1.0)
     return 6.0 * c.sigma * c.sigma + 25.0 * bias * bias + 4.0 * c.F_star_norm * c.F_star_norm
 
 
-def _power(rho: float, exponent: float) -> float:
-    """ρ^exponent; underflows to 0 instead of failing."""
-    return math.exp(exponent * math.log(rho))
+class Iterations(NamedTuple):
+    """The first epoch whose bound reaches the target, its number of steps T_k = 2^k, and that bound."""
+
+    epoch: int
+    steps: int
+    bound: Bound
+
+
+class ComplexityOrder(NamedTuple):
+    """The two entries of the paper's order expression (no constant factor); ``total`` is their maximum."""
+
+    deterministic: float
+    stochastic: float
+    total: float
+
+
+def iterations_for(c: Constants, eps: float, B: float, *, printed: bool = False) -> Iterations | None:
+    """Find the first epoch of a buffer of B samples whose bound (thm:main_error) is at most ``eps``.
+
+    It is None when no epoch k = 1 … ⌊log2 B⌋ is promised to reach it.
+
+    Parameters
+    ----------
+    eps : float
+        Target for E‖x − x*‖².
+    c, B, printed
+        As in ``theorem_1``. Here the form that follows from the proof is the default, because the printed one may be
+        negative, and would then "reach" any target.
+
+    Examples
+    --------
+    >>> c = Constants(mu=1.0, L=1.0, L1=1.0, sigma=1.0, zeta=0.0, C_M=1.0, C_P=0.5, rho=0.5, D=2.0)
+    >>> found = iterations_for(c, eps=0.1, B=2**20)
+    >>> found.epoch, found.steps, round(found.bound.total, 5)
+    (12, 4096, 0.05231)
+    >>> iterations_for(c, eps=1e-9, B=2**20) is None
+    True
+    """
+    target = number_in("eps", eps, low_open=True)
+    size = number_in("B", B, 2.0)
+    last = min(math.frexp(size)[1] - 1, LAST_EPOCH)  # frexp is exact where log2 rounds
+    for k in range(1, last + 1):
+        bound = theorem_1(c, k, size, printed=printed)
+        if bound.total <= target:
+            return Iterations(k, 2**k, bound)
+    return None
+
+
+def complexity_order(c: Constants, eps: float, k: int, B: float) -> ComplexityOrder:
+    """Evaluate the paper's order of the iteration complexity, max of two terms, in epoch k.
+
+    The text after corollary:GLM_1 and corollary:RL_1, in the constants of thm:main_error: (α_k+1)(L̄²/μ²)
+    log((D²+1)/ε) and (α_k+1)(σ̄²/(μ²ε)) log(1/(μ²ε)), with σ̄² = 6σ² + 25 C_M² ρ^{2(τ_k−1)} + 4‖F(x*)‖².
+    Only the order is meant: constants, ζ and the bias term are left out. The GLM text prints μ_f² where
+    μ_f²κ² is meant, and log(1/ε) in the second term. A logarithm below 0 counts as 0.
+
+    Examples
+    --------
+    >>> c = Constants(mu=1.0, L=1.0, L1=1.0, sigma=1.0, zeta=0.0, C_M=0.0, C_P=0.5, rho=0.5, D=2.0)
+    >>> order = complexity_order(c, eps=0.1, k=5, B=2**20)
+    >>> round(order.deterministic, 2), round(order.stochastic, 2)
+    (15.65, 138.17)
+    """
+    target = number_in("eps", eps, low_open=True)
+    tau = gap_of(k, B)
+    alpha_1 = c.alpha(k, B) + 1.0
+    condition = c.L_bar / c.mu
+    log_size = 2.0 * math.log(math.hypot(c.D, 1.0)) - math.log(target)
+    deterministic = alpha_1 * condition * condition * max(0.0, log_size)
+    log_target = 2.0 * math.log(c.mu) + math.log(target)
+    stochastic = alpha_1 * noise_level(c, tau) / c.mu / c.mu / target * max(0.0, -log_target)
+    return ComplexityOrder(deterministic, stochastic, max(deterministic, stochastic))

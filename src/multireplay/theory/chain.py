@@ -50,23 +50,14 @@ def transition_matrix(name: str, values: ArrayLike) -> Vector:
 
 
 def stationary_law(P: ArrayLike) -> Vector:
-    """Return the law π with πP = π of an ergodic chain.
-
-    Parameters
-    ----------
-    P : array_like, shape (S, S)
-        Transition matrix. It must have one class of states, no period and no transient state, as the paper
-        assumes for policy evaluation.
+    """Return the law π with πP = π of a chain with one class of states, no period and no transient state.
 
     Examples
     --------
     >>> stationary_law([[0.9, 0.1], [0.2, 0.8]]).round(4).tolist()
     [0.6667, 0.3333]
     """
-    return _stationary(transition_matrix("P", P))
-
-
-def _stationary(P: Vector) -> Vector:
+    P = transition_matrix("P", P)
     S = len(P)
     system = np.vstack([P.T - np.eye(S), np.ones((1, S))])
     pi = np.linalg.lstsq(system, np.append(np.zeros(S), 1.0), rcond=None)[0]
@@ -97,26 +88,16 @@ class ExactConstants(NamedTuple):
 
 
 def exact_constants(
-    P: ArrayLike,
-    Psi: ArrayLike,
-    rewards: ArrayLike,
-    gamma: float,
-    D: float | None = None,
-    *,
-    slack: float = 0.02,
+    P: ArrayLike, Psi: ArrayLike, rewards: ArrayLike, gamma: float, D: float | None = None, *, slack: float = 0.02
 ) -> ExactConstants:
     """Compute constants for which every assumption of thm:main_error really holds on a finite chain.
 
     Parameters
     ----------
-    P : array_like, shape (S, S)
-        Transition matrix of an ergodic chain.
-    Psi : array_like, shape (S, d)
-        Row s is ψ(s); the columns must be linearly independent.
-    rewards : array_like, shape (S,) or (S, S)
-        r(s), or R(s, s').
-    gamma : float
-        Discount factor, in [0, 1).
+    P, Psi : array_like, shape (S, S) and (S, d)
+        Transition matrix of an ergodic chain, and ψ(s) in row s; the columns must be linearly independent.
+    rewards, gamma : array_like, shape (S,) or (S, S), float
+        r(s), or R(s, s'), and the discount factor in [0, 1).
     D : float, optional
         Diameter of the ball of assmp:optimal_ball; by default 2‖θ̄‖, the smallest possible.
     slack : float
@@ -125,20 +106,18 @@ def exact_constants(
 
     Notes
     -----
-    μ is the smallest eigenvalue of the symmetric part of A, L = ‖A‖, and L̃_1 the largest ‖ψ(s)‖‖ψ(s) −
-    γψ(s')‖ over transitions that can happen.
+    μ is the smallest eigenvalue of the symmetric part of A, L = ‖A‖, and L̃_1 the largest ‖ψ(s)‖‖ψ(s) − γψ(s')‖ over
+    transitions that can happen.
 
-    Conditioning on F_{t−1} means knowing s_t, since ξ_{t−1} = (s_{t−1}, s_t); then ξ_{t+n} = (s_{t+n},
-    s_{t+n+1}) with s_{t+n} drawn from row s_t of Pⁿ. So the bias at θ̄ is row s_t of Pⁿh, h(s) = E[F̃(θ̄, ξ)
-    | s], and that of a difference is row s_t of Pⁿ(A(·) − A), A(s) = E[ψ(s)(ψ(s) − γψ(s'))ᵀ | s]. Write E =
-    P − 1πᵀ. With N such that ‖E^N‖_∞ ≤ ρ^N, and C_M (or C_P) the largest bias/ρⁿ over n < N, the inequality
-    holds for all n, because ‖E^{jN+r}h‖ ≤ ‖E^N‖_∞^j ‖E^r h‖ ≤ C ρ^{jN+r}. N is found by squaring, and ρ is
-    then lowered to ‖E^N‖_∞^{1/N}.
+    Conditioning on F_{t−1} means knowing s_t, since ξ_{t−1} = (s_{t−1}, s_t); then ξ_{t+n} = (s_{t+n}, s_{t+n+1}) with
+    s_{t+n} drawn from row s_t of Pⁿ. So the bias at θ̄ is row s_t of Pⁿh, h(s) = E[F̃(θ̄, ξ) | s], and that of a
+    difference is row s_t of Pⁿ(A(·) − A), A(s) = E[ψ(s)(ψ(s) − γψ(s'))ᵀ | s]. Write E = P − 1πᵀ. With N such that
+    ‖E^N‖_∞ ≤ ρ^N, and C_M (or C_P) the largest bias/ρⁿ over n < N, the inequality holds for all n, because
+    ‖E^{jN+r}h‖ ≤ ‖E^N‖_∞^j ‖E^r h‖ ≤ C ρ^{jN+r}. N is found by squaring, and ρ is then lowered to ‖E^N‖_∞^{1/N}.
 
-    The variance of F̃(θ̄, ξ) + A_ξ(θ − θ̄) is at most twice the sum of the two variances, and each is at
-    most the mean square about any fixed centre, hence at most its largest value given s_{t+n} = s, whatever
-    n is: σ² = 4 max_s E[‖F̃(θ̄, ξ)‖² | s] and ζ² = 4 max_s λ_max(E[(A_ξ − c)ᵀ(A_ξ − c) | s]), for c = 0 or
-    A, the better.
+    The variance of F̃(θ̄, ξ) + A_ξ(θ − θ̄) is at most twice the sum of the two variances, and each is at most the mean
+    square about any fixed centre, hence at most its largest value given s_{t+n} = s, whatever n is: σ² = 4 max_s
+    E[‖F̃(θ̄, ξ)‖² | s] and ζ² = 4 max_s λ_max(E[(A_ξ − c)ᵀ(A_ξ − c) | s]), for c = 0 or A, the better.
 
     Examples
     --------
@@ -151,10 +130,16 @@ def exact_constants(
     >>> 0.7 < c.rho < 0.707
     True
     """
-    P_, Psi_, R = _inputs(P, Psi, rewards)
+    P_, Psi_, R = transition_matrix("P", P), finite_array("Psi", Psi, 2), finite_array("rewards", rewards, 1, 2)
+    S = len(P_)
+    if len(Psi_) != S:
+        raise InputError(f"Psi must have shape (S, d) with S = {S} states and d >= 1; got shape {Psi_.shape}")
+    if R.shape not in ((S,), (S, S)):
+        raise InputError(f"rewards must have shape ({S},) or ({S}, {S}); got shape {R.shape}")
+    R = R if R.ndim == 2 else np.repeat(R[:, None], S, axis=1)
     g = number_in("gamma", gamma, 0.0, 1.0)
     share = number_in("slack", slack, 0.0, 1.0, low_open=True)
-    pi = _stationary(P_)
+    pi = stationary_law(P_)
 
     step = Psi_[:, None, :] - g * Psi_[None, :, :]  # ψ(s) − γψ(s')
     A_s = Psi_[:, :, None] * np.einsum("st,std->sd", P_, step)[:, None, :]
@@ -189,16 +174,6 @@ def exact_constants(
         D=2.0 * float(np.linalg.norm(theta_bar)) if D is None else D,
     )
     return ExactConstants(constants, theta_bar, pi, Q, A, (1.0 - g) * lowest)
-
-
-def _inputs(P: ArrayLike, Psi: ArrayLike, rewards: ArrayLike) -> tuple[Vector, Vector, Vector]:
-    P_, Psi_, R = transition_matrix("P", P), finite_array("Psi", Psi, 2), finite_array("rewards", rewards, 1, 2)
-    S = P_.shape[0]
-    if Psi_.shape[0] != S:
-        raise InputError(f"Psi must have shape (S, d) with S = {S} states and d >= 1; got shape {Psi_.shape}")
-    if R.shape not in ((S,), (S, S)):
-        raise InputError(f"rewards must have shape ({S},) or ({S}, {S}); got shape {R.shape}")
-    return P_, Psi_, R if R.ndim == 2 else np.repeat(R[:, None], S, axis=1)
 
 
 def _rate(E: Vector, share: float) -> tuple[float, int]:

@@ -94,10 +94,7 @@ class Constants:
 
     @property
     def step_cap(self) -> float:
-        """3μ/(16(ζ² + 16L̄²)), the first entry of eq:step_size.
-
-        Far below what can be run: 8.04e-6 on the paper's own Markov reward process.
-        """
+        """3μ/(16(ζ² + 16L̄²)), the first entry of eq:step_size: 8.04e-6 on the paper's own Markov reward process."""
         return 3.0 * self.mu / (16.0 * self.curvature)
 
     @property
@@ -121,9 +118,8 @@ class Constants:
     def p(self, k: int) -> float:
         """p_k of eq:definitions as printed.
 
-        It is negative for small k when the noise is large (on the paper's own Markov reward process, for
-        instance), and then *increases* to 1: the proof's "p_k ≤ p_1" holds only when p_1 ≥ 1. Without noise
-        it is infinite.
+        It is negative for small k when the noise is large, and then *increases* to 1: the proof's "p_k ≤ p_1" holds
+        only when p_1 ≥ 1. Without noise it is infinite.
         """
         return self.p_log_T(k) / (epoch_number(k) * LOG_2)
 
@@ -132,15 +128,10 @@ class Constants:
         return max(epoch_number(k) * LOG_2, self.p_log_T(k))
 
     def step_size(self, k: int, printed: bool = False) -> float:
-        """η_k of eq:step_size.
+        """η_k of eq:step_size in epoch k, from 1.
 
-        Parameters
-        ----------
-        k : int
-            Epoch, from 1.
-        printed : bool
-            ``True`` gives min{cap, p_k log T_k/(μ T_k)} as printed, which is negative when p_k is. ``False``
-            puts q_k = max(log T_k, p_k log T_k) in its place. Without noise both give the cap.
+        As printed it is min{cap, p_k log T_k/(μ T_k)}, which is negative when p_k is; by default q_k takes the place
+        of p_k log T_k. Without noise both give the cap.
         """
         q = self.p_log_T(k) if printed else self.q(k)
         return min(self.step_cap, math.ldexp(q / self.mu, -epoch_number(k)))
@@ -152,15 +143,9 @@ class Constants:
     def buffer_lower_bound(self, printed: bool = False) -> float:
         """Smallest B that thm:main_error accepts: z log z with z = 32 p_1 τ_M (ζ² + 16L̄²)/(3μ²).
 
-        The proof uses it only in epochs with τ_k < τ_M; those with τ_k ≥ τ_M are covered whatever B is.
-
-        Parameters
-        ----------
-        printed : bool
-            ``True`` takes p_1 as printed: nan when p_1 ≤ 0 (the logarithm of a number that is not positive:
-            the statement means nothing there). ``False`` takes max(1, p_1) = q_1/log 2, which belongs to the
-            safe step and restores "p_k ≤ p_1". Both are inf without noise: the step is then the cap in every
-            epoch, and no buffer makes it small enough for the epochs with τ_k < τ_M.
+        With p_1 as printed it is nan when p_1 ≤ 0, where the statement means nothing; by default max(1, p_1) =
+        q_1/log 2 takes its place, which belongs to the safe step and restores "p_k ≤ p_1". Both are inf without noise:
+        no buffer makes the cap small enough for epochs with τ_k < τ_M. Those with τ_k ≥ τ_M are covered whatever B is.
         """
         p_1 = self.p(1) if printed else self.q(1) / LOG_2
         if p_1 <= 0.0:

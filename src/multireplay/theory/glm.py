@@ -12,14 +12,7 @@ from .tracking import theorem_2
 
 
 def glm_constants(
-    D_a: float,
-    L_f: float,
-    mu_f: float,
-    kappa: float,
-    sigma_v: float,
-    D: float,
-    C_TV: float,
-    rho_TV: float,
+    D_a: float, L_f: float, mu_f: float, kappa: float, sigma_v: float, D: float, C_TV: float, rho_TV: float
 ) -> Constants:
     """Constants of y = f(aᵀx*) + v with Markovian covariates, from the proof of corollary:GLM_1.
 
@@ -27,17 +20,13 @@ def glm_constants(
 
     Parameters
     ----------
-    D_a : float
-        Bound on ‖a_t‖.
+    D_a, kappa : float
+        Bound on ‖a_t‖, and smallest eigenvalue of the stationary covariance E[a aᵀ].
     L_f, mu_f : float
         Lipschitz constant and strong monotonicity modulus of the link. Many links (the logistic one, for
         instance) are strongly monotone on bounded sets only.
-    kappa : float
-        Smallest eigenvalue of the stationary covariance E[a aᵀ].
-    sigma_v : float
-        Standard deviation of the noise.
-    D : float
-        Diameter of the ball of assmp:optimal_ball.
+    sigma_v, D : float
+        Standard deviation of the noise, and diameter of the ball of assmp:optimal_ball.
     C_TV, rho_TV : float
         Total variation mixing (assmp:TV_mixing).
 
@@ -68,8 +57,7 @@ def corollary_1(c: Constants, k: int, B: float, *, printed: bool = True) -> Boun
     """Bound E‖x_{T_k+1} − x*‖² for a GLM, corollary:GLM_1.
 
     It is thm:main_error at ``glm_constants``: 16L̄² = 64 L_f² D_a⁴, C_M = 0 removes the bias term, and 3·6 =
-    18. Its faults are those of ``theorem_1``, and so is ``printed``. The corollary's own complexity
-    expression prints μ_f² where μ_f²κ² is meant.
+    18. Its faults are those of ``theorem_1``, and so is ``printed``.
 
     Examples
     --------
@@ -81,15 +69,7 @@ def corollary_1(c: Constants, k: int, B: float, *, printed: bool = True) -> Boun
 
 
 def corollary_2(
-    c0: float,
-    T: int,
-    *,
-    D_a: float,
-    D_x: float,
-    D_f: float,
-    D_y: float,
-    L_f: float,
-    printed: bool = True,
+    c0: float, T: int, *, D_a: float, D_x: float, D_f: float, D_y: float, L_f: float, printed: bool = True
 ) -> float:
     """Bound |E‖Δ_{T+1}‖ − E‖Δ̃_{T+1}‖| for a GLM at β = log T^{3/2}, corollary:GLM_2.
 
@@ -97,10 +77,8 @@ def corollary_2(
 
     Parameters
     ----------
-    c0 : float
-        Constant of assmp:wasserstein_mixing; see ``theorem_2``.
-    T : int
-        Number of steps.
+    c0, T
+        As in ``theorem_2``.
     D_a, D_x, D_f, D_y : float
         Bounds on ‖a‖, on the diameter of X (the proof uses it as a bound on ‖x‖, so 0 must lie in X), on
         |f(aᵀx)| and on |y|.

@@ -31,30 +31,23 @@ def policy_evaluation_constants(
 
     Parameters
     ----------
-    D_psi : float
-        Bound on ‖ψ(s)‖.
-    R_bar : float
-        Bound on |R(s, s')| (the paper prints R ≤ R̄ without the absolute value).
+    D_psi, R_bar : float
+        Bounds on ‖ψ(s)‖ and on |R(s, s')| (the paper prints R ≤ R̄ without the absolute value).
     gamma : float
         Discount factor, in [0, 1).
     lambda_min, lambda_max : float
         Extreme eigenvalues of Q. Q must be Π-weighted, Q_ij = Σ_s π(s)ψ_i(s)ψ_j(s); the paper prints ⟨ψ_i,
         ψ_j⟩.
-    D : float
-        Diameter of the ball of assmp:optimal_ball.
-    rho : float
-        Mixing parameter.
+    D, rho, C_M, C_P
+        As in ``Constants``.
     C_TV : float, optional
-        Total variation constant (assmp:TV_mixing), from which C_M and C_P follow; or give both of those.
-    C_M, C_P : float, optional
-        Constants of assmp:optimal_condition and assmp:mixing_norm_revised.
+        Total variation constant (assmp:TV_mixing), in place of C_M and C_P.
 
     Notes
     -----
-    The paper takes C_M and C_P from two lemmas of another article and does not print them. Here they are
-    derived from total variation: ‖∫g d(π − P)‖ ≤ 2 TV(π, P) sup‖g‖ with g = F̃(θ̄, ·), where ‖F̃(θ̄, ξ)‖ ≤
-    D_ψ((1+γ)D_ψ‖θ̄‖ + R̄) and ‖θ̄‖ ≤ D/2, gives C_M = 2 C_TV D_ψ((1+γ)D_ψ D/2 + R̄); and with g = F̃(x, ·) −
-    F̃(y, ·), C_P = 2 L̃_1 C_TV.
+    The paper does not print C_M and C_P. From total variation, ‖∫g d(π − P)‖ ≤ 2 TV(π, P) sup‖g‖ with g = F̃(θ̄, ·),
+    where ‖F̃(θ̄, ξ)‖ ≤ D_ψ((1+γ)D_ψ‖θ̄‖ + R̄) and ‖θ̄‖ ≤ D/2, gives C_M = 2 C_TV D_ψ((1+γ)D_ψ D/2 + R̄); and with
+    g = F̃(x, ·) − F̃(y, ·), C_P = 2 L̃_1 C_TV.
 
     Examples
     --------
@@ -97,9 +90,8 @@ def corollary_3(c: Constants, k: int, B: float, *, printed: bool = True) -> Boun
     """Bound E‖θ_{T_k+1} − θ̄‖² for policy evaluation, corollary:RL_1.
 
     It is thm:main_error at ``policy_evaluation_constants``, with 16L̄² = 16(1+γ)²(D_ψ² + λ_max(Q))². Its
-    faults are those of ``theorem_1``, and so is ``printed``. The constants are far too pessimistic to run:
-    on the paper's own Markov reward process the step is at most 8.04e-6 and the least buffer about 6e10
-    samples.
+    faults are those of ``theorem_1``, and so is ``printed``. On the paper's own Markov reward process the step is at
+    most 8.04e-6 and the least buffer about 6e10 samples.
 
     Examples
     --------
@@ -117,18 +109,14 @@ def D_theta(d: int, theta_0_norm: float, R_bar: float, gamma: float, D_psi: floa
 
     Parameters
     ----------
-    d : int
-        Number of features.
-    theta_0_norm : float
-        ‖θ_0‖.
-    R_bar, gamma, D_psi : float
+    d, theta_0_norm
+        Number of features, and ‖θ_0‖.
+    R_bar, gamma, D_psi
         As in ``policy_evaluation_constants``.
     printed : bool
-        ``True``: (1+√d)(‖θ_0‖ + R̄/((1+γ)D_ψ)). Its proof writes ψ(s_t)ψ(s_t)ᵀ where ψ(s_t)ψ(s_{t+1})ᵀ is
-        meant, and uses that I − ηψψᵀ(1−γ) does not expand the ℓ∞ norm, which is false (ψ = (1, 2) expands
-        it).
-        ``False``: e‖θ_0‖ + (e−1)R̄/((1+γ)D_ψ), which follows from ‖θ_{t+1}‖ ≤ (1+ηL̃_1)‖θ_t‖ + ηD_ψR̄ without
-        either, and is smaller than the printed value as soon as d ≥ 3.
+        ``True``: (1+√d)(‖θ_0‖ + R̄/((1+γ)D_ψ)), whose proof uses that I − ηψψᵀ(1−γ) does not expand the ℓ∞ norm,
+        which is false (ψ = (1, 2) expands it). ``False``: e‖θ_0‖ + (e−1)R̄/((1+γ)D_ψ), which follows from
+        ‖θ_{t+1}‖ ≤ (1+ηL̃_1)‖θ_t‖ + ηD_ψR̄, and is smaller as soon as d ≥ 3.
 
     Examples
     --------
@@ -147,14 +135,7 @@ def D_theta(d: int, theta_0_norm: float, R_bar: float, gamma: float, D_psi: floa
 
 
 def corollary_4(
-    c0: float,
-    T: int,
-    *,
-    D_psi: float,
-    D_theta: float,
-    R_bar: float,
-    gamma: float,
-    printed: bool = True,
+    c0: float, T: int, *, D_psi: float, D_theta: float, R_bar: float, gamma: float, printed: bool = True
 ) -> float:
     """Bound |E‖Δ_{T+1}‖ − E‖Δ̃_{T+1}‖| for policy evaluation at β = log T^{3/2}, corollary:RL_2.
 
@@ -162,18 +143,15 @@ def corollary_4(
 
     Parameters
     ----------
-    c0 : float
-        Constant of assmp:wasserstein_mixing; see ``theorem_2``.
-    T : int
-        Number of steps.
-    D_psi, R_bar, gamma : float
+    c0, T
+        As in ``theorem_2``.
+    D_psi, R_bar, gamma
         As in ``policy_evaluation_constants``.
     D_theta : float
-        Bound on the iterates; see the function of that name.
+        Bound on the iterates; see ``D_theta``.
     printed : bool
-        ``False`` gives what thm:emulate_iid implies: L̃_2 = √3 max((2+γ)D_ψD_θ + R̄, D_ψ). The printed
-        corollary drops the √3 of lemma:RL_lipschitz2, and that lemma forgets the coefficient D_ψ of the
-        difference of rewards, which is the largest of the three when rewards and iterates are small.
+        ``False`` gives what thm:emulate_iid implies, L̃_2 = √3 max((2+γ)D_ψD_θ + R̄, D_ψ): the printed corollary
+        drops the √3 of lemma:RL_lipschitz2, and that lemma the coefficient D_ψ of the difference of rewards.
 
     Examples
     --------
@@ -185,6 +163,4 @@ def corollary_4(
     psi = number_in("D_psi", D_psi, low_open=True)
     g = number_in("gamma", gamma, 0.0, 1.0)
     L2 = (2.0 + g) * psi * number_in("D_theta", D_theta) + number_in("R_bar", R_bar)
-    if not printed:
-        L2 = math.sqrt(3.0) * max(L2, psi)
-    return theorem_2(c0, (1.0 + g) * psi**2, L2, T)
+    return theorem_2(c0, (1.0 + g) * psi**2, L2 if printed else math.sqrt(3.0) * max(L2, psi), T)

@@ -22,8 +22,7 @@ def beta_for(T: int) -> float:
 def max_step(L1: float, T: int) -> float:
     """Largest step that thm:emulate_iid allows, 1/(L̃_1 T).
 
-    With it the T steps together move x by at most a constant multiple of ‖F̃‖/L̃_1: such steps follow the
-    independent run closely but do not converge under thm:main_error (whose steps need μηT → ∞).
+    Such steps follow the independent run closely but do not converge under thm:main_error, which needs μηT → ∞.
 
     Examples
     --------
@@ -50,11 +49,9 @@ def theorem_2(c0: float, L1: float, L2: float, T: int, beta: float | None = None
 
     Notes
     -----
-    The paper calls c_0 universal, but what its proof uses is W_1(law of ξ_{t+βτ_M} given ξ_t, π) ≤ c_0
-    e^{−β}; so c_0 carries the diameter of the sample space, and assmp:wasserstein_mixing gives it only for a
-    contraction factor of at most 1/e per τ_M steps. A valid c_0 for a given gap is e^β times the largest of
-    those distances. The factor √T is not needed: the same proof in the sum metric gives e·c_0 (L̃_2/L̃_1)
-    e^{−β}.
+    The paper calls c_0 universal, but its proof uses W_1(law of ξ_{t+βτ_M} given ξ_t, π) ≤ c_0 e^{−β}; so c_0 carries
+    the diameter of the sample space. A valid c_0 for a given gap is e^β times the largest of those distances. The
+    factor √T is not needed: the proof in the sum metric gives e·c_0 (L̃_2/L̃_1) e^{−β}.
 
     Examples
     --------

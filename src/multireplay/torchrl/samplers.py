@@ -1,11 +1,204 @@
-"""Multiscale experience replay and dyadic order on a TorchRL replay buffer."""
+"""TorchRL samplers that follow a replay plan, and the time order of the storage they sample from."""
 
 from __future__ import annotations
 
-from typing import Literal
+import json
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
-from multireplay.replay import Dyadic, Multiscale
-from multireplay.torchrl.base import PlanSampler
+import numpy as np
+import torch  # type: ignore[import-not-found, unused-ignore]
+from torchrl.data.replay_buffers.samplers import Sampler  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+from multireplay._check import whole_number
+from multireplay.errors import InputError
+from multireplay.replay import Dyadic, Multiscale, PlannedEpoch, Replay
+
+Index: TypeAlias = torch.Tensor | tuple[torch.Tensor, ...]
+
+STATE_FILE = "replay.json"
+
+
+class Ring:
+    """The last slot written, from which the time order of a storage follows: it is filled in turn, round and round.
+
+    The storage has a cursor of its own, which also sees what other processes and other buffers write to it, but
+    which a load does not bring back: a fresh storage has none then, and a used one keeps its old one. So the last
+    slot is also kept here, and a cursor from before a load is not believed.
+    """
+
+    def __init__(self) -> None:
+        self.last: int | None = None
+        self.outdated: int | None = None
+
+    def written(self, index: Any) -> None:
+        """Note the slots a writer has just filled, in the order it filled them."""
+        index = torch.as_tensor(-1 if index is None else index)  # both mean that a writer threw the row away
+        slots = index[:, 0] if index.ndim == 2 else index.reshape(-1)
+        if not len(slots):
+            return
+        moves = slots.diff()
+        in_turn = (moves == 0) | (moves == 1) | (slots[1:] == 0)
+        if not in_turn.all() or slots.min() < 0:
+            raise InputError(
+                "this buffer's writer does not fill the slots in turn, so that their time order is not known; "
+                "use TorchRL's round-robin writer, its default"
+            )
+        self.last, self.outdated = int(slots[-1]), None
+
+    def restore(self, last: int | None) -> None:
+        """Take the last slot from a saved state; whatever cursor the storage has now is from before it."""
+        self.last, self.outdated = last, self.last
+
+    def content(self, storage: Any) -> tuple[int, int]:
+        """Number of rows in time, and the slot of the oldest; a storage nobody was seen to write to is in order."""
+        rows = len(storage) if storage.ndim == 1 else storage.shape[0]
+        cursor = getattr(storage, "_last_cursor_index", None)
+        if cursor is not None and cursor != self.outdated:
+            self.last = int(cursor)
+        return rows, 0 if self.last is None else (self.last + 1) % rows
+
+
+class PlanSampler(Sampler):  # type: ignore[misc, unused-ignore]
+    """The rows of a storage in the order of a replay plan over its content, oldest row first.
+
+    What is kept is where the plan stands: the epoch, the rows of it already given, and the number of rows and the
+    oldest slot when it began. The positions themselves follow from that.
+    """
+
+    ran_out = False
+    """True after the last batch of a pass; the next one begins a new pass over what the storage holds then."""
+
+    def __init__(self, replay: Replay) -> None:
+        self.replay = replay
+        self._ring = Ring()
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._epoch = self._given = self._rows = self._oldest = 0  # no epoch has begun
+        self.ran_out = False
+        self._plan: tuple[PlannedEpoch, ...] | None = None
+
+    def sample(self, storage: Any, batch_size: int) -> tuple[Index, dict[str, Any]]:
+        """The slots of the next rows of the running epoch, at most `batch_size`, and what they are."""
+        batch_size = whole_number("batch_size", batch_size, least=1)
+        if not len(storage):
+            raise RuntimeError("Cannot sample from an empty storage.")  # what TorchRL's own samplers raise
+        columns = 1 if storage.ndim == 1 else storage.shape[1:].numel()
+        plan, epoch = self._running(storage, columns)
+        first = self._given
+        count = min(batch_size, epoch.steps * columns - first)
+        index = self._slots(epoch, first, count, storage, columns)
+        self._given += count
+        rest = [epoch.steps * columns - self._given, *(later.steps * columns for later in plan[self._epoch :])]
+        self._remaining_batches = sum(-(-rows // batch_size) for rows in rest)
+        self.ran_out = self._remaining_batches == 0
+        if self.ran_out:
+            self._epoch = 0
+        return index, self._info(epoch, first, count, index)
+
+    def _running(self, storage: Any, columns: int) -> tuple[tuple[PlannedEpoch, ...], PlannedEpoch]:
+        """The epoch the next rows are from; where it begins here, on what the storage holds now."""
+        if self._plan is None and self._epoch:  # after a load
+            self._plan = self.replay.plan(self._rows)
+        if self._plan is not None and self._epoch:
+            epoch = self._plan[self._epoch - 1]
+            if self._given < epoch.steps * columns:
+                return self._plan, epoch
+        rows, oldest = self._ring.content(storage)
+        plan = self.replay.plan(rows)
+        self._epoch = self._epoch % len(plan) + 1
+        self._plan, self._rows, self._oldest, self._given = plan, rows, oldest, 0
+        return plan, plan[self._epoch - 1]
+
+    def _slots(self, epoch: PlannedEpoch, first: int, count: int, storage: Any, columns: int) -> Index:
+        """Slots of rows first, …, first + count − 1 of the epoch. A time has `columns` rows, one after the other."""
+        begin, end = first // columns, -(-(first + count) // columns)
+        positions = epoch.block(begin, end - begin)
+        slots = (self._oldest + positions - 1) % self._rows
+        device = getattr(storage, "device", None)
+        device = None if device == "auto" else device
+        if storage.ndim == 1:
+            return torch.as_tensor(slots, device=device)
+        row = np.arange(first, first + count)
+        within = np.unravel_index(row % columns, tuple(storage.shape[1:]))
+        return tuple(torch.as_tensor(part, device=device) for part in (slots[row // columns - begin], *within))
+
+    def _info(self, epoch: PlannedEpoch, first: int, count: int, index: Index) -> dict[str, Any]:
+        device = (index if isinstance(index, torch.Tensor) else index[0]).device
+        new = torch.zeros(count, dtype=torch.bool, device=device)
+        new[0] = first == 0
+        info: dict[str, Any] = {"epoch": torch.full((count,), epoch.k, device=device), "new_epoch": new}
+        if epoch.gap is not None:
+            info["gap"] = torch.full((count,), epoch.gap, dtype=torch.float64, device=device)
+        return info
+
+    def can_sample(self, storage: Any, batch_size: int) -> bool:
+        """Whether the storage holds enough rows for a plan."""
+        if not len(storage):
+            return False
+        try:
+            self.replay.plan(self._ring.content(storage)[0])
+        except InputError:
+            return False
+        return True
+
+    def add(self, index: Any) -> None:
+        """Note the slots of rows that were added."""
+        self._ring.written(index)
+
+    extend = add
+
+    def _empty(self) -> None:
+        self._ring.restore(None)
+        self._start_over()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the plan stands, in numbers and words; −1 stands for a last slot that is not known."""
+        return {
+            "replay": repr(self.replay),
+            "epoch": self._epoch,
+            "given": self._given,
+            "rows": self._rows,
+            "oldest": self._oldest,
+            "ran_out": int(self.ran_out),
+            "last": -1 if self._ring.last is None else self._ring.last,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on where `state_dict` was taken; the sampler must have been made with the same arguments."""
+        saved = state_dict.get("replay")
+        if saved != repr(self.replay):
+            raise InputError(
+                f"the saved sampler follows {saved}, this one {self.replay!r}: make it with the same arguments"
+            )
+        self._start_over()
+        self._epoch, self._given = int(state_dict["epoch"]), int(state_dict["given"])
+        self._rows, self._oldest = int(state_dict["rows"]), int(state_dict["oldest"])
+        self.ran_out = bool(state_dict["ran_out"])
+        last = int(state_dict["last"])
+        self._ring.restore(None if last < 0 else last)
+
+    def dumps(self, path: Any) -> None:
+        """Write the state to a folder."""
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / STATE_FILE).write_text(json.dumps(self.state_dict(), indent=1) + "\n", encoding="utf-8")
+
+    def loads(self, path: Any) -> None:
+        """Read the state from a folder that `dumps` has written."""
+        file = Path(path) / STATE_FILE
+        if not file.exists():
+            raise InputError(f"no {STATE_FILE} in {path}: that buffer was saved with another sampler")
+        self.load_state_dict(json.loads(file.read_text(encoding="utf-8")))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, "_plan": None}  # it is made again where it is needed
+
+    def __repr__(self) -> str:
+        where = f"{self._given} rows into epoch {self._epoch}" if self._epoch else "at the start"
+        return f"{type(self).__name__}({self.replay!r}, {where})"
 
 
 class MultiscaleSampler(PlanSampler):
@@ -16,14 +209,10 @@ class MultiscaleSampler(PlanSampler):
 
     Every batch comes with three entries, one value a row, in ``info`` and in the sample of a
     ``TensorDictReplayBuffer``: ``epoch`` is k, ``gap`` is B/2^k, and ``new_epoch`` is True on the first row of an
-    epoch. No batch straddles two epochs: the last one of an epoch is shorter where the batch size does not divide 2^k,
-    and an epoch with fewer rows than the batch size is one batch.
+    epoch. No batch straddles two epochs: the last one of an epoch may be shorter. After the last epoch ``ran_out`` is
+    True, so that ``for batch in buffer`` makes one pass; the next batch begins the next pass.
 
-    After the last epoch ``ran_out`` is True, so that ``for batch in buffer`` makes one pass; the next batch begins the
-    next pass. Rows may be added at any time. The plan of the running epoch is fixed when it begins: it goes on over
-    the slots it began with, new rows join in the next epoch, and a slot that is overwritten meanwhile gives its new
-    row.
-
+    Rows may be added at any time and join in the next epoch; a slot that is overwritten meanwhile gives its new row.
     Time order is the order of writing, also after a full storage has begun to overwrite its oldest rows; it needs the
     default round-robin writer. ``buffer.dumps`` and ``buffer.loads``, as well as ``state_dict``, resume exactly, within
     an epoch too. In a storage with more than one dimension the one the buffer is extended along (``dim_extend``) is
@@ -32,11 +221,8 @@ class MultiscaleSampler(PlanSampler):
 
     Parameters
     ----------
-    epochs : int, optional
-        Number of epochs K of a pass, at most ⌊log2 B⌋, which is the default.
-    phases : int or "all"
-        How many of the ⌊B/2^k⌋ offsets of the gap an epoch goes through, one after the other; 1 is the paper's. With
-        "all" an epoch gives every row once if 2^k divides B.
+    epochs, phases
+        As in `multireplay.Multiscale`; an epoch goes through its phases one after the other.
 
     Examples
     --------

@@ -9,8 +9,8 @@ from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.disk import StoredBuffer
 from multireplay.diagnose import ColumnDiagnosis, Diagnosis, diagnose
 from multireplay.diagnose.autocorrelation import autocorrelation
-from multireplay.diagnose.checks import as_sparse_series
-from multireplay.diagnose.text import note
+from multireplay.diagnose.diagnosis import note
+from multireplay.diagnose.examine import as_sparse_series
 from multireplay.replay import Serial
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Fact, Facts, Heading, Plot, Section, TableBlock, Text

@@ -7,6 +7,7 @@ import pytest
 from scipy.signal import lfilter
 
 from multireplay.diagnose import ColumnDiagnosis, Diagnosis, diagnose
+from multireplay.diagnose.diagnosis import number
 
 ROWS = 6000
 NOISE = np.random.default_rng(11).standard_normal((ROWS, 4))
@@ -71,3 +72,7 @@ def test_names_are_not_taken_for_markup(monkeypatch):
     assert ":smile:" in text
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 90
+
+
+def test_numbers_have_three_digits_or_are_whole():
+    assert [number(value) for value in (18.61, 0.0526, 8064.5, 2.25e10)] == ["18.6", "0.0526", "8064", "2.25e+10"]
