@@ -23,6 +23,7 @@ from multireplay.replay import Replay, Serial, Shuffle
 from multireplay.report.wording import rough
 from multireplay.result import Result
 from multireplay.sets import Set, WholeSpace
+from multireplay.solve import solve
 from multireplay.solving.run import Run
 from multireplay.tracking import Track
 from multireplay.updates import Plain
@@ -36,7 +37,6 @@ LONG_ENOUGH = 10.0
 """A batch of fewer autocorrelation times than this gives standard errors that are too small."""
 IN_ORDER, SHUFFLED = "one pass in order", "one shuffled pass"
 ORDERS: dict[str, Replay] = {IN_ORDER: Serial(), SHUFFLED: Shuffle(0)}
-_BLOCK = 2**13
 
 
 @dataclass(frozen=True)
@@ -48,28 +48,16 @@ class Missing:
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """One way to an answer: this run, or what it is compared with.
-
-    Attributes
-    ----------
-    name : str
-        In the tables.
-    x : ndarray
-        Its answer.
-    passes, seconds : float
-        What it cost. The exact fit reads the record once for a linear problem, and is not counted in passes.
-    steps, distances : ndarray or None
-        Its way to the reference: samples read, and the distance then.
-    ok : bool
-        False if it diverged.
-    """
+    """One way to an answer: this run, or what it is compared with."""
 
     name: str
     x: Vector
     passes: float
+    """NaN for the exact fit, which is not counted in passes."""
     seconds: float
     steps: Vector | None = None
     distances: Vector | None = None
+    """Its way to the reference: samples read, and the distance then."""
     ok: bool = True
 
 
@@ -99,21 +87,15 @@ def exact_fit(problem: Problem, buffer: Buffer, feasible: Set, wanted: bool | st
 
 @dataclass(frozen=True, eq=False)
 class Uncertainty:
-    """How far the exact fit is expected to be from the truth.
-
-    Attributes
-    ----------
-    errors : ndarray
-        Standard error by coordinate.
-    total : float
-        Their root sum of squares, the expected distance.
-    batch : int
-        Rows in a batch.
-    """
+    """How far the exact fit is expected to be from the truth: standard errors, from batches of so many rows."""
 
     errors: Vector
-    total: float
     batch: int
+
+    @property
+    def total(self) -> float:
+        """The expected distance."""
+        return float(np.linalg.norm(self.errors))
 
     def is_rough(self, tau: float) -> bool:
         """Whether a batch is too short for a record with this autocorrelation time."""
@@ -125,7 +107,7 @@ def uncertainty_of_run(result: Result, rows: int) -> Uncertainty | None:
     errors = result.standard_error
     if errors is None or not np.isfinite(errors).all():
         return None
-    return Uncertainty(errors, float(np.linalg.norm(errors)), rows // BATCHES)
+    return Uncertainty(errors, rows // BATCHES)
 
 
 def uncertainty(problem: Problem, columns: Columns, feasible: Set, x: Vector) -> Uncertainty | None:
@@ -137,25 +119,13 @@ def uncertainty(problem: Problem, columns: Columns, feasible: Set, x: Vector) ->
     length = row_count(columns)
     if not isinstance(feasible, WholeSpace) or length < 2 * BATCHES:
         return None
-    slope = _jacobian(problem, columns, x)
+    # the derivative of a link of the user's own is worked out here, although no update relies on it
+    slope = problem.curvature(x, columns) if isinstance(problem, GLM) else problem.jacobian(x, columns)
     if slope is None or issparse(slope):
         return None
     (batches,) = operator_batches(MemoryRecord(problem, columns), [x])
     moved = np.linalg.lstsq(slope, (batches.means - batches.means.mean(axis=0)).T, rcond=None)[0]
-    errors = standard_errors(moved.T)
-    return Uncertainty(errors, float(np.linalg.norm(errors)), length // BATCHES)
-
-
-def _jacobian(problem: Problem, columns: Columns, x: Vector) -> Vector | None:
-    """The derivative of F̂ at x where it is known; for a GLM block by block, and also for a link of the user's own."""
-    if not isinstance(problem, GLM):
-        return problem.jacobian(x, columns)
-    length = row_count(columns)
-    total = np.zeros((len(x), len(x)))
-    for start in range(0, length, _BLOCK):
-        part = {name: column[start : start + _BLOCK] for name, column in columns.items()}
-        total += row_count(part) * problem.curvature(x, part)
-    return total / length
+    return Uncertainty(standard_errors(moved.T), length // BATCHES)
 
 
 def one_pass(name: str, run: Run, reference: Vector | None) -> Contender | Missing:
@@ -210,8 +180,6 @@ def path(result: Result, fresh: int) -> tuple[Vector | None, Vector | None]:
 
 def _quietly(run: Run, **options: Any) -> Result:
     """Another run on the record of this one, without its warnings."""
-    from multireplay.solve import solve
-
     assert run.problem is not None
     assert run.buffer is not None
     with warnings.catch_warnings():

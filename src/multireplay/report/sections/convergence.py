@@ -8,7 +8,6 @@ from multireplay.report import figures
 from multireplay.report.blocks import Block, Plot, Section, TableBlock, Text
 from multireplay.report.evidence import Evidence
 from multireplay.report.figures import Line
-from multireplay.report.page import needed
 from multireplay.report.rivals import Missing
 from multireplay.report.wording import plural, rough, short
 from multireplay.result import Epoch
@@ -97,10 +96,9 @@ def _residuals(evidence: Evidence) -> list[Block]:
         figures.level(figure, residual.error, "its standard error")
     answer = chosen + 1 - first
     if len(epochs) > 1 and np.isfinite(sizes[answer]):
-        star = Line(marks[answer : answer + 1], sizes[answer : answer + 1], "the answer", figures.IN_ORDER,
-                    mode="markers", symbol="star", hover=[f"the answer<br>{hover[answer]}"])  # fmt: skip
-        figures.add_line(figure, star)
-        figure.data[-1].marker.size = 14
+        at, size, what = [marks[answer]], [sizes[answer]], [f"the answer<br>{hover[answer]}"]
+        star = Line(at, size, "the answer", figures.IN_ORDER, mode="markers", hover=what, symbol="star")
+        figures.add_line(figure, star, size=14)
     caption = (
         "The residual is the size of the record's mean operator at the answer of each epoch: zero at the exact fit. "
         "Below its standard error, what is left of it is noise of this record."
@@ -109,7 +107,6 @@ def _residuals(evidence: Evidence) -> list[Block]:
 
 
 def _steps(evidence: Evidence) -> Plot:
-    objects = needed("plotly.graph_objects")
     epochs, names = evidence.result.epochs, epoch_names(evidence)
     figure = figures.new(
         x={**_axis(names, 1), "showgrid": False},
@@ -118,11 +115,9 @@ def _steps(evidence: Evidence) -> Plot:
         bargap=0.5,
     )
     hover = [f"{name}<br>{_about(epoch)}" for name, epoch in zip(names, epochs, strict=True)]
-    figure.add_trace(
-        objects.Bar(
-            x=list(range(1, len(epochs) + 1)), y=[epoch.step for epoch in epochs], marker={"color": plotting.SKY},
-            text=hover, textposition="none", hovertemplate="%{text}<extra></extra>",
-        )
+    figure.add_bar(
+        x=list(range(1, len(epochs) + 1)), y=[epoch.step for epoch in epochs], marker={"color": plotting.SKY},
+        text=hover, textposition="none", hovertemplate="%{text}<extra></extra>",
     )  # fmt: skip
     caption = "That of its first step, where it changes within an epoch."
     return Plot(figure, "Step size of every epoch", caption, height=240)
