@@ -40,21 +40,15 @@ def report_of_result(
 
     Parameters
     ----------
-    path : str or path
-        Where to write it.
-    result : Result
-        What `solve` returned.
+    path, result : str or path, Result
+        Where to write it, and what `solve` returned.
     exact : bool or "auto"
         Whether to work out the exact fit. "auto": where d is at most 512 and rows · d² at most 5e9.
     rivals : bool or "auto"
         Whether to run one pass in order and one shuffled, and the run itself once more to follow it on its way. "auto":
         unless a pass takes more than 20 seconds.
-    names : sequence of str, optional
-        Names of the coordinates of x.
-    buffer : Buffer, optional
-        The record, for a result that was pickled since.
-    title, command : str, optional
-        Heading of the page, and the command line that repeats the run, if there is one.
+    names, buffer, title, command
+        See `Result.report`.
 
     Returns
     -------
@@ -94,14 +88,8 @@ def sections_of_result(
     """The tabs of `report_of_result`, to put on a page with others."""
     needed("plotly"), needed("jinja2")  # before anything slow
     evidence = gather(result, exact, rivals, names, buffer)
-    return [
-        answer.section(evidence),
-        convergence.section(evidence),
-        replayed.section(evidence),
-        dependence.section(evidence),
-        comparison.section(evidence),
-        repeat.section(evidence, command),
-    ]
+    tabs = (answer, convergence, replayed, dependence, comparison)
+    return [*(tab.section(evidence) for tab in tabs), repeat.section(evidence, command)]
 
 
 def report_of_diagnosis(
@@ -116,10 +104,8 @@ def report_of_diagnosis(
 
     Parameters
     ----------
-    path : str or path
-        Where to write it.
-    diagnosis : Diagnosis
-        What `diagnose` returned.
+    path, diagnosis : str or path, Diagnosis
+        Where to write it, and what `diagnose` returned.
     buffer : Buffer, optional
         The record it was made from, for its autocorrelation functions: a diagnosis does not keep it.
     title, command : str, optional
@@ -164,10 +150,8 @@ def report_of_tables(
 
     Parameters
     ----------
-    path : str or path
-        Where to write it.
-    title, subtitle : str
-        Heading of the page, and a line below it.
+    path, title, subtitle : str
+        Where to write it, its heading, and a line below that.
     tables : mapping of str to TextTable or rows
         Tables by caption.
     pictures : mapping of str to path or bytes, optional
