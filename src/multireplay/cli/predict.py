@@ -18,6 +18,7 @@ from multireplay.cli.fitting import SCORES
 from multireplay.cli.model import Kind, Model
 from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, note_report, print_json
 from multireplay.errors import InputError
+from multireplay.show.progress import step_bar
 
 LONG = 2**20
 """Rows from which a progress bar is shown."""
@@ -57,7 +58,9 @@ def predict(
     made: list[dict[str, Any]] = []
     rows = 0
     try:
-        with _writer(out, as_json) as write, _bar(record.rows) as advance:
+        long = record.rows >= LONG
+        shown = step_bar(record.rows, "predicting", "rows") if long else nullcontext(lambda count: None)
+        with _writer(out, as_json) as write, shown as advance:
             for first, block in record.blocks(learnt.features):
                 made.append(learnt.predict(block))
                 write(made[-1])
@@ -110,12 +113,6 @@ def _writer(path: Path | None, as_json: bool) -> Iterator[Callable[[dict[str, An
             writer.close()
 
 
-def _bar(rows: int) -> Any:
-    from multireplay.show.progress import step_bar
-
-    return step_bar(rows, "predicting", "rows") if rows >= LONG else nullcontext(lambda count: None)
-
-
 def _truth(record: DataFile, model: Model) -> NDArray[Any] | None:
     """The target's column, if the file has it without gaps."""
     if model.target not in (*record.features, *record.source.refused):
@@ -132,12 +129,10 @@ def _score(model: Model, predicted: NDArray[Any], truth: NDArray[Any]) -> dict[s
 
     if len(truth) < 2 or (model.kind is Kind.poisson and (truth.min() < 0 or not np.isfinite(predicted).all())):
         return None
-    if model.kind is Kind.linear:
-        score = r2_score(truth, predicted)
-    elif model.kind is Kind.poisson:
-        score = d2_tweedie_score(truth, predicted, power=1)
-    else:
+    if model.kind is Kind.logistic:
         score = accuracy_score(truth.astype(str), predicted.astype(str))
+    else:
+        score = r2_score(truth, predicted) if model.kind is Kind.linear else d2_tweedie_score(truth, predicted, power=1)
     return {"metric": SCORES[model.kind], "score": float(score)}
 
 
@@ -147,18 +142,13 @@ def _write_page(
     """A page with how the predictions are spread, and how good they are if that is known."""
     from multireplay.report import report_of_tables
 
+    spread: list[dict[str, Any]]
     if model.kind is Kind.logistic:
-        names, counts = np.unique(predicted, return_counts=True)
-        spread = [
-            {"class": str(name), "rows": int(count), "share": f"{count / len(predicted):.2%}"}
-            for name, count in zip(names, counts, strict=True)
-        ]
+        found = zip(*np.unique(predicted, return_counts=True), strict=True)
+        spread = [{"class": str(name), "rows": int(n), "share": f"{n / len(predicted):.2%}"} for name, n in found]
     else:
-        values = np.quantile(predicted, SHARES)
-        spread = [
-            {"share of rows below": f"{share:.0%}", "prediction": float(value)}
-            for share, value in zip(SHARES, values, strict=True)
-        ]
+        found = zip(SHARES, np.quantile(predicted, SHARES), strict=True)
+        spread = [{"share of rows below": f"{share:.0%}", "prediction": float(value)} for share, value in found]
     notes = [f"{len(predicted)} predictions of {model.target} by a {model.kind.value} model."]
     if score is not None:
         notes.append(f"{score['metric']} against the column {model.target} of the same file: {score['score']:.4g}.")

@@ -83,11 +83,6 @@ class Cell:
     text: str
     number: float | None = None
 
-    @property
-    def exact(self) -> str:
-        """The number in full, such that ``float`` gives it back."""
-        return "" if self.number is None else repr(float(self.number))
-
 
 @dataclass(frozen=True)
 class TableBlock(Block):

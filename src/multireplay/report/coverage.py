@@ -72,18 +72,7 @@ def corrections_plan(length: int, taken: int, corrections: int) -> tuple[Planned
 
 
 def coverage(plan: tuple[PlannedEpoch, ...], length: int) -> Coverage:
-    """Go through the plan once, block by block.
-
-    Examples
-    --------
-    >>> import multireplay as mr
-    >>> for scale in coverage(mr.Multiscale().plan(4), 4).scales + coverage(mr.Dyadic().plan(4), 4).scales:
-    ...     print(scale.name, scale.dots, scale.distance)
-    epoch 1 [2 4] 2.0
-    epoch 2 [1 2 3 4] 1.0
-    first 2 steps [4 2] 2.0
-    all 4 steps [4 2 1 3] 2.0
-    """
+    """Go through the plan once, block by block."""
     edges = np.unique(np.linspace(0, length, min(BINS, length) + 1).astype(np.int64))
     doubling = len(plan) == 1
     scales = [scale for epoch in plan for scale in _scales(epoch, edges, doubling)]

@@ -39,13 +39,7 @@ class Line:
 
 
 def label(text: str) -> str:
-    """A user's name as a plot's text: what would be markup is shown as it is, long ones are cut.
-
-    Examples
-    --------
-    >>> label("<b>speed</b>"), label("a name that goes on and on and on")
-    ('&lt;b&gt;speed&lt;/b&gt;', 'a name that goes on a…')
-    """
+    """A user's name as a plot's text: what would be markup is shown as it is, long ones are cut."""
     cut = text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
     return html.escape(cut, quote=False)
 
@@ -91,13 +85,7 @@ def log_axis(title: str, values: ArrayLike) -> dict[str, Any]:
 
 
 def log_ticks(values: ArrayLike) -> dict[str, Any]:
-    """Ticks of a logarithmic axis: decades, every so many of them, or 1, 2 and 5 of each where there are few.
-
-    Examples
-    --------
-    >>> log_ticks([0.2, 3.0])
-    {'tickvals': [0.1, 0.2, 0.5, 1.0, 2.0, 5.0], 'ticktext': ['0.1', '0.2', '0.5', '1', '2', '5']}
-    """
+    """Ticks of a logarithmic axis: decades, every so many of them, or 1, 2 and 5 of each where there are few."""
     positive = np.asarray(values, dtype=np.float64).ravel()
     positive = positive[np.isfinite(positive) & (positive > 0)]
     if not positive.size:

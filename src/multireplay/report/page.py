@@ -16,7 +16,7 @@ NEEDED = "a report needs plotly and jinja2: pip install plotly jinja2"
 
 
 def write(path: str | os.PathLike[str], title: str, sections: Sequence[Section], subtitle: str = "") -> Path:
-    """Write one HTML page with a tab a section. It holds everything it needs and asks nothing of the network.
+    """Write one HTML page with a tab a section, and return its path. It asks nothing of the network.
 
     Parameters
     ----------
@@ -26,11 +26,6 @@ def write(path: str | os.PathLike[str], title: str, sections: Sequence[Section],
         Heading of the page, and a line below it.
     sections : sequence of Section
         Its tabs, from left to right.
-
-    Returns
-    -------
-    Path
-        The file that was written.
 
     Examples
     --------

@@ -35,8 +35,8 @@ def report_of_result(
 ) -> Path:
     """Write one self-contained HTML page on a run: answer, convergence, replay, dependence, comparison, repeat.
 
-    It costs a pass over the record for every epoch (its residual), the exact fit, and the plain passes it compares
-    with; "auto" leaves out what would be slow, and the page says what and how to have it.
+    Returns its path. It costs a pass over the record for every epoch (its residual), the exact fit, and the plain
+    passes it compares with; "auto" leaves out what would be slow, and the page says what and how to have it.
 
     Parameters
     ----------
@@ -49,11 +49,6 @@ def report_of_result(
         unless a pass takes more than 20 seconds.
     names, buffer, title, command
         See `Result.report`.
-
-    Returns
-    -------
-    Path
-        The file.
 
     Examples
     --------
@@ -100,7 +95,7 @@ def report_of_diagnosis(
     title: str = "How dependent the record is",
     command: str | None = None,
 ) -> Path:
-    """Write one self-contained HTML page on a diagnosis.
+    """Write one self-contained HTML page on a diagnosis, and return its path.
 
     Parameters
     ----------
@@ -110,11 +105,6 @@ def report_of_diagnosis(
         The record it was made from, for its autocorrelation functions: a diagnosis does not keep it.
     title, command : str, optional
         Heading of the page, and the command line that repeats it, if there is one.
-
-    Returns
-    -------
-    Path
-        The file.
 
     Examples
     --------
@@ -146,7 +136,7 @@ def report_of_tables(
     subtitle: str = "",
     command: str | None = None,
 ) -> Path:
-    """Write one self-contained HTML page with tables and pictures.
+    """Write one self-contained HTML page with tables and pictures, and return its path.
 
     Parameters
     ----------
@@ -162,11 +152,6 @@ def report_of_tables(
         Paragraphs at the top.
     command : str, optional
         The command line that repeats it.
-
-    Returns
-    -------
-    Path
-        The file.
 
     Examples
     --------

@@ -21,11 +21,11 @@ from multireplay.inference.residuals import standard_errors
 from multireplay.problems import GLM, Problem
 from multireplay.replay import Replay, Serial, Shuffle
 from multireplay.report.wording import rough
-from multireplay.result import Result
+from multireplay.result import Epoch, Result
 from multireplay.sets import Set, WholeSpace
 from multireplay.solve import solve
 from multireplay.solving.run import Run
-from multireplay.tracking import Track
+from multireplay.tracking import Curve, Track
 from multireplay.updates import Plain
 
 WIDEST = 512
@@ -164,18 +164,22 @@ def path(result: Result, fresh: int) -> tuple[Vector | None, Vector | None]:
     steps, distances = [], []
     read = 0
     for index, (epoch, curve) in enumerate(found):
-        averaged = np.array_equal(epoch.answer, epoch.average)
-        if index < fresh:
-            steps.append(np.array([epoch.taken]))
-            distances.append(np.sqrt([curve.end_average if averaged else curve.end_last]))
-        else:
+        taken, last, average = recorded(epoch, curve, ends=index < fresh, later=index > 0)
+        if index >= fresh:
             read += run.rows if run.route == "rounds" and index > 0 else 0
-            shown = curve.iterations >= (epoch.length // 16 if index > 0 else 0)  # later rounds begin where they are
-            chains = max(1, epoch.taken // epoch.length)  # side by side, each of which reads a sample a step
-            steps.append(read + chains * curve.iterations[shown])
-            distances.append(np.sqrt((curve.average if averaged else curve.last)[shown]))
+            taken = read + max(1, epoch.taken // epoch.length) * taken  # chains side by side read a sample a step each
+        steps.append(taken)
+        distances.append(np.sqrt(average if np.array_equal(epoch.answer, epoch.average) else last))
         read += epoch.taken
-    return np.concatenate(steps).astype(np.float64), np.concatenate(distances)
+    return np.concatenate(steps), np.concatenate(distances)
+
+
+def recorded(epoch: Epoch, curve: Curve, ends: bool, later: bool) -> Vector:
+    """Steps and the squared errors of the last iterate and of the average, at the end of an epoch or along it."""
+    if ends:
+        return np.array([[epoch.taken], [curve.end_last], [curve.end_average]], dtype=np.float64)
+    shown = curve.iterations >= (epoch.length // 16 if later else 0)  # later rounds begin where they are
+    return np.array([curve.iterations, curve.last, curve.average])[:, shown]
 
 
 def _quietly(run: Run, **options: Any) -> Result:

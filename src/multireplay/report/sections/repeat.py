@@ -24,7 +24,6 @@ MOST_NUMBERS = 64
 """Longer arrays are not written out: the program asks for them by name."""
 MOST_BYTES = 2**31
 """A larger record is not fingerprinted unasked."""
-PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 
 
 def section(evidence: Evidence, command: str | None = None) -> Section:
@@ -40,11 +39,7 @@ def repeated(command: str | None, *blocks: Block) -> Section:
     import multireplay
 
     found = {"Python": platform.python_version(), "multireplay": multireplay.__version__}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
+    found |= {name: metadata.version(name) for name in ("numpy", "scipy", "numba", "scikit-learn")}
     versions = TableBlock([{"package": name, "version": version} for name, version in found.items()], "Versions")
     lines = [Code(command, caption="On the command line")] if command else []
     return Section("Repeat", [*lines, *blocks, versions])
