@@ -232,13 +232,11 @@ def _unaffordable(result: Result, wanted: bool | str) -> Missing | None:
 def _ours(bare: Evidence, reference: Vector | None, wanted: bool | str) -> Contender:
     """The run itself, with its way to the reference: as it was tracked, or run once more where that is cheap."""
     result = bare.result
-    followed: Result | None = None
-    cheap = wanted is not False and result.candidates is None
-    if bare.solution is not None:
-        followed = result
-    elif reference is not None and cheap and (wanted is True or result.seconds <= rivals.SLOW_PASS):
-        followed = rivals.again(bare.run, reference)
-    if followed is None:
+    followed: Result | str = result if bare.solution is not None else "not yet"
+    cheap = wanted is True or (wanted == "auto" and result.seconds <= rivals.SLOW_PASS)
+    if bare.solution is None and reference is not None and cheap and result.candidates is None:
+        followed = rivals.rerun(bare.run, reference, bare.run.arguments)
+    if isinstance(followed, str):
         return bare.ours
     steps = distances = None
     if followed.status.ok and (bare.plan is not None or not bare.by_steps):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,20 +132,23 @@ def uncertainty(problem: Problem, columns: Columns, feasible: Set, x: Vector) ->
 def one_pass(name: str, run: Run, reference: Vector | None) -> Contender | Missing:
     """One plain pass in the order of that name, with the step, average, start and set of the run."""
     same = {key: run.arguments[key] for key in ("step", "average", "x0", "constraint", "backend")}
-    track = None if reference is None else Track(reference)
-    try:
-        result = _quietly(run, replay=ORDERS[name], update=Plain(), holdout=None, track=track, **same)
-    except MultireplayError as error:
-        return Missing(f"A {name} could not be run: {error}.")
+    result = rerun(run, reference, {**same, "replay": ORDERS[name], "update": Plain(), "holdout": None})
+    if isinstance(result, str):
+        return Missing(f"A {name} could not be run: {result}.")
     return Contender(name, result.x, result.passes, result.seconds, *path(result, fresh=0), result.status.ok)
 
 
-def again(run: Run, reference: Vector) -> Result | None:
-    """The run itself once more, followed on its way to the reference."""
-    try:
-        return _quietly(run, **{**run.arguments, "track": Track(reference), "checkpoint": None})
-    except MultireplayError:
-        return None
+def rerun(run: Run, reference: Vector | None, arguments: Mapping[str, Any]) -> Result | str:
+    """Another run on the record of this one, followed on its way to the reference; or the error, if there is one."""
+    assert run.problem is not None
+    assert run.buffer is not None
+    track = None if reference is None else Track(reference)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return solve(run.problem, run.buffer, **{**arguments, "track": track, "checkpoint": None})
+        except MultireplayError as error:
+            return str(error)
 
 
 def path(result: Result, fresh: int) -> tuple[Vector | None, Vector | None]:
@@ -180,12 +184,3 @@ def recorded(epoch: Epoch, curve: Curve, ends: bool, later: bool) -> Vector:
         return np.array([[epoch.taken], [curve.end_last], [curve.end_average]], dtype=np.float64)
     shown = curve.iterations >= (epoch.length // 16 if later else 0)  # later rounds begin where they are
     return np.array([curve.iterations, curve.last, curve.average])[:, shown]
-
-
-def _quietly(run: Run, **options: Any) -> Result:
-    """Another run on the record of this one, without its warnings."""
-    assert run.problem is not None
-    assert run.buffer is not None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return solve(run.problem, run.buffer, **options)
