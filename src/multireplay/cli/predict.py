@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,6 +47,8 @@ def predict(
 
     Example: multireplay predict model.json new.csv --out predictions.csv
     """
+    import pyarrow as pa
+
     learnt = Model.load(model)
     record = DataFile.open(data, memory)
     missing = [name for name in learnt.features if name not in record.features]
@@ -57,17 +58,22 @@ def predict(
         raise InputError(f"{out}: predictions are written to a file that ends in .csv or .parquet")
     made: list[dict[str, Any]] = []
     rows = 0
+    writer: Any = None
     try:
-        long = record.rows >= LONG
-        shown = step_bar(record.rows, "predicting", "rows") if long else nullcontext(lambda count: None)
-        with _writer(out, as_json) as write, shown as advance:
+        with ExitStack() as opened:  # what was written before an error or an interruption is a complete file
+            long = record.rows >= LONG
+            advance = opened.enter_context(step_bar(record.rows, "predicting", "rows")) if long else None
             for first, block in record.blocks(learnt.features):
-                made.append(learnt.predict(block))
-                write(made[-1])
+                found = learnt.predict(block)
+                if out is not None or not as_json:
+                    table = pa.table(found)
+                    writer = writer or opened.enter_context(_writer(out, table.schema))
+                    writer.write_table(table)
+                    found = {"prediction": found["prediction"]}  # the rest is written
+                made.append(found)
                 rows = first + len(block)
-                advance(len(block))
-                if not (as_json and out is None):
-                    made[-1] = {"prediction": made[-1]["prediction"]}  # the rest is written
+                if advance is not None:
+                    advance(len(block))
     except KeyboardInterrupt:
         kept = "" if out is None else f" {out} has the predictions of the first {rows} rows of {record.rows}."
         complain(f"Interrupted.{kept}")
@@ -86,31 +92,14 @@ def predict(
         note(f"{score['metric']} against the column {learnt.target!r} of {data}: {score['score']:.4g}")
 
 
-@contextmanager
-def _writer(path: Path | None, as_json: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Writes block after block; what was written before an error or an interruption is a complete file."""
-    import pyarrow as pa
+def _writer(path: Path | None, schema: Any) -> Any:
+    """What writes tables one after the other, to the file or to standard output."""
     from pyarrow import csv, parquet
 
-    if path is None and as_json:
-        yield lambda block: None
-        return
-    opened: list[Any] = []
-
-    def write(block: dict[str, Any]) -> None:
-        table = pa.table(block)
-        if not opened:
-            kind = parquet.ParquetWriter if path is not None and path.suffix == ".parquet" else csv.CSVWriter
-            opened.append(kind(sys.stdout.buffer if path is None else path, table.schema))
-        opened[0].write_table(table)
-
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        yield write
-    finally:
-        for writer in opened:
-            writer.close()
+    if path is None:
+        return csv.CSVWriter(sys.stdout.buffer, schema)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return (parquet.ParquetWriter if path.suffix == ".parquet" else csv.CSVWriter)(path, schema)
 
 
 def _truth(record: DataFile, model: Model) -> NDArray[Any] | None:
