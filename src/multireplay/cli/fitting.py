@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 
 from multireplay._check import Vector
 from multireplay.cli.data_file import DataFile
-from multireplay.cli.model import Kind, Model
+from multireplay.cli.model import Model, ModelKind
 from multireplay.diagnose import diagnose
 from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError
 from multireplay.result import Result
 from multireplay.show.progress import bar
 
-FEWEST = 50
-"""Rows without which nothing is held out."""
-SCORES = {Kind.linear: "R²", Kind.logistic: "accuracy", Kind.poisson: "D²"}
+SCORES = {ModelKind.linear: "R²", ModelKind.logistic: "accuracy", ModelKind.poisson: "D²"}
 MEANINGS = {
     "R²": "the share of the variance explained",
     "accuracy": "{:.4g} for the most frequent class alone",
@@ -65,7 +63,7 @@ class Fit:
 
 
 def fit_model(
-    file: DataFile, kind: Kind, target: str, features: Sequence[str], settings: Mapping[str, Any], share: float
+    file: DataFile, kind: ModelKind, target: str, features: Sequence[str], settings: Mapping[str, Any], share: float
 ) -> Fit:
     """Read, fit, score on the share of the rows that is held out, and look at the dependence."""
     import multireplay
@@ -109,14 +107,14 @@ def fit_model(
         tuple(features),
         np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64)),
         np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)),
-        tuple(estimator.classes_.tolist()) if kind is Kind.logistic else (),
+        tuple(estimator.classes_.tolist()) if kind is ModelKind.logistic else (),
         fitted,
     )
     return Fit(model, results, rows.std(axis=0))
 
 
-def _targets(file: DataFile, kind: Kind, target: str) -> NDArray[Any]:
-    if kind is Kind.logistic:
+def _targets(file: DataFile, kind: ModelKind, target: str) -> NDArray[Any]:
+    if kind is ModelKind.logistic:
         return file.classes(target)
     if target in file.features:
         return file.matrix([target])[:, 0]
@@ -125,12 +123,17 @@ def _targets(file: DataFile, kind: Kind, target: str) -> NDArray[Any]:
 
 
 def _learn(
-    kind: Kind, settings: Mapping[str, Any], name: str, rows: NDArray[Any], targets: NDArray[Any], examine: bool = True
+    kind: ModelKind,
+    settings: Mapping[str, Any],
+    name: str,
+    rows: NDArray[Any],
+    targets: NDArray[Any],
+    examine: bool = True,
 ) -> Any:
     """The estimator, fitted. What it warns of is in its results, and in its dependence if that is examined."""
     from multireplay.estimators import MERClassifier, MERPoissonRegressor, MERRegressor
 
-    kinds = {Kind.linear: MERRegressor, Kind.logistic: MERClassifier, Kind.poisson: MERPoissonRegressor}
+    kinds = {ModelKind.linear: MERRegressor, ModelKind.logistic: MERClassifier, ModelKind.poisson: MERPoissonRegressor}
     estimator = kinds[kind](**settings, warn_autocorrelation=examine)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AutocorrelationWarning)
@@ -142,20 +145,20 @@ def _learn(
 
 
 def _held_out(
-    learn: Callable[..., Any], kind: Kind, rows: NDArray[Any], targets: NDArray[Any], share: float
+    learn: Callable[..., Any], kind: ModelKind, rows: NDArray[Any], targets: NDArray[Any], share: float
 ) -> dict[str, Any] | None:
     """The score on the last rows of a fit to the others; None where nothing is held out."""
     count = round(share * len(rows))
-    if len(rows) < FEWEST or count < 2:
+    if len(rows) < 50 or count < 2:
         return None
     names, counts = np.unique(targets[:-count], return_counts=True)
-    if kind is Kind.logistic and len(names) < 2:
+    if kind is ModelKind.logistic and len(names) < 2:
         return None
     estimator = learn(rows[:-count], targets[:-count], examine=False)
     if not all(result.status.ok for result in estimator.results_):
         return None
     test = targets[-count:]
-    baseline = float(np.mean(test == names[counts.argmax()])) if kind is Kind.logistic else None
+    baseline = float(np.mean(test == names[counts.argmax()])) if kind is ModelKind.logistic else None
     scored = {"metric": SCORES[kind], "score": float(estimator.score(rows[-count:], test)), "baseline": baseline}
     return {"learnt": len(rows) - count, "rows": count, **scored}
 

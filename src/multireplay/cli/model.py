@@ -22,7 +22,7 @@ FORMAT = "multireplay model"
 VERSION = 1
 
 
-class Kind(StrEnum):
+class ModelKind(StrEnum):
     """Which model."""
 
     linear = "linear"
@@ -34,7 +34,7 @@ class Kind(StrEnum):
 class Model:
     """Coefficients of features by name: "linear" predicts wᵀx + b, "poisson" exp(wᵀx + b), "logistic" the class."""
 
-    kind: Kind
+    kind: ModelKind
     target: str
     features: tuple[str, ...]
     coef: Vector
@@ -48,9 +48,9 @@ class Model:
     def predict(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Predictions by name of the column: "prediction", and the probability of every class."""
         scores = rows @ self.coef.T + self.intercept
-        if self.kind is Kind.linear:
+        if self.kind is ModelKind.linear:
             return {"prediction": scores[:, 0]}
-        if self.kind is Kind.poisson:
+        if self.kind is ModelKind.poisson:
             with np.errstate(over="ignore"):
                 return {"prediction": np.exp(scores[:, 0])}
         chances = expit(scores)
@@ -98,7 +98,7 @@ class Model:
             raise InputError(f"{path} has version {found.get('version')}, of which this multireplay knows {VERSION}")
         try:
             model = cls(
-                Kind(found["model"]),
+                ModelKind(found["model"]),
                 str(found["target"]),
                 tuple(map(str, found["features"])),
                 np.atleast_2d(np.array(found["coef"], dtype=np.float64)),
@@ -115,6 +115,6 @@ class Model:
                 f"{path} is damaged: {dim} features and {classes} classes do not go with "
                 f"coefficients of shape {model.coef.shape} and intercepts of shape {model.intercept.shape}"
             )
-        if (model.kind is Kind.logistic) != (classes >= 2):
+        if (model.kind is ModelKind.logistic) != (classes >= 2):
             raise InputError(f"{path} is damaged: a {model.kind} model with {classes} classes")
         return model

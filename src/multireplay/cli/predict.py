@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 from multireplay.cli.app import INTERRUPTED, app, complain, note
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.fitting import SCORES
-from multireplay.cli.model import Kind, Model
+from multireplay.cli.model import Model, ModelKind
 from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, note_report, print_json
 from multireplay.errors import InputError
 from multireplay.show.progress import step_bar
 
-LONG = 2**20
-"""Rows from which a progress bar is shown."""
 SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Of the rows: the quantiles of the predictions on the page."""
 
@@ -61,7 +59,7 @@ def predict(
     writer: Any = None
     try:
         with ExitStack() as opened:  # what was written before an error or an interruption is a complete file
-            long = record.rows >= LONG
+            long = record.rows >= 2**20
             advance = opened.enter_context(step_bar(record.rows, "predicting", "rows")) if long else None
             for first, block in record.blocks(learnt.features):
                 found = learnt.predict(block)
@@ -107,7 +105,7 @@ def _truth(record: DataFile, model: Model) -> NDArray[Any] | None:
     if model.target not in (*record.features, *record.source.refused):
         return None
     try:
-        return record.classes(model.target) if model.kind is Kind.logistic else record.matrix([model.target])[:, 0]
+        return record.classes(model.target) if model.kind is ModelKind.logistic else record.matrix([model.target])[:, 0]
     except InputError:
         return None
 
@@ -116,12 +114,16 @@ def _score(model: Model, predicted: NDArray[Any], truth: NDArray[Any]) -> dict[s
     """The score of the predictions, None where it has no meaning: one row, or counts below 0."""
     from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
 
-    if len(truth) < 2 or (model.kind is Kind.poisson and (truth.min() < 0 or not np.isfinite(predicted).all())):
+    if len(truth) < 2 or (model.kind is ModelKind.poisson and (truth.min() < 0 or not np.isfinite(predicted).all())):
         return None
-    if model.kind is Kind.logistic:
+    if model.kind is ModelKind.logistic:
         score = accuracy_score(truth.astype(str), predicted.astype(str))
     else:
-        score = r2_score(truth, predicted) if model.kind is Kind.linear else d2_tweedie_score(truth, predicted, power=1)
+        score = (
+            r2_score(truth, predicted)
+            if model.kind is ModelKind.linear
+            else d2_tweedie_score(truth, predicted, power=1)
+        )
     return {"metric": SCORES[model.kind], "score": float(score)}
 
 
@@ -132,7 +134,7 @@ def _write_page(
     from multireplay.report import report_of_tables
 
     spread: list[dict[str, Any]]
-    if model.kind is Kind.logistic:
+    if model.kind is ModelKind.logistic:
         found = zip(*np.unique(predicted, return_counts=True), strict=True)
         spread = [{"class": str(name), "rows": int(n), "share": f"{n / len(predicted):.2%}"} for name, n in found]
     else:

@@ -26,12 +26,6 @@ from multireplay.solving.run import Lost, Run
 from multireplay.tracking import Track
 from multireplay.updates.plain import SLOW
 
-OPERATOR_ROWS = 2**16
-"""Rows at the end of the record on which the autocorrelation of the operator is measured."""
-OPERATOR_VALUES = 2**26
-OPERATOR_FEWEST = 2**12
-"""Or on fewer, down to this many, where that would be more values than this."""
-OPERATOR_FEATURES = 16
 MOST_VALUES = 2**28
 """A column with more values than this is not diagnosed unasked."""
 ON_DISK = Missing(
@@ -210,9 +204,9 @@ def _operator(problem: Problem, columns: Columns, x: Vector) -> Vector | None:
     if problem.users_code and not problem.compiled:
         return None
     rows = row_count(columns)
-    count = min(rows, OPERATOR_ROWS, max(OPERATOR_FEWEST, OPERATOR_VALUES // len(x)))
+    count = min(rows, 2**16, max(2**12, 2**26 // len(x)))  # fewer where that would be many values
     samples = problem.samples({name: column[rows - count :] for name, column in columns.items()})
-    shown = np.linspace(0, len(x) - 1, min(len(x), OPERATOR_FEATURES)).round().astype(int)
+    shown = np.linspace(0, len(x) - 1, min(len(x), 16)).round().astype(int)
     return np.array([problem.operator(x, samples, row)[shown] for row in range(count)])
 
 

@@ -34,8 +34,6 @@ MOST_WORK = 5e9
 """The exact fit is worked out unasked where d is at most `WIDEST` and rows·d² at most this: about a second."""
 SLOW_PASS = 20.0
 """Seconds: a pass that takes longer is not run unasked."""
-LONG_ENOUGH = 10.0
-"""A batch of fewer autocorrelation times than this gives standard errors that are too small."""
 IN_ORDER, SHUFFLED = "one pass in order", "one shuffled pass"
 ORDERS: dict[str, Replay] = {IN_ORDER: Serial(), SHUFFLED: Shuffle(0)}
 
@@ -99,8 +97,8 @@ class Uncertainty:
         return float(np.linalg.norm(self.errors))
 
     def is_rough(self, tau: float) -> bool:
-        """Whether a batch is too short for a record with this autocorrelation time."""
-        return self.batch < LONG_ENOUGH * tau
+        """Whether a batch is too short for this autocorrelation time, so that standard errors are too small."""
+        return self.batch < 10 * tau
 
 
 def uncertainty_of_run(result: Result, rows: int) -> Uncertainty | None:
@@ -112,10 +110,9 @@ def uncertainty_of_run(result: Result, rows: int) -> Uncertainty | None:
 
 
 def uncertainty(problem: Problem, columns: Columns, feasible: Set, x: Vector) -> Uncertainty | None:
-    """The sandwich J⁻¹ S J⁻ᵀ with the Jacobian J of F̂ at x and S the covariance of F̂, from batch means.
+    """The sandwich J⁻¹ S J⁻ᵀ with the Jacobian J of F̂ at x and S the covariance of F̂, from means of consecutive rows.
 
-    Each batch is a stretch of consecutive rows, so that dependence within it is counted. None where the Jacobian
-    is not known, there is a constraint, or the record is too short for batches of two rows.
+    None where J is not known, there is a constraint, or the record is too short for batches of two rows.
     """
     length = row_count(columns)
     if not isinstance(feasible, WholeSpace) or length < 2 * BATCHES:

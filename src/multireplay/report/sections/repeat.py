@@ -20,11 +20,6 @@ from multireplay.sets import Product, WholeSpace
 from multireplay.solve import solve
 from multireplay.solving.run import Lost, Run
 
-MOST_NUMBERS = 64
-"""Longer arrays are not written out: the program asks for them by name."""
-MOST_BYTES = 2**31
-"""A larger record is not fingerprinted unasked."""
-
 
 def section(evidence: Evidence, command: str | None = None) -> Section:
     """The tab on a run: its program, and what is random in it."""
@@ -70,7 +65,7 @@ def script(result: Result, run: Run) -> str:
         lines.append("# Bring your record, in its order, as arrays:")
         lines += [f"#   {name}: shape {array.shape}, {array.dtype}" for name, array in columns.items()]
         lines.append(f"buffer = mr.Buffer({', '.join(f'{name}={name}' for name in columns)})")
-        if sum(map(size_of, columns.values())) <= MOST_BYTES:
+        if sum(map(size_of, columns.values())) <= 2**31:  # a larger record is not read once more unasked
             lines.append(f'assert mr.report.fingerprint(buffer) == "{fingerprint(run.buffer)}"  # the same record')
     else:
         opened = f"mr.Buffer(...) of {run.rows} rows" if run.buffer is None else f"mr.Buffer.open(...), {run.buffer!r}"
@@ -98,7 +93,7 @@ class Writer:
             return _numbers(value)
         if isinstance(value, np.ndarray | list | tuple) and not isinstance(value, Lost):
             array = np.asarray(value)
-            if array.size <= MOST_NUMBERS and array.dtype.kind in "fiub":
+            if array.size <= 64 and array.dtype.kind in "fiub":
                 return f"np.array({_numbers(array)})"
             return self._ask(name, value, f"an array of shape {array.shape}")
         where = _public(type(value))

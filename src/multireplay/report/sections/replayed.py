@@ -19,8 +19,6 @@ FAR = "consecutive samples at least τ apart"
 NEAR = "consecutive samples closer than τ"
 HOVER = "%{text}<extra></extra>"
 """Without the long name that is in the legend."""
-MOST_SHOWN = 512
-"""Steps of a single pass whose order is drawn."""
 
 
 def section(evidence: Evidence) -> Section:
@@ -31,7 +29,7 @@ def section(evidence: Evidence) -> Section:
     if plan is None:
         return Section("Replay", [Text("The order was left behind when this result was pickled.", tone="beware")])
     covered = coverage(plan, rows)
-    order = _first(next(plan[0].blocks(MOST_SHOWN)), covered) if covered.doubling else _epochs(covered, evidence.tau)
+    order = _first(next(plan[0].blocks(512)), covered) if covered.doubling else _epochs(covered, evidence.tau)
     return Section("Replay", [Text(_summary(evidence, covered), tone="lead"), picture(covered, evidence.tau), order])
 
 
