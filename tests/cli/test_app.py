@@ -7,8 +7,10 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
+from multireplay.cli.options import plain
 from multireplay.errors import InputError
 
 
@@ -68,3 +70,7 @@ def test_ctrl_c_leaves_what_is_finished(tmp_path):
     assert "Finished instances are kept" in err
     assert "Traceback" not in err
     assert list(tmp_path.rglob("report-*.npz"))
+
+
+def test_json_has_no_name_for_what_is_not_finite():
+    assert plain({"x": np.array([1.0, np.inf]), "n": np.int64(2)}) == {"x": [1.0, None], "n": 2}

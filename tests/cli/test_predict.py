@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from pyarrow import csv, parquet
 
-from multireplay.cli.model import Kind, Model
+from multireplay.cli.model import Model, ModelKind
 from multireplay.errors import InputError
 
-TWO = Model(Kind.logistic, "fails", ("z", "x"), np.array([[0.5, -1.0]]), np.array([0.1]), ("no", "yes"))
-THREE = Model(Kind.logistic, "size", ("x",), np.array([[1.0], [0.0], [-1.0]]), np.zeros(3), (1, 2, 3))
-LINEAR = Model(Kind.linear, "heat", ("x", "z"), np.array([[3.0, -1.0]]), np.array([7.0]))
-POISSON = Model(Kind.poisson, "count", ("x",), np.array([[0.1]]), np.array([0.2]))
+TWO = Model(ModelKind.logistic, "fails", ("z", "x"), np.array([[0.5, -1.0]]), np.array([0.1]), ("no", "yes"))
+THREE = Model(ModelKind.logistic, "size", ("x",), np.array([[1.0], [0.0], [-1.0]]), np.zeros(3), (1, 2, 3))
+LINEAR = Model(ModelKind.linear, "heat", ("x", "z"), np.array([[3.0, -1.0]]), np.array([7.0]))
+POISSON = Model(ModelKind.poisson, "count", ("x",), np.array([[0.1]]), np.array([0.2]))
 
 
 def table_of(path):

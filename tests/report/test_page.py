@@ -89,7 +89,7 @@ def test_cells(value, text, number):
     assert cell.text == text
     assert cell.number == pytest.approx(number, nan_ok=True) if number is not None else cell.number is None
     if number is not None:
-        assert float(cell.exact) == pytest.approx(number, rel=0, nan_ok=True)
+        assert float(str(cell.number)) == pytest.approx(number, rel=0, nan_ok=True)
 
 
 def test_tables_leave_out_empty_columns_and_know_numbers():
@@ -143,6 +143,11 @@ def test_importing_the_library_does_not_import_plotly():
 )
 def test_ticks_of_a_logarithmic_axis(values, ticks):
     assert figures.log_ticks(values).get("ticktext") == ticks
+
+
+def test_names_in_plots_are_cut_and_are_no_markup():
+    assert figures.label("<b>speed</b>") == "&lt;b&gt;speed&lt;/b&gt;"
+    assert figures.label("a name that goes on and on and on") == "a name that goes on a…"
 
 
 def test_a_report_of_tables(tmp_path):

@@ -207,6 +207,13 @@ def test_the_shortest_records(rows, tmp_path):
     assert mr.solve(mr.GLM(), buffer).report(tmp_path / "r.html").is_file()
 
 
+def test_a_run_that_is_at_the_exact_fit_from_the_start(tmp_path):
+    features = np.random.default_rng(0).standard_normal((300, 2))
+    result = mr.solve(mr.GLM(), mr.Buffer(features=features, targets=np.zeros(300)), update=mr.Plain())
+    assert not result.x.any()
+    assert result.report(tmp_path / "r.html").is_file()
+
+
 def test_many_coordinates_are_cut_honestly(tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "MOST_ROWS", 25)
     rng = np.random.default_rng(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import shlex
 import warnings
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -27,31 +27,15 @@ EXIT_CODES = """\b
 """
 
 
-def complain(message: str) -> None:
-    """One red line on standard error."""
-    _line(message, "red")
-
-
-def note(message: str) -> None:
-    """One yellow line on standard error."""
-    _line(message, "yellow")
-
-
-def warn(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """A warning of the library as a note, in the place of `warnings.showwarning`."""
-    note(str(message))
-
-
-def _line(message: str, colour: str) -> None:
+def note(message: str, colour: str = "yellow") -> None:
+    """One coloured line on standard error."""
     text = " ".join(message.split())
     Console(stderr=True).print(f"[{colour}]{escape(text)}[/{colour}]", soft_wrap=True, highlight=False)
+
+
+def complain(message: str) -> None:
+    """One red line on standard error."""
+    note(message, "red")
 
 
 class Commands(TyperGroup):
@@ -70,7 +54,7 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         with warnings.catch_warnings():
-            warnings.showwarning = warn
+            warnings.showwarning = lambda message, *where, **more: note(str(message))
             try:
                 return super().invoke(ctx)
             except KeyboardInterrupt:

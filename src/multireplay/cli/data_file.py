@@ -71,8 +71,7 @@ class DataFile:
 
     def check_order(self, time: str) -> None:
         """Raise if the column goes back anywhere: then the rows are not in time order."""
-        known = (*self.source.fields, *self.source.times)
-        if time not in known:
+        if time not in (*self.source.fields, *self.source.times):
             self._refuse(time)
         Buffer.open(self.path, {"any": next(iter(self.source.fields))}, self.memory, time)
 
@@ -81,15 +80,22 @@ class DataFile:
         return self._in_memory(Buffer.open(self.path, {name: name for name in names}, self.memory))
 
     def matrix(self, features: Sequence[str]) -> NDArray[Any]:
-        """Features side by side."""
-        ((_, block),) = self.blocks(features, whole=True)
-        return block
+        """Features side by side; a record that is too large for that is refused."""
+        opened, pick = self._open(features)
+        return self._in_memory(opened)["features"][:, pick]
 
-    def blocks(self, features: Sequence[str], whole: bool = False) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Features side by side, in blocks of rows with the number of the first; a large record stays on disk.
+    def blocks(self, features: Sequence[str]) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Features side by side, in blocks of rows with the number of the first; a large record stays on disk."""
+        opened, pick = self._open(features)
+        if isinstance(opened, StoredBuffer):
+            for first, block in opened.blocks():
+                yield first, block["features"][:, pick]
+        else:
+            for first in range(0, len(opened), BLOCK):
+                yield first, opened["features"][first : first + BLOCK][:, pick]
 
-        With `whole` there is one block, and a record that is too large for it is refused.
-        """
+    def _open(self, features: Sequence[str]) -> tuple[Buffer | StoredBuffer, list[int] | slice]:
+        """The columns that these features are in, and which of them side by side they are."""
         known = self.features
         for name in features:
             if name not in known:
@@ -97,16 +103,8 @@ class DataFile:
         columns = list(dict.fromkeys(known[name][0] for name in features))
         side_by_side = [feature for column in columns for feature in self.expand(column)]
         places = [side_by_side.index(name) for name in features]
-        pick = slice(None) if places == list(range(len(side_by_side))) else places
-        opened = Buffer.open(self.path, {"features": columns}, self.memory)
-        if whole:
-            yield 0, self._in_memory(opened)["features"][:, pick]
-        elif isinstance(opened, StoredBuffer):
-            for first, block in opened.blocks():
-                yield first, block["features"][:, pick]
-        else:
-            for first in range(0, len(opened), BLOCK):
-                yield first, opened["features"][first : first + BLOCK][:, pick]
+        pick = slice(None) if places == list(range(len(side_by_side))) else places  # a view, where that will do
+        return Buffer.open(self.path, {"features": columns}, self.memory), pick
 
     def classes(self, name: str) -> NDArray[Any]:
         """A column of classes: words, booleans or numbers, whole ones as integers."""
@@ -140,8 +138,7 @@ def read_words(path: Path, name: str) -> NDArray[Any]:
         column = csv.read_csv(path, convert_options=empty_is_missing).column(name)
     else:
         files = [file for file in visible(path) if file.suffix in PARQUET] if path.is_dir() else [path]
-        parts = [parquet.read_table(file, columns=[name]).column(name) for file in files]
-        column = pa.chunked_array([chunk for part in parts for chunk in part.chunks])
+        column = pa.concat_tables(parquet.read_table(file, columns=[name]) for file in files).column(name)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise InputError(f"{path}: column {name!r} holds {column.type}, which are neither words nor numbers")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,14 +68,19 @@ def evaluate(
         raise
     kept = None if record is None else found.trajectory.save(record)
     if plot is not None:
+        plot.parent.mkdir(parents=True, exist_ok=True)
         _draw(found, plot)
     if report is not None:
-        _write_report(found, report, ctx.obj)
-        note_report(report)
+        note_report(_write_report(found, report, ctx.obj))
     if as_json:
-        given = {"env": env, "policy": policy, "gamma": gamma, "steps": len(found.trajectory.rewards), "seed": seed}
-        files = {"record": kept, "plot": plot, "report": report}
-        print_json({**given, "interrupted": interrupted, **as_dict(found), **files})
+        check_sentence = found.note if found.check is None else found.check.sentence
+        print_json({
+            "env": env, "policy": policy, "gamma": gamma, "steps": len(found.trajectory.rewards), "seed": seed,
+            "interrupted": interrupted, "features": repr(found.features), "coef": found.x,
+            "status": str(found.result.status), "ok": found.result.status.ok,
+            "check": None if found.check is None else [asdict(group) for group in found.check.groups],
+            "check_sentence": check_sentence, "record": kept, "plot": plot, "report": report,
+        })  # fmt: skip
     else:
         terminal().print(str(found), markup=False, highlight=False, soft_wrap=True)
     if interrupted:
@@ -84,20 +90,7 @@ def evaluate(
         raise typer.Exit(DIVERGED)
 
 
-def as_dict(found: ValueEstimate) -> dict[str, Any]:
-    """What was found, as plain values."""
-    check = found.check
-    return {
-        "features": repr(found.features),
-        "coef": found.x,
-        "status": str(found.result.status),
-        "ok": found.result.status.ok,
-        "check": None if check is None else [asdict(group) for group in check.groups],
-        "check_sentence": found.note if check is None else check.sentence,
-    }
-
-
-def _draw(found: ValueEstimate, path: Path) -> None:
+def _draw(found: ValueEstimate, file: Path | BytesIO) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -107,25 +100,20 @@ def _draw(found: ValueEstimate, path: Path) -> None:
 
     figure, ax = plt.subplots(figsize=(8, 5), layout="constrained")
     found.plot(ax, dims=telling_dims(found))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    figure.savefig(file, dpi=150)
     plt.close(figure)
 
 
-def _write_report(found: ValueEstimate, path: Path, command: str) -> None:
+def _write_report(found: ValueEstimate, path: Path, command: str) -> Path:
     """The page on the run, and a tab with the picture of the values and the Monte Carlo check."""
-    import tempfile
-
     from multireplay.report import Picture, Section, Table, Text, sections_of_result, write
 
-    with tempfile.TemporaryDirectory() as folder:
-        picture = Path(folder) / "value.png"
-        _draw(found, picture)
-        blocks: list[Any] = [Text(str(found).splitlines()[0], tone="lead")]
-        if found.check is not None:
-            blocks += [Text(found.check.sentence), Table(found.check.table().rows, caption="Monte Carlo check")]
-        elif found.note:
-            blocks.append(Text(found.note))
-        blocks.append(Picture(picture.read_bytes(), "The value function"))
-        sections = [Section("Value", blocks), *sections_of_result(found.result, command=command)]
-        write(path, f"Value of a policy on {found.trajectory.name}", sections)
+    _draw(found, picture := BytesIO())
+    blocks: list[Any] = [Text(str(found).splitlines()[0], tone="lead")]
+    if found.check is not None:
+        blocks += [Text(found.check.sentence), Table(found.check.table().rows, caption="Monte Carlo check")]
+    elif found.note:
+        blocks.append(Text(found.note))
+    blocks.append(Picture(picture.getvalue(), "The value function"))
+    sections = [Section("Value", blocks), *sections_of_result(found.result, command=command)]
+    return write(path, f"Value of a policy on {found.trajectory.name}", sections)

@@ -12,7 +12,7 @@ from multireplay.cli.app import DIVERGED, app, complain, note
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.diagnose import choose_columns
 from multireplay.cli.fitting import Fit, fit_model
-from multireplay.cli.model import Kind
+from multireplay.cli.model import ModelKind
 from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, note_report, print_json
 from multireplay.errors import InputError
 from multireplay.show.text import TextTable, terminal
@@ -27,8 +27,8 @@ def fit(
     data: Data,
     target: Annotated[str, typer.Option(help="The column to predict.", show_default=False)],
     model: Annotated[
-        Kind, typer.Option(help="linear (least squares), logistic (two or more classes) or poisson (counts).")
-    ] = Kind.linear,
+        ModelKind, typer.Option(help="linear (least squares), logistic (two or more classes) or poisson (counts).")
+    ] = ModelKind.linear,
     features: Annotated[
         str | None,
         typer.Option(

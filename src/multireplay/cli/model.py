@@ -22,7 +22,7 @@ FORMAT = "multireplay model"
 VERSION = 1
 
 
-class Kind(StrEnum):
+class ModelKind(StrEnum):
     """Which model."""
 
     linear = "linear"
@@ -32,47 +32,25 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Coefficients of features by name.
+    """Coefficients of features by name: "linear" predicts wᵀx + b, "poisson" exp(wᵀx + b), "logistic" the class."""
 
-    Attributes
-    ----------
-    kind : Kind
-        "linear" predicts wᵀx + b, "poisson" exp(wᵀx + b), "logistic" the class.
-    target : str
-        The column that was learnt.
-    features : tuple of str
-        The features, in the order of the coefficients.
-    coef, intercept : ndarray of shape (k, features) and (k,)
-        k is 1, or the number of classes if there are more than two: then each is told from the rest.
-    classes : tuple
-        The classes of a logistic model; of two, the coefficients are for the second.
-    fitted : mapping
-        How it was fitted, for people.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multireplay.cli.model import Kind, Model
-    >>> model = Model(Kind.logistic, "fails", ("heat",), np.array([[2.0]]), np.array([-1.0]), ("no", "yes"))
-    >>> found = model.predict(np.array([[0.5], [3.0]]))
-    >>> found["prediction"].tolist(), found["probability of yes"].round(2).tolist()
-    (['no', 'yes'], [0.5, 0.99])
-    """
-
-    kind: Kind
+    kind: ModelKind
     target: str
     features: tuple[str, ...]
     coef: Vector
+    """A row, or one for each class if there are more than two: then each is told from the rest."""
     intercept: Vector
     classes: tuple[Any, ...] = ()
+    """Of a logistic model; of two, the coefficients are for the second."""
     fitted: Mapping[str, Any] = field(default_factory=dict)
+    """How it was fitted, for people."""
 
     def predict(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Predictions by name of the column: "prediction", and the probability of every class."""
         scores = rows @ self.coef.T + self.intercept
-        if self.kind is Kind.linear:
+        if self.kind is ModelKind.linear:
             return {"prediction": scores[:, 0]}
-        if self.kind is Kind.poisson:
+        if self.kind is ModelKind.poisson:
             with np.errstate(over="ignore"):
                 return {"prediction": np.exp(scores[:, 0])}
         chances = expit(scores)
@@ -120,7 +98,7 @@ class Model:
             raise InputError(f"{path} has version {found.get('version')}, of which this multireplay knows {VERSION}")
         try:
             model = cls(
-                Kind(found["model"]),
+                ModelKind(found["model"]),
                 str(found["target"]),
                 tuple(map(str, found["features"])),
                 np.atleast_2d(np.array(found["coef"], dtype=np.float64)),
@@ -130,16 +108,13 @@ class Model:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path} is damaged: {type(error).__name__} {error}") from None
-        model.check(path)
-        return model
-
-    def check(self, path: Path) -> None:
-        """Raise if the parts do not fit together."""
-        count = len(self.classes) if len(self.classes) > 2 else 1
-        if self.coef.shape != (count, len(self.features)) or self.intercept.shape != (count,):
+        dim, classes = len(model.features), len(model.classes)
+        count = classes if classes > 2 else 1
+        if model.coef.shape != (count, dim) or model.intercept.shape != (count,):
             raise InputError(
-                f"{path} is damaged: {len(self.features)} features and {len(self.classes)} classes do not go with "
-                f"coefficients of shape {self.coef.shape} and intercepts of shape {self.intercept.shape}"
+                f"{path} is damaged: {dim} features and {classes} classes do not go with "
+                f"coefficients of shape {model.coef.shape} and intercepts of shape {model.intercept.shape}"
             )
-        if (self.kind is Kind.logistic) != (len(self.classes) >= 2):
-            raise InputError(f"{path} is damaged: a {self.kind} model with {len(self.classes)} classes")
+        if (model.kind is ModelKind.logistic) != (classes >= 2):
+            raise InputError(f"{path} is damaged: a {model.kind} model with {classes} classes")
+        return model

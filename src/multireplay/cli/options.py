@@ -76,21 +76,11 @@ def print_json(value: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """The value with plain Python numbers, text, lists and dictionaries only.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multireplay.cli.options import plain
-    >>> plain({"x": np.array([1.0, np.inf]), "n": np.int64(2)})
-    {'x': [1.0, None], 'n': 2}
-    """
+    """The value with plain Python numbers, text, lists and dictionaries only."""
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):

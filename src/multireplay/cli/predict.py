@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,12 +14,11 @@ from numpy.typing import NDArray
 from multireplay.cli.app import INTERRUPTED, app, complain, note
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.fitting import SCORES
-from multireplay.cli.model import Kind, Model
+from multireplay.cli.model import Model, ModelKind
 from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, note_report, print_json
 from multireplay.errors import InputError
+from multireplay.show.progress import step_bar
 
-LONG = 2**20
-"""Rows from which a progress bar is shown."""
 SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Of the rows: the quantiles of the predictions on the page."""
 
@@ -47,6 +45,8 @@ def predict(
 
     Example: multireplay predict model.json new.csv --out predictions.csv
     """
+    import pyarrow as pa
+
     learnt = Model.load(model)
     record = DataFile.open(data, memory)
     missing = [name for name in learnt.features if name not in record.features]
@@ -56,15 +56,22 @@ def predict(
         raise InputError(f"{out}: predictions are written to a file that ends in .csv or .parquet")
     made: list[dict[str, Any]] = []
     rows = 0
+    writer: Any = None
     try:
-        with _writer(out, as_json) as write, _bar(record.rows) as advance:
+        with ExitStack() as opened:  # what was written before an error or an interruption is a complete file
+            long = record.rows >= 2**20
+            advance = opened.enter_context(step_bar(record.rows, "predicting", "rows")) if long else None
             for first, block in record.blocks(learnt.features):
-                made.append(learnt.predict(block))
-                write(made[-1])
+                found = learnt.predict(block)
+                if out is not None or not as_json:
+                    table = pa.table(found)
+                    writer = writer or opened.enter_context(_writer(out, table.schema))
+                    writer.write_table(table)
+                    found = {"prediction": found["prediction"]}  # the rest is written
+                made.append(found)
                 rows = first + len(block)
-                advance(len(block))
-                if not (as_json and out is None):
-                    made[-1] = {"prediction": made[-1]["prediction"]}  # the rest is written
+                if advance is not None:
+                    advance(len(block))
     except KeyboardInterrupt:
         kept = "" if out is None else f" {out} has the predictions of the first {rows} rows of {record.rows}."
         complain(f"Interrupted.{kept}")
@@ -83,37 +90,14 @@ def predict(
         note(f"{score['metric']} against the column {learnt.target!r} of {data}: {score['score']:.4g}")
 
 
-@contextmanager
-def _writer(path: Path | None, as_json: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Writes block after block; what was written before an error or an interruption is a complete file."""
-    import pyarrow as pa
+def _writer(path: Path | None, schema: Any) -> Any:
+    """What writes tables one after the other, to the file or to standard output."""
     from pyarrow import csv, parquet
 
-    if path is None and as_json:
-        yield lambda block: None
-        return
-    opened: list[Any] = []
-
-    def write(block: dict[str, Any]) -> None:
-        table = pa.table(block)
-        if not opened:
-            kind = parquet.ParquetWriter if path is not None and path.suffix == ".parquet" else csv.CSVWriter
-            opened.append(kind(sys.stdout.buffer if path is None else path, table.schema))
-        opened[0].write_table(table)
-
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        yield write
-    finally:
-        for writer in opened:
-            writer.close()
-
-
-def _bar(rows: int) -> Any:
-    from multireplay.show.progress import step_bar
-
-    return step_bar(rows, "predicting", "rows") if rows >= LONG else nullcontext(lambda count: None)
+    if path is None:
+        return csv.CSVWriter(sys.stdout.buffer, schema)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return (parquet.ParquetWriter if path.suffix == ".parquet" else csv.CSVWriter)(path, schema)
 
 
 def _truth(record: DataFile, model: Model) -> NDArray[Any] | None:
@@ -121,7 +105,7 @@ def _truth(record: DataFile, model: Model) -> NDArray[Any] | None:
     if model.target not in (*record.features, *record.source.refused):
         return None
     try:
-        return record.classes(model.target) if model.kind is Kind.logistic else record.matrix([model.target])[:, 0]
+        return record.classes(model.target) if model.kind is ModelKind.logistic else record.matrix([model.target])[:, 0]
     except InputError:
         return None
 
@@ -130,14 +114,16 @@ def _score(model: Model, predicted: NDArray[Any], truth: NDArray[Any]) -> dict[s
     """The score of the predictions, None where it has no meaning: one row, or counts below 0."""
     from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
 
-    if len(truth) < 2 or (model.kind is Kind.poisson and (truth.min() < 0 or not np.isfinite(predicted).all())):
+    if len(truth) < 2 or (model.kind is ModelKind.poisson and (truth.min() < 0 or not np.isfinite(predicted).all())):
         return None
-    if model.kind is Kind.linear:
-        score = r2_score(truth, predicted)
-    elif model.kind is Kind.poisson:
-        score = d2_tweedie_score(truth, predicted, power=1)
-    else:
+    if model.kind is ModelKind.logistic:
         score = accuracy_score(truth.astype(str), predicted.astype(str))
+    else:
+        score = (
+            r2_score(truth, predicted)
+            if model.kind is ModelKind.linear
+            else d2_tweedie_score(truth, predicted, power=1)
+        )
     return {"metric": SCORES[model.kind], "score": float(score)}
 
 
@@ -147,18 +133,13 @@ def _write_page(
     """A page with how the predictions are spread, and how good they are if that is known."""
     from multireplay.report import report_of_tables
 
-    if model.kind is Kind.logistic:
-        names, counts = np.unique(predicted, return_counts=True)
-        spread = [
-            {"class": str(name), "rows": int(count), "share": f"{count / len(predicted):.2%}"}
-            for name, count in zip(names, counts, strict=True)
-        ]
+    spread: list[dict[str, Any]]
+    if model.kind is ModelKind.logistic:
+        found = zip(*np.unique(predicted, return_counts=True), strict=True)
+        spread = [{"class": str(name), "rows": int(n), "share": f"{n / len(predicted):.2%}"} for name, n in found]
     else:
-        values = np.quantile(predicted, SHARES)
-        spread = [
-            {"share of rows below": f"{share:.0%}", "prediction": float(value)}
-            for share, value in zip(SHARES, values, strict=True)
-        ]
+        found = zip(SHARES, np.quantile(predicted, SHARES), strict=True)
+        spread = [{"share of rows below": f"{share:.0%}", "prediction": float(value)} for share, value in found]
     notes = [f"{len(predicted)} predictions of {model.target} by a {model.kind.value} model."]
     if score is not None:
         notes.append(f"{score['metric']} against the column {model.target} of the same file: {score['score']:.4g}.")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,9 +22,12 @@ MOST_ROWS = 1000
 
 
 class Block:
-    """One thing on the page; `kind` names its macro in the template."""
+    """One thing on the page."""
 
-    kind: ClassVar[str]
+    @property
+    def kind(self) -> str:
+        """The name of its macro in the template."""
+        return type(self).__name__.removesuffix("Block").lower()
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,6 @@ class Text(Block):
 
     text: str
     tone: Literal["lead", "plain", "remark", "good", "beware"] = "plain"
-    kind: ClassVar[str] = "text"
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,6 @@ class Heading(Block):
     """A heading within a section."""
 
     text: str
-    kind: ClassVar[str] = "heading"
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,6 @@ class Fact(Block):
     label: str
     value: str
     remark: str = ""
-    kind: ClassVar[str] = "fact"
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,6 @@ class Facts(Block):
     """A row of numbers worth a box each."""
 
     facts: Sequence[Fact]
-    kind: ClassVar[str] = "facts"
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,6 @@ class FindingBlock(Block):
     title: str
     verdict: str = ""
     text: str = ""
-    kind: ClassVar[str] = "entry"
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,6 @@ class Cell:
 
     text: str
     number: float | None = None
-
-    @property
-    def exact(self) -> str:
-        """The number in full, such that ``float`` gives it back."""
-        return "" if self.number is None else repr(float(self.number))
 
 
 @dataclass(frozen=True)
@@ -103,18 +98,24 @@ class TableBlock(Block):
     rows: Sequence[Mapping[str, Any]]
     caption: str = ""
     shown: int | None = None
-    kind: ClassVar[str] = "table"
-    names: list[str] = field(init=False)
-    cells: list[list[Cell]] = field(init=False)
-    numeric: list[bool] = field(init=False)
 
-    def __post_init__(self) -> None:
-        names = names_of(self.rows)
-        cells = [[as_cell(row.get(name, "")) for name in names] for row in self.rows[:MOST_ROWS]]
-        numeric = [all(row[i].number is not None or is_blank(row[i].text) for row in cells) for i in range(len(names))]
-        object.__setattr__(self, "names", names)
-        object.__setattr__(self, "cells", cells)
-        object.__setattr__(self, "numeric", numeric)
+    @cached_property
+    def names(self) -> list[str]:
+        """Of the columns with a value in any row."""
+        return names_of(self.rows)
+
+    @cached_property
+    def cells(self) -> list[list[Cell]]:
+        """What is shown, row by row."""
+        return [[as_cell(row.get(name, "")) for name in self.names] for row in self.rows[:MOST_ROWS]]
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns hold numbers only."""
+        return [
+            all(cell.number is not None or is_blank(cell.text) for cell in column)
+            for column in zip(*self.cells, strict=True)
+        ]
 
     @property
     def folded(self) -> int:
@@ -127,13 +128,9 @@ class TableBlock(Block):
         return len(self.rows) - len(self.cells)
 
     @classmethod
-    def of(cls, table: TextTable | TableBlock | Sequence[Mapping[str, Any]], caption: str = "") -> TableBlock:
-        """From a table that prints as text, or from rows; numbers in its texts are still sorted as numbers."""
-        if isinstance(table, TableBlock):
-            return table
-        rows = table.rows if isinstance(table, TextTable) else table
-        title = table.title or "" if isinstance(table, TextTable) else ""
-        return cls(rows, caption=caption or title)
+    def of(cls, table: TextTable, caption: str = "") -> TableBlock:
+        """From a table that prints as text; numbers in its texts are still sorted as numbers."""
+        return cls(table.rows, caption=caption or table.title or "")
 
 
 def as_cell(value: Any) -> Cell:
@@ -155,7 +152,6 @@ class Plot(Block):
     title: str
     caption: str = ""
     height: int = 380
-    kind: ClassVar[str] = "plot"
 
 
 @dataclass(frozen=True)
@@ -164,24 +160,21 @@ class Picture(Block):
 
     source: str | Path | bytes
     caption: str
-    kind: ClassVar[str] = "picture"
 
     @property
     def data_uri(self) -> str:
         """The picture as text, for the page's img element."""
-        if isinstance(self.source, bytes):
-            return _data_uri("image/png", self.source)
-        path = Path(self.source)
-        types = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".svg": "image/svg+xml"}
-        if path.suffix.lower() not in types:
-            raise InputError(f"a picture must be a file ending in {', '.join(types)}, not {path.name!r}")
-        if not path.is_file():
-            raise InputError(f"there is no picture {path}")
-        return _data_uri(types[path.suffix.lower()], path.read_bytes())
+        kind, data = ("image/png", self.source) if isinstance(self.source, bytes) else _read(Path(self.source))
+        return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
 
 
-def _data_uri(kind: str, data: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
+def _read(path: Path) -> tuple[str, bytes]:
+    types = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".svg": "image/svg+xml"}
+    if path.suffix.lower() not in types:
+        raise InputError(f"a picture must be a file ending in {', '.join(types)}, not {path.name!r}")
+    if not path.is_file():
+        raise InputError(f"there is no picture {path}")
+    return types[path.suffix.lower()], path.read_bytes()
 
 
 @dataclass(frozen=True)
@@ -190,7 +183,6 @@ class Code(Block):
 
     text: str
     caption: str = ""
-    kind: ClassVar[str] = "code"
 
 
 @dataclass(frozen=True)
@@ -209,5 +201,4 @@ class Section:
     @property
     def slug(self) -> str:
         """The title as it stands in the page's address."""
-        letters = "".join(letter if letter.isalnum() else " " for letter in self.title.lower())
-        return "-".join(letters.split()) or "section"
+        return "-".join(re.findall(r"[^\W_]+", self.title.lower())) or "section"

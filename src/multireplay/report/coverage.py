@@ -22,30 +22,18 @@ LOOKED_AT = 2**16
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """One row of the picture: an epoch, or the first steps of a single pass.
-
-    Attributes
-    ----------
-    name : str
-        What it is.
-    steps : int
-        Samples read, each as often as it is read.
-    share : ndarray
-        By stretch of the record, how often its samples are read on average.
-    dots : ndarray or None
-        Every position read, where there are few.
-    distance : float
-        Median distance in time between consecutive samples, of the first 65536.
-    thinned : tuple of ndarray
-        64 steps of it, evenly spaced and counted from 1, and the positions they read.
-    """
+    """One row of the picture: an epoch, or the first steps of a single pass."""
 
     name: str
     steps: int
     share: NDArray[np.float64]
+    """By stretch of the record, how often its samples are read on average."""
     dots: Positions | None
+    """Every position read, where there are few."""
     distance: float
+    """Median distance in time between consecutive samples, of the first `LOOKED_AT`."""
     thinned: tuple[Positions, Positions]
+    """64 steps of it, evenly spaced and counted from 1, and the positions they read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +60,7 @@ def plan_of(run: Run, result: Result) -> tuple[PlannedEpoch, ...] | None:
 
 
 def corrections_plan(length: int, taken: int, corrections: int) -> tuple[PlannedEpoch, ...]:
-    """What Newton corrections read: the samples of the coarse epoch, then the record in order for every correction.
-
-    Examples
-    --------
-    >>> [epoch.positions.tolist() for epoch in corrections_plan(length=6, taken=2, corrections=1)]
-    [[2, 6], [1, 2, 3, 4, 5, 6]]
-    """
+    """What Newton corrections read: the samples of the coarse epoch, then the record in order for every correction."""
 
     def coarse(first: int, count: int) -> Positions:
         return spread_rows(length, taken)[first : first + count] + 1
@@ -90,72 +72,30 @@ def corrections_plan(length: int, taken: int, corrections: int) -> tuple[Planned
 
 
 def coverage(plan: tuple[PlannedEpoch, ...], length: int) -> Coverage:
-    """Go through the plan once, block by block.
-
-    Examples
-    --------
-    >>> import multireplay as mr
-    >>> for scale in coverage(mr.Multiscale().plan(8), 8).scales:
-    ...     print(scale.name, scale.dots, scale.distance)
-    epoch 1 [4 8] 4.0
-    epoch 2 [2 4 6 8] 2.0
-    epoch 3 [1 2 3 4 5 6 7 8] 1.0
-    >>> for scale in coverage(mr.Dyadic().plan(4), 4).scales:
-    ...     print(scale.name, scale.dots, scale.distance)
-    first 2 steps [4 2] 2.0
-    all 4 steps [4 2 1 3] 2.0
-    """
+    """Go through the plan once, block by block."""
     edges = np.unique(np.linspace(0, length, min(BINS, length) + 1).astype(np.int64))
     doubling = len(plan) == 1
-    scales = _prefixes(plan[0], edges) if doubling else (_whole(epoch, edges) for epoch in plan)
+    scales = [scale for epoch in plan for scale in _scales(epoch, edges, doubling)]
     return Coverage(length, edges, tuple(scales), doubling)
 
 
-class _Count:
-    """Counts reads by stretch, and keeps the first positions."""
-
-    def __init__(self, edges: NDArray[np.int64], steps: int) -> None:
-        self.edges = edges
-        self.wanted = np.unique(np.linspace(0, steps - 1, THINNED).round().astype(np.int64))
-        self.found: list[Positions] = []
-        self.reads = np.zeros(len(edges) - 1, dtype=np.int64)
-        self.steps = 0
-        self.kept: list[Positions] = []
-        self.kept_count = 0
-
-    def add(self, positions: Positions) -> None:
-        self.reads += np.bincount(np.searchsorted(self.edges, positions) - 1, minlength=len(self.reads))
-        first, last = np.searchsorted(self.wanted, [self.steps, self.steps + len(positions)])
-        self.found.append(positions[self.wanted[first:last] - self.steps])
-        self.steps += len(positions)
-        if self.kept_count < LOOKED_AT:
-            part = positions[: LOOKED_AT - self.kept_count]
-            self.kept.append(part.copy())
-            self.kept_count += len(part)
-
-    def scale(self, name: str) -> Scale:
-        kept = np.concatenate(self.kept)
-        distance = float(np.median(np.abs(np.diff(kept)))) if len(kept) > 1 else 0.0
-        dots = kept if self.steps <= MOST_DOTS else None
-        found = np.concatenate(self.found)
-        thinned = (self.wanted[: len(found)] + 1, found)
-        return Scale(name, self.steps, self.reads / np.diff(self.edges), dots, distance, thinned)
-
-
-def _whole(epoch: PlannedEpoch, edges: NDArray[np.int64]) -> Scale:
-    count = _Count(edges, epoch.steps)
+def _scales(epoch: PlannedEpoch, edges: NDArray[np.int64], doubling: bool) -> Iterator[Scale]:
+    """What has been read after 2, 4, 8, … steps of the epoch if `doubling`, and after all of them."""
+    names = {2**k: f"first {2**k:,} steps" for k in range(1, (epoch.steps - 1).bit_length()) if doubling}
+    names[epoch.steps] = f"all {epoch.steps:,} steps" if doubling else f"epoch {epoch.k}"
+    wanted = np.unique(np.linspace(0, epoch.steps - 1, THINNED).round().astype(np.int64))
+    reads = np.zeros(len(edges) - 1, dtype=np.int64)
+    first = found = np.empty(0, dtype=np.int64)
+    steps = 0
     for block in epoch.blocks():
-        count.add(block)
-    return count.scale(f"epoch {epoch.k}")
-
-
-def _prefixes(epoch: PlannedEpoch, edges: NDArray[np.int64]) -> Iterator[Scale]:
-    count = _Count(edges, epoch.steps)
-    mark = 2
-    for block in epoch.blocks():
-        while len(block):
-            part, block = block[: mark - count.steps], block[mark - count.steps :]
-            count.add(part)
-            if count.steps == mark or count.steps == epoch.steps:
-                yield count.scale(f"{'first' if count.steps < epoch.steps else 'all'} {count.steps:,} steps")
-                mark *= 2
+        for part in np.split(block, [at - steps for at in names if steps < at < steps + len(block)]):
+            reads += np.bincount(np.searchsorted(edges, part) - 1, minlength=len(reads))
+            low, high = np.searchsorted(wanted, [steps, steps + len(part)])
+            found = np.append(found, part[wanted[low:high] - steps])
+            first = np.append(first, part[: LOOKED_AT - len(first)])
+            steps += len(part)
+            if steps in names:
+                dots = first if steps <= MOST_DOTS else None
+                distance = float(np.median(np.abs(np.diff(first)))) if len(first) > 1 else 0.0
+                thinned = (wanted[: len(found)] + 1, found)
+                yield Scale(names[steps], steps, reads / np.diff(edges), dots, distance, thinned)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
@@ -28,12 +26,6 @@ from multireplay.solving.run import Lost, Run
 from multireplay.tracking import Track
 from multireplay.updates.plain import SLOW
 
-OPERATOR_ROWS = 2**16
-"""Rows at the end of the record on which the autocorrelation of the operator is measured."""
-OPERATOR_VALUES = 2**26
-OPERATOR_FEWEST = 2**12
-"""Or on fewer, down to this many, where that would be more values than this."""
-OPERATOR_FEATURES = 16
 MOST_VALUES = 2**28
 """A column with more values than this is not diagnosed unasked."""
 ON_DISK = Missing(
@@ -45,48 +37,27 @@ NO_START = Missing("This run has no starting point: the rows that it begins with
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What was found out about a run.
-
-    Attributes
-    ----------
-    result, run : Result, Run
-        The run's answer, and the description of what was run, with the record if it is at hand.
-    names : sequence of str
-        Of the coordinates.
-    plan : tuple of PlannedEpoch or None
-        What was read before any rounds; None for an exact fit, and if the order was lost in pickling.
-    solution : ndarray or None
-        The known solution, if the run was given one.
-    ours : Contender
-        The run itself.
-    residuals : sequence of Residual or Missing
-        Of every epoch's answer on the whole record.
-    start : Residual or Missing
-        At the starting point.
-    diagnosis : Diagnosis or Missing
-        Of the record.
-    exact, in_order, shuffled : Contender or Missing
-        What the answer is compared with.
-    uncertainty : Uncertainty or Missing
-        How far the exact fit is expected to be from the truth.
-    operator : ndarray or None
-        F̃(x, ξ_t) at the answer row by row, at the end of the record, of some coordinates.
-    """
+    """What was found out about a run, with the record if it is at hand; what is missing says why."""
 
     result: Result
     run: Run
     names: Sequence[str]
     plan: tuple[PlannedEpoch, ...] | None
+    """What was read before any rounds; None for an exact fit, and if the order was lost in pickling."""
     solution: Vector | None
+    """The known solution, if the run was given one."""
     ours: Contender
     residuals: Sequence[Residual | Missing]
+    """Of every epoch's answer on the whole record."""
     start: Residual | Missing
+    """At the starting point."""
     diagnosis: Diagnosis | Missing
     exact: Contender | Missing
     in_order: Contender | Missing
     shuffled: Contender | Missing
     uncertainty: Uncertainty | Missing
     operator: Vector | None = None
+    """F̃(x, ξ_t) at the answer row by row, at the end of the record, of some coordinates."""
 
     @property
     def by_steps(self) -> bool:
@@ -135,7 +106,12 @@ def gather(
     for name, value in (("exact", exact), ("rivals", others)):
         if not isinstance(value, bool) and value != "auto":
             raise InputError(f"{name} must be True, False or 'auto', not {value!r}")
-    names, run = _names(names, len(result.x)), _with_record(result.run, buffer)
+    dim = len(result.x)
+    if names is not None and (isinstance(names, str) or len(names) != dim):
+        given = repr(names) if isinstance(names, str) else f"{len(names)} of them"
+        raise InputError(f"names must have one name for each of the {dim} coordinates, not {given}")
+    names = [f"x[{i}]" for i in range(dim)] if names is None else [str(name) for name in names]
+    run = _with_record(result.run, buffer)
     if run.problem is None or run.buffer is None:
         lost = "problem, which holds code that cannot be pickled," if run.problem is None else "record"
         hint = "" if run.problem is None else " result.report(path, buffer=...) takes it."
@@ -145,15 +121,6 @@ def gather(
     residuals = _residuals(run, [epoch.answer for epoch in result.epochs])
     spread = rivals.uncertainty_of_run(result, run.rows) or ON_DISK
     return replace(_bare(result, run, names, ON_DISK), residuals=residuals, uncertainty=spread)
-
-
-def _names(names: Sequence[str] | None, dim: int) -> Sequence[str]:
-    if names is None:
-        return [f"x[{i}]" for i in range(dim)]
-    if isinstance(names, str) or len(names) != dim:
-        given = repr(names) if isinstance(names, str) else f"{len(names)} of them"
-        raise InputError(f"names must have one name for each of the {dim} coordinates, not {given}")
-    return [str(name) for name in names]
 
 
 def _with_record(run: Run, buffer: Buffer | StoredBuffer | None) -> Run:
@@ -184,9 +151,7 @@ def _bare(result: Result, run: Run, names: Sequence[str], missing: Missing) -> E
 def _in_memory(bare: Evidence, problem: Problem, record: Buffer, exact: bool | str, others: bool | str) -> Evidence:
     result, run = bare.result, bare.run
     columns = problem.columns(record)
-    x0 = run.arguments["x0"]
-    start = run.feasible.projected(np.zeros(len(result.x))) if x0 is None else np.asarray(x0, dtype=np.float64)
-    *residuals, at_start = _residuals(run, [*(epoch.answer for epoch in result.epochs), start])
+    *residuals, at_start = _residuals(run, [*(epoch.answer for epoch in result.epochs), run.start])
     fit = rivals.exact_fit(problem, record, run.feasible, exact)
     reference = bare.solution if bare.solution is not None else None if isinstance(fit, Missing) else fit.x
     unaffordable = _unaffordable(result, others)
@@ -226,7 +191,7 @@ def _spread(run: Run, columns: Columns, fit: Contender | Missing) -> Uncertainty
 
 def _diagnosis(columns: Columns) -> Diagnosis | Missing:
     read = {name: column for name, column in columns.items() if not name.startswith("next_")}
-    if max(_size(column) for column in read.values()) > MOST_VALUES:
+    if max(column.size for column in read.values()) > MOST_VALUES:  # of a sparse column, the nonzeros
         return Missing(f"A column has more than {MOST_VALUES:,} values: mr.diagnose(buffer) takes its time.")
     try:
         return diagnose(read)
@@ -234,19 +199,14 @@ def _diagnosis(columns: Columns) -> Diagnosis | Missing:
         return Missing(f"The record could not be diagnosed: {error}")
 
 
-def _size(column: Any) -> int:
-    """Values of a column that are kept."""
-    return int(column.nnz if issparse(column) else column.size)
-
-
 def _operator(problem: Problem, columns: Columns, x: Vector) -> Vector | None:
     """F̃(x, ξ_t) row by row at the end of the record, of some coordinates."""
     if problem.users_code and not problem.compiled:
         return None
     rows = row_count(columns)
-    count = min(rows, OPERATOR_ROWS, max(OPERATOR_FEWEST, OPERATOR_VALUES // len(x)))
+    count = min(rows, 2**16, max(2**12, 2**26 // len(x)))  # fewer where that would be many values
     samples = problem.samples({name: column[rows - count :] for name, column in columns.items()})
-    shown = np.linspace(0, len(x) - 1, min(len(x), OPERATOR_FEATURES)).round().astype(int)
+    shown = np.linspace(0, len(x) - 1, min(len(x), 16)).round().astype(int)
     return np.array([problem.operator(x, samples, row)[shown] for row in range(count)])
 
 
@@ -266,13 +226,11 @@ def _unaffordable(result: Result, wanted: bool | str) -> Missing | None:
 def _ours(bare: Evidence, reference: Vector | None, wanted: bool | str) -> Contender:
     """The run itself, with its way to the reference: as it was tracked, or run once more where that is cheap."""
     result = bare.result
-    followed: Result | None = None
-    cheap = wanted is not False and result.candidates is None
-    if bare.solution is not None:
-        followed = result
-    elif reference is not None and cheap and (wanted is True or result.seconds <= rivals.SLOW_PASS):
-        followed = rivals.again(bare.run, reference)
-    if followed is None:
+    followed: Result | str = result if bare.solution is not None else "not yet"
+    cheap = wanted is True or (wanted == "auto" and result.seconds <= rivals.SLOW_PASS)
+    if bare.solution is None and reference is not None and cheap and result.candidates is None:
+        followed = rivals.rerun(bare.run, reference, bare.run.arguments)
+    if isinstance(followed, str):
         return bare.ours
     steps = distances = None
     if followed.status.ok and (bare.plan is not None or not bare.by_steps):

@@ -6,13 +6,14 @@ Text, grid and hover colours are set by the page itself, from its light or dark 
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from multireplay._check import Vector
 from multireplay.report.page import needed
 from multireplay.show import plotting
 from multireplay.show.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
@@ -25,7 +26,7 @@ LONGEST_NAME = 22
 
 @dataclass(frozen=True)
 class Line:
-    """A curve: its points, and how it is drawn. `hover` is a text a point."""
+    """A curve, or points by themselves, and how they are drawn. `hover` is a text a point."""
 
     x: ArrayLike
     y: ArrayLike
@@ -38,13 +39,7 @@ class Line:
 
 
 def label(text: str) -> str:
-    """A user's name as a plot's text: what would be markup is shown as it is, long ones are cut.
-
-    Examples
-    --------
-    >>> label("<b>speed</b>"), label("a name that goes on and on and on")
-    ('&lt;b&gt;speed&lt;/b&gt;', 'a name that goes on a…')
-    """
+    """A user's name as a plot's text: what would be markup is shown as it is, long ones are cut."""
     cut = text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
     return html.escape(cut, quote=False)
 
@@ -63,12 +58,11 @@ def method_style(name: str) -> tuple[str, str, str]:
 
 def new(x: Mapping[str, Any] | None = None, y: Mapping[str, Any] | None = None, **layout: Any) -> Any:
     """An empty figure with axes that make room for their own labels."""
-    objects = needed("plotly.graph_objects")
     axis = {
         "automargin": True, "showline": True, "zeroline": False, "ticks": "outside", "ticklen": 4,
         "tickfont": {"size": 12}, "title": {"standoff": 8, "font": {"size": 13}},
     }  # fmt: skip
-    figure = objects.Figure(layout={
+    figure = needed("plotly.graph_objects").Figure(layout={
         "template": "none",
         "margin": {"l": 10, "r": 14, "t": 12, "b": 10},
         "paper_bgcolor": "rgba(0,0,0,0)",
@@ -91,15 +85,7 @@ def log_axis(title: str, values: ArrayLike) -> dict[str, Any]:
 
 
 def log_ticks(values: ArrayLike) -> dict[str, Any]:
-    """Ticks of a logarithmic axis: decades, every so many of them, or 1, 2 and 5 of each where there are few.
-
-    Examples
-    --------
-    >>> log_ticks([0.2, 3.0])
-    {'tickvals': [0.1, 0.2, 0.5, 1.0, 2.0, 5.0], 'ticktext': ['0.1', '0.2', '0.5', '1', '2', '5']}
-    >>> log_ticks([2.0, 3e4])["ticktext"]
-    ['1', '10', '100', '1000', '10<sup>4</sup>']
-    """
+    """Ticks of a logarithmic axis: decades, every so many of them, or 1, 2 and 5 of each where there are few."""
     positive = np.asarray(values, dtype=np.float64).ravel()
     positive = positive[np.isfinite(positive) & (positive > 0)]
     if not positive.size:
@@ -109,54 +95,45 @@ def log_ticks(values: ArrayLike) -> dict[str, Any]:
         found = [digit * 10.0**power for power in range(low, high + 1) for digit in (1, 2, 5)]
         return {"tickvals": found, "ticktext": [f"{value:.3g}" for value in found]}
     powers = range(low, high + 1, 1 + (high - low) // 7)
-    return {"tickvals": [10.0**power for power in powers], "ticktext": [_power(power) for power in powers]}
-
-
-def _power(power: int) -> str:
-    return f"{10.0**power:g}" if -3 <= power <= 3 else f"10<sup>{power}</sup>".replace("-", "−")
+    texts = [f"{10.0**k:g}" if -3 <= k <= 3 else f"10<sup>{k}</sup>".replace("-", "−") for k in powers]
+    return {"tickvals": [10.0**k for k in powers], "ticktext": texts}
 
 
 def lines(curves: Sequence[Line], x_title: str, y_title: str, *, log_x: bool = True, log_y: bool = True) -> Any:
     """Curves on one pair of axes."""
-    xs = np.concatenate([np.ravel(np.asarray(curve.x, dtype=np.float64)) for curve in curves])
-    ys = np.concatenate([np.ravel(np.asarray(curve.y, dtype=np.float64)) for curve in curves])
+    x, y = _all(curve.x for curve in curves), _all(curve.y for curve in curves)
     figure = new(
-        x=log_axis(x_title, xs) if log_x else {"title": {"text": x_title}},
-        y=log_axis(y_title, ys) if log_y else {"title": {"text": y_title}},
+        x=log_axis(x_title, x) if log_x else {"title": {"text": x_title}},
+        y=log_axis(y_title, y) if log_y else {"title": {"text": y_title}},
     )
     for curve in curves:
         add_line(figure, curve)
     return figure
 
 
-def add_line(figure: Any, curve: Line, **where: Any) -> None:
-    """Draw one curve."""
-    objects = needed("plotly.graph_objects")
+def _all(values: Iterable[ArrayLike]) -> Vector:
+    return np.concatenate([np.ravel(np.asarray(some, dtype=np.float64)) for some in values])
+
+
+def add_line(figure: Any, curve: Line, size: int = 8) -> None:
+    """Draw one curve, with marks of that size if it has any."""
+    name = html.escape(curve.name, quote=False)
     hover = "%{x:,} · %{y:.4g}" if curve.hover is None else "%{text}"
-    figure.add_trace(
-        objects.Scatter(
-            x=np.asarray(curve.x), y=np.asarray(curve.y), name=html.escape(curve.name, quote=False), mode=curve.mode,
-            line={"color": curve.color, "width": 2, "dash": curve.dash},
-            marker={"color": curve.color, "size": 8, "symbol": curve.symbol},
-            text=None if curve.hover is None else list(curve.hover),
-            hovertemplate=f"{hover}<extra>{html.escape(curve.name, quote=False)}</extra>",
-        ),
-        **where,
+    figure.add_scatter(
+        x=np.asarray(curve.x), y=np.asarray(curve.y), name=name, mode=curve.mode,
+        line={"color": curve.color, "width": 2, "dash": curve.dash},
+        marker={"color": curve.color, "size": size, "symbol": curve.symbol},
+        text=None if curve.hover is None else list(curve.hover), hovertemplate=f"{hover}<extra>{name}</extra>",
     )  # fmt: skip
 
 
 def level(figure: Any, value: float, name: str) -> None:
     """A dashed line across the figure at a height, with an entry in the legend."""
-    objects = needed("plotly.graph_objects")
-    x, y = (
-        np.concatenate([np.ravel(np.asarray(trace[axis], dtype=np.float64)) for trace in figure.data]) for axis in "xy"
-    )
+    x, y = _all(trace.x for trace in figure.data), _all(trace.y for trace in figure.data)
     if figure.layout.yaxis.type == "log":
         figure.update_yaxes(log_ticks(np.append(y, value)))
-    figure.add_trace(
-        objects.Scatter(
-            x=[x.min(), x.max()], y=[value, value], mode="lines", name=html.escape(name, quote=False),
-            line={"color": GREY, "width": 1.6, "dash": "dash"},
-            hovertemplate=f"{value:.4g}<extra>{html.escape(name, quote=False)}</extra>",
-        )
+    name = html.escape(name, quote=False)
+    figure.add_scatter(
+        x=[x.min(), x.max()], y=[value, value], mode="lines", name=name,
+        line={"color": GREY, "width": 1.6, "dash": "dash"}, hovertemplate=f"{value:.4g}<extra>{name}</extra>",
     )  # fmt: skip

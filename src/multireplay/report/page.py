@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ NEEDED = "a report needs plotly and jinja2: pip install plotly jinja2"
 
 
 def write(path: str | os.PathLike[str], title: str, sections: Sequence[Section], subtitle: str = "") -> Path:
-    """Write one HTML page with a tab a section. It holds everything it needs and asks nothing of the network.
+    """Write one HTML page with a tab a section, and return its path. It asks nothing of the network.
 
     Parameters
     ----------
@@ -27,11 +26,6 @@ def write(path: str | os.PathLike[str], title: str, sections: Sequence[Section],
         Heading of the page, and a line below it.
     sections : sequence of Section
         Its tabs, from left to right.
-
-    Returns
-    -------
-    Path
-        The file that was written.
 
     Examples
     --------
@@ -45,8 +39,7 @@ def write(path: str | os.PathLike[str], title: str, sections: Sequence[Section],
     if not sections:
         raise InputError("a report needs at least one section")
     path = as_file(path)
-    text = render(title, sections, subtitle)
-    save_text(path, text)
+    save_text(path, render(title, sections, subtitle))
     return path
 
 
@@ -80,7 +73,7 @@ def render(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
     page: str = template.render(
         title=title,
         subtitle=subtitle,
-        sections=[(slug, section) for slug, section in zip(slugs(sections), sections, strict=True)],
+        sections=list(zip(slugs(sections), sections, strict=True)),
         style=verbatim(_asset("page.css")),
         script=verbatim(_asset("page.js")),
         plotly=verbatim(offline.get_plotlyjs()) if plots else "",
@@ -105,9 +98,8 @@ def slugs(sections: Sequence[Section]) -> list[str]:
 
 def embedded(figure: Any) -> str:
     """A figure as JSON that can stand in a script element: nothing in it can end the element."""
-    text = figure.to_json()
-    json.loads(text)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")  # type: ignore[no-any-return]
+    text: str = figure.to_json()
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def needed(module: str) -> Any:

@@ -35,31 +35,20 @@ def report_of_result(
 ) -> Path:
     """Write one self-contained HTML page on a run: answer, convergence, replay, dependence, comparison, repeat.
 
-    It costs a pass over the record for every epoch (its residual), the exact fit, and the plain passes it compares
-    with; "auto" leaves out what would be slow, and the page says what and how to have it.
+    Returns its path. It costs a pass over the record for every epoch (its residual), the exact fit, and the plain
+    passes it compares with; "auto" leaves out what would be slow, and the page says what and how to have it.
 
     Parameters
     ----------
-    path : str or path
-        Where to write it.
-    result : Result
-        What `solve` returned.
+    path, result : str or path, Result
+        Where to write it, and what `solve` returned.
     exact : bool or "auto"
         Whether to work out the exact fit. "auto": where d is at most 512 and rows · d² at most 5e9.
     rivals : bool or "auto"
         Whether to run one pass in order and one shuffled, and the run itself once more to follow it on its way. "auto":
         unless a pass takes more than 20 seconds.
-    names : sequence of str, optional
-        Names of the coordinates of x.
-    buffer : Buffer, optional
-        The record, for a result that was pickled since.
-    title, command : str, optional
-        Heading of the page, and the command line that repeats the run, if there is one.
-
-    Returns
-    -------
-    Path
-        The file.
+    names, buffer, title, command
+        See `Result.report`.
 
     Examples
     --------
@@ -94,14 +83,8 @@ def sections_of_result(
     """The tabs of `report_of_result`, to put on a page with others."""
     needed("plotly"), needed("jinja2")  # before anything slow
     evidence = gather(result, exact, rivals, names, buffer)
-    return [
-        answer.section(evidence),
-        convergence.section(evidence),
-        replayed.section(evidence),
-        dependence.section(evidence),
-        comparison.section(evidence),
-        repeat.section(evidence, command),
-    ]
+    tabs = (answer, convergence, replayed, dependence, comparison)
+    return [*(tab.section(evidence) for tab in tabs), repeat.section(evidence, command)]
 
 
 def report_of_diagnosis(
@@ -112,23 +95,16 @@ def report_of_diagnosis(
     title: str = "How dependent the record is",
     command: str | None = None,
 ) -> Path:
-    """Write one self-contained HTML page on a diagnosis.
+    """Write one self-contained HTML page on a diagnosis, and return its path.
 
     Parameters
     ----------
-    path : str or path
-        Where to write it.
-    diagnosis : Diagnosis
-        What `diagnose` returned.
+    path, diagnosis : str or path, Diagnosis
+        Where to write it, and what `diagnose` returned.
     buffer : Buffer, optional
         The record it was made from, for its autocorrelation functions: a diagnosis does not keep it.
     title, command : str, optional
         Heading of the page, and the command line that repeats it, if there is one.
-
-    Returns
-    -------
-    Path
-        The file.
 
     Examples
     --------
@@ -160,14 +136,12 @@ def report_of_tables(
     subtitle: str = "",
     command: str | None = None,
 ) -> Path:
-    """Write one self-contained HTML page with tables and pictures.
+    """Write one self-contained HTML page with tables and pictures, and return its path.
 
     Parameters
     ----------
-    path : str or path
-        Where to write it.
-    title, subtitle : str
-        Heading of the page, and a line below it.
+    path, title, subtitle : str
+        Where to write it, its heading, and a line below that.
     tables : mapping of str to TextTable or rows
         Tables by caption.
     pictures : mapping of str to path or bytes, optional
@@ -178,11 +152,6 @@ def report_of_tables(
         Paragraphs at the top.
     command : str, optional
         The command line that repeats it.
-
-    Returns
-    -------
-    Path
-        The file.
 
     Examples
     --------

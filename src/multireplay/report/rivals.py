@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +22,11 @@ from multireplay.inference.residuals import standard_errors
 from multireplay.problems import GLM, Problem
 from multireplay.replay import Replay, Serial, Shuffle
 from multireplay.report.wording import rough
-from multireplay.result import Result
+from multireplay.result import Epoch, Result
 from multireplay.sets import Set, WholeSpace
+from multireplay.solve import solve
 from multireplay.solving.run import Run
-from multireplay.tracking import Track
+from multireplay.tracking import Curve, Track
 from multireplay.updates import Plain
 
 WIDEST = 512
@@ -32,11 +34,8 @@ MOST_WORK = 5e9
 """The exact fit is worked out unasked where d is at most `WIDEST` and rows·d² at most this: about a second."""
 SLOW_PASS = 20.0
 """Seconds: a pass that takes longer is not run unasked."""
-LONG_ENOUGH = 10.0
-"""A batch of fewer autocorrelation times than this gives standard errors that are too small."""
 IN_ORDER, SHUFFLED = "one pass in order", "one shuffled pass"
 ORDERS: dict[str, Replay] = {IN_ORDER: Serial(), SHUFFLED: Shuffle(0)}
-_BLOCK = 2**13
 
 
 @dataclass(frozen=True)
@@ -48,28 +47,16 @@ class Missing:
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """One way to an answer: this run, or what it is compared with.
-
-    Attributes
-    ----------
-    name : str
-        In the tables.
-    x : ndarray
-        Its answer.
-    passes, seconds : float
-        What it cost. The exact fit reads the record once for a linear problem, and is not counted in passes.
-    steps, distances : ndarray or None
-        Its way to the reference: samples read, and the distance then.
-    ok : bool
-        False if it diverged.
-    """
+    """One way to an answer: this run, or what it is compared with."""
 
     name: str
     x: Vector
     passes: float
+    """NaN for the exact fit, which is not counted in passes."""
     seconds: float
     steps: Vector | None = None
     distances: Vector | None = None
+    """Its way to the reference: samples read, and the distance then."""
     ok: bool = True
 
 
@@ -99,25 +86,19 @@ def exact_fit(problem: Problem, buffer: Buffer, feasible: Set, wanted: bool | st
 
 @dataclass(frozen=True, eq=False)
 class Uncertainty:
-    """How far the exact fit is expected to be from the truth.
-
-    Attributes
-    ----------
-    errors : ndarray
-        Standard error by coordinate.
-    total : float
-        Their root sum of squares, the expected distance.
-    batch : int
-        Rows in a batch.
-    """
+    """How far the exact fit is expected to be from the truth: standard errors, from batches of so many rows."""
 
     errors: Vector
-    total: float
     batch: int
 
+    @property
+    def total(self) -> float:
+        """The expected distance."""
+        return float(np.linalg.norm(self.errors))
+
     def is_rough(self, tau: float) -> bool:
-        """Whether a batch is too short for a record with this autocorrelation time."""
-        return self.batch < LONG_ENOUGH * tau
+        """Whether a batch is too short for this autocorrelation time, so that standard errors are too small."""
+        return self.batch < 10 * tau
 
 
 def uncertainty_of_run(result: Result, rows: int) -> Uncertainty | None:
@@ -125,56 +106,46 @@ def uncertainty_of_run(result: Result, rows: int) -> Uncertainty | None:
     errors = result.standard_error
     if errors is None or not np.isfinite(errors).all():
         return None
-    return Uncertainty(errors, float(np.linalg.norm(errors)), rows // BATCHES)
+    return Uncertainty(errors, rows // BATCHES)
 
 
 def uncertainty(problem: Problem, columns: Columns, feasible: Set, x: Vector) -> Uncertainty | None:
-    """The sandwich J⁻¹ S J⁻ᵀ with the Jacobian J of F̂ at x and S the covariance of F̂, from batch means.
+    """The sandwich J⁻¹ S J⁻ᵀ with the Jacobian J of F̂ at x and S the covariance of F̂, from means of consecutive rows.
 
-    Each batch is a stretch of consecutive rows, so that dependence within it is counted. None where the Jacobian
-    is not known, there is a constraint, or the record is too short for batches of two rows.
+    None where J is not known, there is a constraint, or the record is too short for batches of two rows.
     """
     length = row_count(columns)
     if not isinstance(feasible, WholeSpace) or length < 2 * BATCHES:
         return None
-    slope = _jacobian(problem, columns, x)
+    # the derivative of a link of the user's own is worked out here, although no update relies on it
+    slope = problem.curvature(x, columns) if isinstance(problem, GLM) else problem.jacobian(x, columns)
     if slope is None or issparse(slope):
         return None
     (batches,) = operator_batches(MemoryRecord(problem, columns), [x])
     moved = np.linalg.lstsq(slope, (batches.means - batches.means.mean(axis=0)).T, rcond=None)[0]
-    errors = standard_errors(moved.T)
-    return Uncertainty(errors, float(np.linalg.norm(errors)), length // BATCHES)
-
-
-def _jacobian(problem: Problem, columns: Columns, x: Vector) -> Vector | None:
-    """The derivative of F̂ at x where it is known; for a GLM block by block, and also for a link of the user's own."""
-    if not isinstance(problem, GLM):
-        return problem.jacobian(x, columns)
-    length = row_count(columns)
-    total = np.zeros((len(x), len(x)))
-    for start in range(0, length, _BLOCK):
-        part = {name: column[start : start + _BLOCK] for name, column in columns.items()}
-        total += row_count(part) * problem.curvature(x, part)
-    return total / length
+    return Uncertainty(standard_errors(moved.T), length // BATCHES)
 
 
 def one_pass(name: str, run: Run, reference: Vector | None) -> Contender | Missing:
     """One plain pass in the order of that name, with the step, average, start and set of the run."""
     same = {key: run.arguments[key] for key in ("step", "average", "x0", "constraint", "backend")}
-    track = None if reference is None else Track(reference)
-    try:
-        result = _quietly(run, replay=ORDERS[name], update=Plain(), holdout=None, track=track, **same)
-    except MultireplayError as error:
-        return Missing(f"A {name} could not be run: {error}.")
+    result = rerun(run, reference, {**same, "replay": ORDERS[name], "update": Plain(), "holdout": None})
+    if isinstance(result, str):
+        return Missing(f"A {name} could not be run: {result}.")
     return Contender(name, result.x, result.passes, result.seconds, *path(result, fresh=0), result.status.ok)
 
 
-def again(run: Run, reference: Vector) -> Result | None:
-    """The run itself once more, followed on its way to the reference."""
-    try:
-        return _quietly(run, **{**run.arguments, "track": Track(reference), "checkpoint": None})
-    except MultireplayError:
-        return None
+def rerun(run: Run, reference: Vector | None, arguments: Mapping[str, Any]) -> Result | str:
+    """Another run on the record of this one, followed on its way to the reference; or the error, if there is one."""
+    assert run.problem is not None
+    assert run.buffer is not None
+    track = None if reference is None else Track(reference)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return solve(run.problem, run.buffer, **{**arguments, "track": track, "checkpoint": None})
+        except MultireplayError as error:
+            return str(error)
 
 
 def path(result: Result, fresh: int) -> tuple[Vector | None, Vector | None]:
@@ -194,26 +165,19 @@ def path(result: Result, fresh: int) -> tuple[Vector | None, Vector | None]:
     steps, distances = [], []
     read = 0
     for index, (epoch, curve) in enumerate(found):
-        averaged = np.array_equal(epoch.answer, epoch.average)
-        if index < fresh:
-            steps.append(np.array([epoch.taken]))
-            distances.append(np.sqrt([curve.end_average if averaged else curve.end_last]))
-        else:
+        taken, last, average = recorded(epoch, curve, ends=index < fresh, later=index > 0)
+        if index >= fresh:
             read += run.rows if run.route == "rounds" and index > 0 else 0
-            shown = curve.iterations >= (epoch.length // 16 if index > 0 else 0)  # later rounds begin where they are
-            chains = max(1, epoch.taken // epoch.length)  # side by side, each of which reads a sample a step
-            steps.append(read + chains * curve.iterations[shown])
-            distances.append(np.sqrt((curve.average if averaged else curve.last)[shown]))
+            taken = read + max(1, epoch.taken // epoch.length) * taken  # chains side by side read a sample a step each
+        steps.append(taken)
+        distances.append(np.sqrt(average if np.array_equal(epoch.answer, epoch.average) else last))
         read += epoch.taken
-    return np.concatenate(steps).astype(np.float64), np.concatenate(distances)
+    return np.concatenate(steps), np.concatenate(distances)
 
 
-def _quietly(run: Run, **options: Any) -> Result:
-    """Another run on the record of this one, without its warnings."""
-    from multireplay.solve import solve
-
-    assert run.problem is not None
-    assert run.buffer is not None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return solve(run.problem, run.buffer, **options)
+def recorded(epoch: Epoch, curve: Curve, ends: bool, later: bool) -> Vector:
+    """Steps and the squared errors of the last iterate and of the average, at the end of an epoch or along it."""
+    if ends:
+        return np.array([[epoch.taken], [curve.end_last], [curve.end_average]], dtype=np.float64)
+    shown = curve.iterations >= (epoch.length // 16 if later else 0)  # later rounds begin where they are
+    return np.array([curve.iterations, curve.last, curve.average])[:, shown]

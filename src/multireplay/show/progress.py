@@ -30,22 +30,10 @@ class RateColumn(ProgressColumn):
     def render(self, task: Task) -> Text:
         """The text of the column."""
         done = task.fields.get("parts", task.completed)
-        return Text(rate(done, task.elapsed or 0.0, self.unit))
-
-
-def rate(done: float, seconds: float, unit: str) -> str:
-    """A rate in words.
-
-    Examples
-    --------
-    >>> from multireplay.show.progress import rate
-    >>> rate(50_000, 2.0, "rows"), rate(3, 60.0, "seeds"), rate(0, 1.0, "rows")
-    ('25,000 rows/s', '3.0 seeds/min', '')
-    """
-    if not done or not seconds:
-        return ""
-    speed = done / seconds
-    return f"{speed:,.0f} {unit}/s" if speed >= 10 else f"{60 * speed:,.1f} {unit}/min"
+        if not done or not task.elapsed:
+            return Text("")
+        speed = done / task.elapsed
+        return Text(f"{speed:,.0f} {self.unit}/s" if speed >= 10 else f"{60 * speed:,.1f} {self.unit}/min")
 
 
 def bar(unit: str = "steps", counts: bool = True, transient: bool = False) -> Progress:

@@ -65,14 +65,7 @@ def names_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def number_in(text: str) -> float | None:
-    """The number that a text stands for, such as ``"1.5 ± 0.1"`` or ``"12 %"``; None if it is none.
-
-    Examples
-    --------
-    >>> from multireplay.show.text import number_in
-    >>> number_in("1.5 ± 0.1"), number_in("12 %"), number_in("3×"), number_in("met")
-    (1.5, 12.0, 3.0, None)
-    """
+    """The number that a text stands for, such as ``"1.5 ± 0.1"`` or ``"12 %"``; None if it is none."""
     try:
         return float(text.split(" ± ")[0].removesuffix("%").removesuffix("×").strip())
     except ValueError:

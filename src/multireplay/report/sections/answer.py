@@ -9,7 +9,6 @@ from multireplay.diagnose import Diagnosis
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Fact, Facts, Plot, Section, TableBlock, Text
 from multireplay.report.evidence import Evidence
-from multireplay.report.page import needed
 from multireplay.report.rivals import Missing
 from multireplay.report.sections.comparison import quality
 from multireplay.report.wording import plural, rough, seconds, short
@@ -24,7 +23,8 @@ def section(evidence: Evidence) -> Section:
     blocks: list[Block] = [Text(str(status), tone="good" if status.ok else "beware")]
     if status.ok and not isinstance(evidence.exact, Missing):
         blocks.append(Text(quality(evidence), tone="lead"))
-    blocks += [Facts(_facts(evidence)), _bars(evidence), _table(evidence)]
+    by_size = np.argsort(-np.abs(evidence.result.x), kind="stable")
+    blocks += [Facts(_facts(evidence)), _bars(evidence, by_size), _table(evidence, by_size)]
     if not isinstance(evidence.uncertainty, Missing):
         blocks.append(Text(_on_errors(evidence), tone="remark"))
     return Section("Answer", blocks)
@@ -56,15 +56,10 @@ def _facts(evidence: Evidence) -> list[Fact]:
     return facts
 
 
-def _by_size(evidence: Evidence) -> NDArray[np.intp]:
-    return np.argsort(-np.abs(evidence.result.x), kind="stable")
-
-
-def _bars(evidence: Evidence) -> Plot:
+def _bars(evidence: Evidence, by_size: NDArray[np.intp]) -> Plot:
     """The largest coefficients as bars, with two standard errors to each side."""
-    objects = needed("plotly.graph_objects")
     x, spread = evidence.result.x, evidence.uncertainty
-    order = np.arange(len(x)) if len(x) <= MOST_BARS else _by_size(evidence)[:MOST_BARS]
+    order = np.arange(len(x)) if len(x) <= MOST_BARS else by_size[:MOST_BARS]
     names = [figures.label(evidence.names[i]) for i in order]
     errors = None if isinstance(spread, Missing) else spread.errors[order]
     figure = figures.new(
@@ -76,22 +71,20 @@ def _bars(evidence: Evidence) -> Plot:
     values = [short(float(x[i])) for i in order]
     margins = [""] * len(order) if errors is None else [f" ± {short(float(error))}" for error in errors]
     whiskers = {} if errors is None else {"array": 2 * errors, "color": plotting.ORANGE, "thickness": 2, "width": 4}
-    figure.add_trace(
-        objects.Bar(
-            x=x[order], y=np.arange(len(order)), orientation="h", marker={"color": figures.OURS}, error_x=whiskers,
-            text=[f"{name}<br>{value}{margin}" for name, value, margin in zip(names, values, margins, strict=True)],
-            textposition="none", hovertemplate="%{text}<extra></extra>",
-        )
+    figure.add_bar(
+        x=x[order], y=np.arange(len(order)), orientation="h", marker={"color": figures.OURS}, error_x=whiskers,
+        text=[f"{name}<br>{value}{margin}" for name, value, margin in zip(names, values, margins, strict=True)],
+        textposition="none", hovertemplate="%{text}<extra></extra>",
     )  # fmt: skip
     some = "" if len(x) <= MOST_BARS else f"The {MOST_BARS} largest of {len(x):,}."
     bars = "" if errors is None else "Whiskers: two standard errors to each side."
     return Plot(figure, "The coefficients", f"{some} {bars}".strip(), height=max(160, 80 + 22 * len(order)))
 
 
-def _table(evidence: Evidence) -> TableBlock:
+def _table(evidence: Evidence, by_size: NDArray[np.intp]) -> TableBlock:
     x, exact, spread = evidence.result.x, evidence.exact, evidence.uncertainty
     rows = []
-    for i in _by_size(evidence):
+    for i in by_size:
         row: dict[str, object] = {"coordinate": evidence.names[i], "value": float(x[i])}
         if not isinstance(spread, Missing):
             row["standard error"] = float(spread.errors[i])

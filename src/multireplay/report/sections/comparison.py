@@ -66,14 +66,11 @@ def _paths(evidence: Evidence, rivals: list[Contender]) -> list[Block]:
     for rival in rivals:
         if rival.steps is None or rival.distances is None or not rival.ok:
             continue
-        there = rival.distances > 0
-        steps, distances = rival.steps[there], rival.distances[there]
-        hover = [
-            f"{int(step):,} samples read<br>distance {short(float(distance))}"
-            for step, distance in zip(steps, distances, strict=True)
-        ]
-        color, dash, mode = STYLES[rival.name]
-        curves.append(Line(steps, distances, rival.name, color, dash, mode, hover))
+        way = [(step, gap) for step, gap in zip(rival.steps, rival.distances, strict=True) if gap > 0]
+        if way:  # or it was there from the start
+            hover = [f"{int(step):,} samples read<br>distance {short(gap)}" for step, gap in way]
+            steps, gaps = zip(*way, strict=True)
+            curves.append(Line(steps, gaps, rival.name, *STYLES[rival.name], hover))
     if not curves:
         return []
     target = "the exact fit" if evidence.solution is None else "the solution"

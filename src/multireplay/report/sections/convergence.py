@@ -8,8 +8,7 @@ from multireplay.report import figures
 from multireplay.report.blocks import Block, Plot, Section, TableBlock, Text
 from multireplay.report.evidence import Evidence
 from multireplay.report.figures import Line
-from multireplay.report.page import needed
-from multireplay.report.rivals import Missing
+from multireplay.report.rivals import Missing, recorded
 from multireplay.report.wording import plural, rough, short
 from multireplay.result import Epoch
 from multireplay.show import plotting
@@ -89,7 +88,7 @@ def _residuals(evidence: Evidence) -> list[Block]:
         f"{name}<br>residual {short(float(size))}<br>{what}"
         for name, size, what in zip(names, sizes, about, strict=True)
     ]
-    line = Line(marks, sizes, "residual on the record", figures.OURS, mode="lines+markers", hover=hover)
+    line = Line(marks, sizes, "residual on the record", figures.OURS, "solid", "lines+markers", hover)
     figure = figures.lines([line], "", "residual ‖F̂(x)‖", log_x=False)
     figure.update_xaxes(_axis(names, first))
     residual = evidence.residual
@@ -97,10 +96,9 @@ def _residuals(evidence: Evidence) -> list[Block]:
         figures.level(figure, residual.error, "its standard error")
     answer = chosen + 1 - first
     if len(epochs) > 1 and np.isfinite(sizes[answer]):
-        star = Line(marks[answer : answer + 1], sizes[answer : answer + 1], "the answer", figures.IN_ORDER,
-                    mode="markers", symbol="star", hover=[f"the answer<br>{hover[answer]}"])  # fmt: skip
-        figures.add_line(figure, star)
-        figure.data[-1].marker.size = 14
+        at, size, what = [marks[answer]], [sizes[answer]], [f"the answer<br>{hover[answer]}"]
+        star = Line(at, size, "the answer", figures.IN_ORDER, mode="markers", hover=what, symbol="star")
+        figures.add_line(figure, star, size=14)
     caption = (
         "The residual is the size of the record's mean operator at the answer of each epoch: zero at the exact fit. "
         "Below its standard error, what is left of it is noise of this record."
@@ -109,7 +107,6 @@ def _residuals(evidence: Evidence) -> list[Block]:
 
 
 def _steps(evidence: Evidence) -> Plot:
-    objects = needed("plotly.graph_objects")
     epochs, names = evidence.result.epochs, epoch_names(evidence)
     figure = figures.new(
         x={**_axis(names, 1), "showgrid": False},
@@ -118,11 +115,9 @@ def _steps(evidence: Evidence) -> Plot:
         bargap=0.5,
     )
     hover = [f"{name}<br>{_about(epoch)}" for name, epoch in zip(names, epochs, strict=True)]
-    figure.add_trace(
-        objects.Bar(
-            x=list(range(1, len(epochs) + 1)), y=[epoch.step for epoch in epochs], marker={"color": plotting.SKY},
-            text=hover, textposition="none", hovertemplate="%{text}<extra></extra>",
-        )
+    figure.add_bar(
+        x=list(range(1, len(epochs) + 1)), y=[epoch.step for epoch in epochs], marker={"color": plotting.SKY},
+        text=hover, textposition="none", hovertemplate="%{text}<extra></extra>",
     )  # fmt: skip
     caption = "That of its first step, where it changes within an epoch."
     return Plot(figure, "Step size of every epoch", caption, height=240)
@@ -130,25 +125,20 @@ def _steps(evidence: Evidence) -> Plot:
 
 def _errors(evidence: Evidence) -> Plot:
     """Squared error against the known solution: one point an epoch where they start anew, otherwise along the run."""
-    names = epoch_names(evidence)
+    epochs = evidence.result.epochs
     found = [
-        (name, epoch, epoch.curve) for name, epoch in zip(names, evidence.result.epochs, strict=True) if epoch.curve
+        (name, epoch, epoch.curve) for name, epoch in zip(epoch_names(evidence), epochs, strict=True) if epoch.curve
     ]
     anew = evidence.planned > 1 or not len(found[0][2].last)
-    if anew:
-        steps = np.array([epoch.taken for _, epoch, _ in found])
-        steps = steps if evidence.by_steps else np.cumsum(steps)
-        last = np.array([curve.end_last for _, _, curve in found])
-        average = np.array([curve.end_average for _, _, curve in found])
-        where = [f"{name}<br>{_about(epoch)}" for name, epoch, _ in found]
-    else:
-        before = np.concatenate([[0], np.cumsum([epoch.taken for _, epoch, _ in found])[:-1]])
-        kept = [curve.iterations >= (epoch.length // 16 if i else 0) for i, (_, epoch, curve) in enumerate(found)]
-        curves = list(zip(found, kept, before, strict=True))
-        steps = np.concatenate([start + curve.iterations[keep] for (_, _, curve), keep, start in curves])
-        last = np.concatenate([curve.last[keep] for (_, _, curve), keep, _ in curves])
-        average = np.concatenate([curve.average[keep] for (_, _, curve), keep, _ in curves])
-        where = [f"{name}, step {at:,}" for (name, _, curve), keep, _ in curves for at in curve.iterations[keep]]
+    points, where = [], []
+    before = 0
+    for index, (name, epoch, curve) in enumerate(found):
+        points.append(recorded(epoch, curve, ends=anew, later=index > 0))
+        where += [f"{name}<br>{_about(epoch)}"] if anew else [f"{name}, step {int(at):,}" for at in points[-1][0]]
+        if not (anew and evidence.by_steps):
+            points[-1][0] += before
+        before += epoch.taken
+    steps, last, average = np.hstack(points)
     scale = found[0][2].initial or 1.0
     kinds = ((last, "last iterate", plotting.ORANGE, "circle"), (average, "average", figures.OURS, "square"))
     lines = []

@@ -19,8 +19,6 @@ from multireplay.report.figures import Line
 from multireplay.report.rivals import Missing
 from multireplay.report.wording import plural, rough, short
 
-MOST_CURVES = 6
-MOST_POINTS = 400
 OPERATOR = "operator at the answer"
 
 
@@ -54,7 +52,7 @@ def blocks_of(found: Diagnosis, buffer: Buffer | None, operator: Vector | None =
             series.append((column, operator[:, column.worst_feature]))
             remarks = [Text(_on_operator(found, noise), tone="remark")]
     if series:
-        blocks.append(_functions(series[-MOST_CURVES:], found.rows))
+        blocks.append(_functions(series[-len(figures.CYCLE) :], found.rows))
     caption = "τ: integrated autocorrelation time in steps, 1 for independent rows. Effective sample size: rows/τ."
     return [*blocks, TableBlock(rows, caption=caption), *remarks]
 
@@ -80,10 +78,9 @@ def _facts(found: Diagnosis) -> list[Fact]:
 
 def _functions(series: list[tuple[ColumnDiagnosis, Vector]], rows: int) -> Plot:
     """Autocorrelation by lag, up to five times the largest autocorrelation time."""
-    slowest = max(column.tau_max for column, _ in series)
-    most = int(np.clip(5 * slowest, 20, None))
+    most = max(20, int(5 * max(column.tau_max for column, _ in series)))
     most = min(most, *(len(values) - 1 for _, values in series))
-    lags = np.unique(np.linspace(0, most, min(most + 1, MOST_POINTS)).round().astype(int))
+    lags = np.unique(np.linspace(0, most, min(most + 1, 400)).round().astype(int))
     curves = []
     for index, (column, values) in enumerate(series):
         rho = autocorrelation(values, most)[lags]

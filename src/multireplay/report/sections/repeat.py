@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 import inspect
-import math
 import platform
+import textwrap
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from multireplay.buffer.buffer import Buffer
-from multireplay.problems import Problem
+from multireplay.buffer.columns import size_of
 from multireplay.report.blocks import Block, Code, Section, TableBlock, Text
 from multireplay.report.evidence import Evidence
 from multireplay.result import Result
-from multireplay.sets import Set, WholeSpace
-from multireplay.sets.product import Product
+from multireplay.sets import Product, WholeSpace
+from multireplay.solve import solve
 from multireplay.solving.run import Lost, Run
-
-MOST_NUMBERS = 64
-"""Longer arrays are not written out: the program asks for them by name."""
-MOST_BYTES = 2**31
-"""A larger record is not fingerprinted unasked."""
-_BLOCK_BYTES = 2**24
-PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 
 
 def section(evidence: Evidence, command: str | None = None) -> Section:
@@ -43,84 +34,49 @@ def repeated(command: str | None, *blocks: Block) -> Section:
     import multireplay
 
     found = {"Python": platform.python_version(), "multireplay": multireplay.__version__}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
+    found |= {name: metadata.version(name) for name in ("numpy", "scipy", "numba", "scikit-learn")}
     versions = TableBlock([{"package": name, "version": version} for name, version in found.items()], "Versions")
     lines = [Code(command, caption="On the command line")] if command else []
     return Section("Repeat", [*lines, *blocks, versions])
 
 
 def fingerprint(buffer: Buffer) -> str:
-    """Sixteen letters that tell one record from another: a hash of its columns' names, shapes and values.
+    """Letters that tell one record from another: see `Buffer.fingerprint`.
 
     Examples
     --------
     >>> import numpy as np
     >>> import multireplay as mr
-    >>> fingerprint(mr.Buffer(features=np.eye(3), targets=[1, 2, 3]))
-    '1f9e49f217214a1d'
+    >>> one, other = mr.Buffer(targets=[1, 2, 3]), mr.Buffer(targets=[1, 3, 2])
+    >>> mr.report.fingerprint(one) == mr.report.fingerprint(other)
+    False
     """
-    digest = hashlib.sha256()
-    for name, column in buffer.columns.items():
-        for part in _arrays(column):
-            kind = part.dtype.newbyteorder("<")
-            digest.update(f"{name} {column.shape} {kind.str}".encode())
-            rows = max(1, _BLOCK_BYTES // max(1, part[:1].nbytes))
-            for start in range(0, len(part), rows):
-                digest.update(np.ascontiguousarray(part[start : start + rows], dtype=kind).tobytes())
-    return digest.hexdigest()[:16]
-
-
-def _arrays(column: Any) -> tuple[Any, ...]:
-    """What a column is made of: itself, or the three arrays of a sparse one."""
-    return (column.data, column.indices, column.indptr) if issparse(column) else (column,)
+    return buffer.fingerprint()
 
 
 def script(result: Result, run: Run) -> str:
     """The program. What it cannot write out, such as the record itself, it asks for in a comment."""
     writer = Writer()
     problem = "problem" if run.problem is None else writer.text("problem", run.problem)
-    arguments = _arguments(run, writer)
-    lines = ["import numpy as np", "", "import multireplay as mr", ""]
-    in_memory = isinstance(run.buffer, Buffer)
-    lines += ["# Bring your record, in its order, as arrays:" if in_memory else "# Bring your record:"]
+    call = ", ".join(["problem", "buffer", *writer.arguments(solve, run.arguments)])
+    lines = ["import multireplay as mr", ""]
     if isinstance(run.buffer, Buffer):
-        lines += [f"#   {name}: shape {array.shape}, {array.dtype}" for name, array in run.buffer.columns.items()]
-        lines.append(f"buffer = mr.Buffer({', '.join(f'{name}={name}' for name in run.buffer.columns)})")
-        if sum(part.nbytes for column in run.buffer.columns.values() for part in _arrays(column)) <= MOST_BYTES:
+        columns = run.buffer.columns
+        lines.append("# Bring your record, in its order, as arrays:")
+        lines += [f"#   {name}: shape {array.shape}, {array.dtype}" for name, array in columns.items()]
+        lines.append(f"buffer = mr.Buffer({', '.join(f'{name}={name}' for name in columns)})")
+        if sum(map(size_of, columns.values())) <= 2**31:  # a larger record is not read once more unasked
             lines.append(f'assert mr.report.fingerprint(buffer) == "{fingerprint(run.buffer)}"  # the same record')
-    elif run.buffer is not None:
-        lines.append(f"#   buffer = mr.Buffer.open(...), {run.buffer!r}")
     else:
-        lines.append(f"#   buffer = mr.Buffer(...) of {run.rows} rows")
+        opened = f"mr.Buffer(...) of {run.rows} rows" if run.buffer is None else f"mr.Buffer.open(...), {run.buffer!r}"
+        lines += ["# Bring your record:", f"#   buffer = {opened}"]
     if writer.asked:
         lines += ["", "# Bring what could not be written here:"]
         lines += [f"#   {name}: {what}" for name, what in writer.asked.items()]
-    lines += ["", f"problem = {problem}", f"result = mr.solve({', '.join(['problem', 'buffer', *arguments])})"]
-    shown = ", ".join(repr(float(value)) for value in result.x[:3])
-    lines += ["print(result.status)", f"print(result.x)  # begins {shown}"]
-    if "np." not in "\n".join(lines[1:]):
-        lines = lines[2:]
-    return "\n".join(lines)
-
-
-def _arguments(run: Run, writer: Writer) -> list[str]:
-    from multireplay.solve import solve
-
-    defaults = {name: parameter.default for name, parameter in inspect.signature(solve).parameters.items()}
-    return [
-        f"{name}={writer.text(name, value)}"
-        for name, value in run.arguments.items()
-        if not _same(value, defaults.get(name, inspect.Parameter.empty))
-    ]
-
-
-def _same(value: Any, default: Any) -> bool:
-    comparable = isinstance(value, str | int | float) and type(value) is type(default)
-    return value is default or (comparable and bool(value == default))
+    lines += ["", f"problem = {problem}", f"result = mr.solve({call})", "print(result.status)"]
+    lines.append(f"print(result.x)  # begins {', '.join(repr(float(value)) for value in result.x[:3])}")
+    program = "\n".join(lines)
+    return f"import numpy as np\n\n{program}" if "np." in program else program
 
 
 class Writer:
@@ -131,46 +87,45 @@ class Writer:
 
     def text(self, name: str, value: Any) -> str:
         """The expression that makes the value again."""
-        if value is None or isinstance(value, bool | str):
+        if value is None or isinstance(value, str):
             return repr(value)
-        if isinstance(value, int | float | np.integer | np.floating):
-            return _number(value)
-        if isinstance(value, Lost):
-            return self._ask(name, value)
-        if isinstance(value, np.ndarray | list | tuple):
-            return self._array(name, value)
+        if isinstance(value, int | float | np.generic):
+            return _numbers(value)
+        if isinstance(value, np.ndarray | list | tuple) and not isinstance(value, Lost):
+            array = np.asarray(value)
+            if array.size <= 64 and array.dtype.kind in "fiub":
+                return f"np.array({_numbers(array)})"
+            return self._ask(name, value, f"an array of shape {array.shape}")
         where = _public(type(value))
         if where is None:
-            return self._ask(name, value)
+            return self._ask(name, value, textwrap.shorten(repr(value), 80, placeholder="..."))
         if isinstance(value, Product):
-            factors = (f"({self.text('constraint', factor)}, {dim})" for factor, dim in value.factors)
-            return f"{where}({', '.join(factors)})"
-        if isinstance(value, Problem | Set) or dataclasses.is_dataclass(value):
-            return f"{where}({', '.join(self._parameters(value))})"
-        return self._ask(name, value)
+            given = [f"({self.text('constraint', factor)}, {dim})" for factor, dim in value.factors]
+        else:
+            kept = {parameter: _kept(value, parameter) for parameter in inspect.signature(type(value)).parameters}
+            given = self.arguments(type(value), kept)
+        return f"{where}({', '.join(given)})"
 
-    def _parameters(self, value: Any) -> list[str]:
-        texts = []
-        for name, parameter in inspect.signature(type(value)).parameters.items():
-            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                continue
-            found = _kept(value, name)
-            if _same(found, parameter.default) or (name == "constraint" and isinstance(found, WholeSpace)):
-                continue
-            texts.append(f"{name}={self.text(name, found)}")
-        return texts
+    def arguments(self, function: Callable[..., Any], given: Mapping[str, Any]) -> list[str]:
+        """The arguments of a call, but for those that are the defaults."""
+        parameters = inspect.signature(function).parameters
+        return [
+            f"{name}={self.text(name, value)}"
+            for name, value in given.items()
+            if not _same(value, parameters[name].default)
+        ]
 
-    def _array(self, name: str, value: Any) -> str:
-        array = np.asarray(value)
-        if array.size > MOST_NUMBERS or array.dtype.kind not in "fiub":
-            return self._ask(name, f"an array of shape {array.shape}")
-        return f"np.array({_nested(array.tolist())})"
-
-    def _ask(self, name: str, value: Any) -> str:
-        if callable(value) and getattr(value, "__name__", "").isidentifier():
-            name = value.__name__
-        self.asked[name] = value if isinstance(value, str) else _described(value)
+    def _ask(self, name: str, value: Any, what: str) -> str:
+        if callable(value):
+            own = getattr(value, "__name__", "")
+            name, what = own if own.isidentifier() else name, "your function"
+        self.asked[name] = what
         return name
+
+
+def _same(value: Any, default: Any) -> bool:
+    comparable = isinstance(value, str | int | float) and type(value) is type(default)
+    return value is default or (comparable and bool(value == default))
 
 
 def _kept(value: Any, name: str) -> Any:
@@ -178,37 +133,19 @@ def _kept(value: Any, name: str) -> Any:
     kept = vars(value)
     if name in ("ridge", "unpenalized") and "penalty" in kept:
         return getattr(kept["penalty"], name)
-    return next((kept[key] for key in (f"_{name}_argument", f"_{name}", name) if key in kept), None)
+    found = next((kept[key] for key in (f"_{name}_argument", f"_{name}", name) if key in kept), None)
+    return None if name == "constraint" and isinstance(found, WholeSpace) else found
 
 
 def _public(kind: type) -> str | None:
     """Where a class is found by those who import multireplay as mr."""
-    import multireplay
+    import multireplay as mr
 
-    rooms = {"mr": multireplay} | {
-        f"mr.{room}": getattr(multireplay, room) for room in ("replay", "sets", "steps", "problems", "theory")
-    }
-    return next(
-        (f"{path}.{kind.__name__}" for path, room in rooms.items() if getattr(room, kind.__name__, None) is kind), None
-    )
+    rooms = {"mr": mr, "mr.sets": mr.sets, "mr.steps": mr.steps, "mr.theory": mr.theory}
+    places = (f"{path}.{kind.__name__}" for path, room in rooms.items() if getattr(room, kind.__name__, None) is kind)
+    return next(places, None)
 
 
-def _number(value: Any) -> str:
-    if isinstance(value, int | np.integer):
-        return repr(int(value))
-    if math.isfinite(value):
-        return repr(float(value))
-    return "np.nan" if math.isnan(value) else "np.inf" if value > 0 else "-np.inf"
-
-
-def _nested(values: Any) -> str:
-    if not isinstance(values, list):
-        return repr(values) if isinstance(values, bool) else _number(values)
-    return f"[{', '.join(_nested(value) for value in values)}]"
-
-
-def _described(value: Any) -> str:
-    if callable(value):
-        return "your function"
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else f"{text[:77]}..."
+def _numbers(values: Any) -> str:
+    """Numbers and lists of them as Python writes them, with NumPy's names for those that are not finite."""
+    return repr(np.asarray(values).tolist()).replace("inf", "np.inf").replace("nan", "np.nan")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from typing import Any
 
@@ -13,13 +12,13 @@ from multireplay.report import figures
 from multireplay.report.blocks import Plot, Section, Text
 from multireplay.report.coverage import MOST_DOTS, Coverage, Scale, coverage
 from multireplay.report.evidence import Evidence
-from multireplay.report.page import needed
+from multireplay.report.figures import Line
 from multireplay.report.wording import plural, rough, short
 
 FAR = "consecutive samples at least τ apart"
 NEAR = "consecutive samples closer than τ"
-MOST_SHOWN = 512
-"""Steps of a single pass whose order is drawn."""
+HOVER = "%{text}<extra></extra>"
+"""Without the long name that is in the legend."""
 
 
 def section(evidence: Evidence) -> Section:
@@ -30,7 +29,7 @@ def section(evidence: Evidence) -> Section:
     if plan is None:
         return Section("Replay", [Text("The order was left behind when this result was pickled.", tone="beware")])
     covered = coverage(plan, rows)
-    order = _first(next(plan[0].blocks(MOST_SHOWN)), covered) if covered.doubling else _epochs(covered, evidence.tau)
+    order = _first(next(plan[0].blocks(512)), covered) if covered.doubling else _epochs(covered, evidence.tau)
     return Section("Replay", [Text(_summary(evidence, covered), tone="lead"), picture(covered, evidence.tau), order])
 
 
@@ -78,6 +77,7 @@ def picture(covered: Coverage, tau: float) -> Plot:
             "ticktext": [f"{s.steps:,}" if covered.doubling else s.name.removeprefix("epoch ") for s in scales],
             "title": {"text": "steps taken so far" if covered.doubling else "epoch"}, "ticks": "",
         },
+        showlegend=True,
     )  # fmt: skip
     for name, color, members in _groups(scales, tau):
         _strips(figure, covered, color, [i for i in members if scales[i].dots is None])
@@ -100,35 +100,27 @@ def _groups(scales: tuple[Scale, ...], tau: float) -> list[tuple[str, str, list[
 
 
 def _strips(figure: Any, covered: Coverage, color: str, members: list[int]) -> None:
-    objects = needed("plotly.graph_objects")
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     for i in members:
         share = np.where(covered.scales[i].share > 0, covered.scales[i].share, np.nan)
         strength = share**0.4  # so that one sample in a thousand can still be seen
-        figure.add_trace(
-            objects.Heatmap(
-                z=strength[None, :], x=covered.middles, y0=i, dy=1, customdata=share[None, :], zmin=0,
-                zmax=max(1.0, float(np.nanmax(strength))), showscale=False, ygap=5, hoverongaps=False,
-                colorscale=[[0, _faded(color, 0.12)], [1, _faded(color, 0.95)]],
-                hovertemplate=f"{_hover(covered, i)}<br>each sample here read %{{customdata:.3g}} times<extra></extra>",
-            )
+        figure.add_heatmap(
+            z=strength[None, :], x=covered.middles, y0=i, dy=1, customdata=share[None, :], zmin=0,
+            zmax=max(1.0, float(np.nanmax(strength))), showscale=False, ygap=5, hoverongaps=False,
+            colorscale=[[at, f"rgba({red},{green},{blue},{opacity})"] for at, opacity in ((0, 0.12), (1, 0.95))],
+            hovertemplate=f"{_hover(covered, i)}<br>each sample here read %{{customdata:.3g}} times<extra></extra>",
         )  # fmt: skip
 
 
 def _marks(figure: Any, covered: Coverage, name: str, color: str, members: list[int]) -> None:
     """One mark a sample; without any, one that is not seen, for the legend."""
-    objects = needed("plotly.graph_objects")
-    dots = [(i, covered.scales[i].dots) for i in members]
-    positions: list[int | None] = [at for _, found in dots if found is not None for at in found.tolist()]
-    lines: list[int | None] = [i for i, found in dots if found is not None for _ in found]
-    text = [_hover(covered, i) for i, found in dots if found is not None for _ in found]
-    figure.add_trace(
-        objects.Scatter(
-            x=positions or [None], y=lines or [None], text=text, mode="markers", name=html.escape(name),
-            showlegend=True,
-            marker={"color": color, "symbol": "line-ns-open", "size": 9, "line": {"width": 1.6, "color": color}},
-            hovertemplate="position %{x:,}<br>%{text}<extra></extra>",
-        )
-    )  # fmt: skip
+    dots = [(i, at) for i in members for at in covered.scales[i].dots.tolist()]  # type: ignore[union-attr]
+    lines: list[float] = [i for i, _ in dots] or [math.nan]
+    positions: list[float] = [at for _, at in dots] or [math.nan]
+    hover = [f"position {at:,}<br>{_hover(covered, i)}" for i, at in dots]
+    marks = Line(positions, lines, name, color, mode="markers", hover=hover, symbol="line-ns-open")
+    figures.add_line(figure, marks, size=9)
+    figure.data[-1].update(hovertemplate=HOVER, marker={"line": {"width": 1.6, "color": color}})
 
 
 def _hover(covered: Coverage, i: int) -> str:
@@ -137,47 +129,38 @@ def _hover(covered: Coverage, i: int) -> str:
     return f"{scale.name}<br>{plural(scale.steps, 'step')}<br>{kind} {short(scale.distance)}"
 
 
-def _faded(color: str, share: float) -> str:
-    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{share})"
-
-
-def _over_time(x: dict[str, Any], rows: int) -> Any:
+def _over_time(points: list[Line], x: dict[str, Any], rows: int, caption: str) -> Plot:
     y = {"title": {"text": "position in the record"}, "range": [-0.02 * rows, 1.03 * rows]}
-    return figures.new(x=x, y=y, showlegend=False)
+    figure = figures.new(x=x, y=y, showlegend=False)
+    for some in points:
+        figures.add_line(figure, some, size=5)
+    figure.update_traces(hovertemplate=HOVER)
+    return Plot(figure, "The order of the steps", caption, height=320)
 
 
 def _first(positions: Positions, covered: Coverage) -> Plot:
-    objects = needed("plotly.graph_objects")
-    figure = _over_time({"title": {"text": "step"}, "range": [0, len(positions) + 1]}, covered.length)
-    figure.add_trace(
-        objects.Scatter(
-            x=np.arange(1, len(positions) + 1), y=positions, mode="markers", marker={"color": figures.OURS, "size": 5},
-            hovertemplate="step %{x:,} reads position %{y:,}<extra></extra>",
-        )
-    )  # fmt: skip
-    steps = covered.scales[-1].steps
-    some = f"All {steps:,} steps." if len(positions) == steps else f"The first {len(positions):,} of {steps:,} steps."
+    count, steps = len(positions), covered.scales[-1].steps
+    hover = [f"step {step:,} reads position {at:,}" for step, at in enumerate(positions, 1)]
+    points = Line(np.arange(1, count + 1), positions, "", figures.OURS, mode="markers", hover=hover)
+    some = f"All {steps:,} steps." if count == steps else f"The first {count:,} of {steps:,} steps."
     caption = f"{some} In order they would lie on a line that climbs one row a step."
-    return Plot(figure, "The order of the steps", caption, height=320)
+    return _over_time([points], {"title": {"text": "step"}, "range": [0, count + 1]}, covered.length, caption)
 
 
 def _epochs(covered: Coverage, tau: float) -> Plot:
     """All epochs one after the other: each goes through the whole record, in twice as many steps as the one before."""
-    objects = needed("plotly.graph_objects")
     before = np.cumsum([0, *(scale.steps for scale in covered.scales)])
-    figure = _over_time(figures.log_axis("steps since the start of the run", [1, before[-1]]), covered.length)
+    points = []
     for name, color, members in _groups(covered.scales, tau):
-        scales = [(before[i], covered.scales[i]) for i in members]
-        text = [f"{scale.name}<br>{_hover(covered, i)}" for i, (_, scale) in zip(members, scales, strict=True)]
-        figure.add_trace(
-            objects.Scatter(
-                x=np.concatenate([start + scale.thinned[0] for start, scale in scales]),
-                y=np.concatenate([scale.thinned[1] for _, scale in scales]),
-                text=[t for t, (_, scale) in zip(text, scales, strict=True) for _ in scale.thinned[0]],
-                mode="markers", name=html.escape(name), marker={"color": color, "size": 5},
-                hovertemplate="step %{x:,} of the run reads position %{y:,}<br>%{text}<extra></extra>",
-            )
-        )  # fmt: skip
+        steps = np.concatenate([before[i] + covered.scales[i].thinned[0] for i in members])
+        positions = np.concatenate([covered.scales[i].thinned[1] for i in members])
+        scales = [i for i in members for _ in covered.scales[i].thinned[0]]
+        hover = [
+            f"step {step:,} of the run reads position {at:,}<br>{_hover(covered, i)}"
+            for step, at, i in zip(steps, positions, scales, strict=True)
+        ]
+        points.append(Line(steps, positions, name, color, mode="markers", hover=hover))
     caption = "Every epoch goes through the whole record. At most 64 steps of each are shown, evenly spaced."
-    return Plot(figure, "The order of the steps", caption, height=320)
+    return _over_time(
+        points, figures.log_axis("steps since the start of the run", [1, before[-1]]), covered.length, caption
+    )
