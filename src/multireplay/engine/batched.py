@@ -23,7 +23,7 @@ from multireplay.buffer.foreign import (
 from multireplay.buffer.record import MemoryRecord
 from multireplay.engine.epoch import EpochRun
 from multireplay.engine.stepper import LowRank, ReducedStepper, StepFailure, Stepper, Told, Way
-from multireplay.problems.batched import Batched, part_of
+from multireplay.problems.batched import OverBatches, part_of
 from multireplay.replay import PlannedEpoch
 from multireplay.result import Epoch
 from multireplay.sets import Set
@@ -123,7 +123,7 @@ class BatchedStepper(Stepper):
 
     name = "batched"
 
-    def __init__(self, problem: Batched, constraint: Set, dim: int) -> None:
+    def __init__(self, problem: OverBatches, constraint: Set, dim: int) -> None:
         self.problem = problem
         self.constraint = constraint
         self.x = np.zeros(dim)

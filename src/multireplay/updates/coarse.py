@@ -13,8 +13,7 @@ from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.record import Record
 from multireplay.errors import InputError
-from multireplay.problems.features import dense_products
-from multireplay.problems.penalty import Penalty
+from multireplay.problems.residual import Penalty, dense_products
 from multireplay.replay.multiscale import scattered
 from multireplay.updates.base import Unsuitable
 
