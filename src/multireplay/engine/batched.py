@@ -27,7 +27,7 @@ from multireplay.problems.batched import OverBatches, part_of
 from multireplay.replay import PlannedEpoch
 from multireplay.result import Epoch
 from multireplay.sets import Set
-from multireplay.sets.batched import Projection, batched_projection
+from multireplay.sets.base import Projection
 
 if TYPE_CHECKING:
     from multireplay.engine.epoch import Job
@@ -193,7 +193,7 @@ class BatchedStepper(Stepper):
     def _prepare(self, array: Array) -> Projection:
         """The projection of points like this array."""
         if self._projection is None:
-            self._projection = batched_projection(self.constraint, len(self.x), array)
+            self._projection = self.constraint.rowwise(len(self.x), array)
         return self._projection
 
     def _within(self, limit: float, kept: list[Array]) -> bool:
