@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from multireplay.buffer.columns import SparseColumn
 from multireplay.problems import features as module
 from multireplay.problems.features import IndexedRows
+from multireplay.problems.residual import dense_products
 
 
 def make(kind, rng, count, states=5, dim=4, dtype=np.float64):
@@ -43,8 +44,8 @@ def test_products_are_those_of_the_dense_rows(seed, kind, count):
     assert np.allclose(rows @ np.outer(x, [1, 2]), dense @ np.outer(x, [1, 2]))
     assert np.allclose(rows.T @ weights, dense.T @ weights)
     assert np.allclose(rows[1:] @ x, dense[1:] @ x)
-    assert np.allclose(module.dense_products(rows, rows), dense.T @ dense)
-    assert np.allclose(module.dense_products(rows, rows, weights), dense.T @ (weights[:, None] * dense))
+    assert np.allclose(dense_products(rows, rows), dense.T @ dense)
+    assert np.allclose(dense_products(rows, rows, weights), dense.T @ (weights[:, None] * dense))
     assert module.squares(module.distinct(rows)).max() == pytest.approx((dense**2).sum(axis=1).max())
     taken = module.take(rows, np.array([count - 1, 0]))
     assert np.array_equal(taken.toarray() if sp.issparse(taken) else taken, dense[[count - 1, 0]])
@@ -57,14 +58,14 @@ def test_products_of_two_columns_of_one_table():
     expected = table[s[:-1]].T @ (weights[:, None] * table[s[1:]])
     for kind in (table, SparseColumn(table)):
         now, then = IndexedRows(kind, s[:-1]), IndexedRows(kind, s[1:])
-        assert np.allclose(module.dense_products(now, then, weights), expected)
+        assert np.allclose(dense_products(now, then, weights), expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_single_precision_is_summed_in_double(kind):
     rows, dense = make(kind, np.random.default_rng(1), 5000, dtype=np.float32)
     exact = dense.astype(np.float64)
-    assert np.allclose(module.dense_products(rows, rows), exact.T @ exact, rtol=1e-12)
+    assert np.allclose(dense_products(rows, rows), exact.T @ exact, rtol=1e-12)
     assert np.allclose(rows.T @ np.ones(5000), exact.sum(axis=0), rtol=1e-12)
     big = SparseColumn(np.full((1, 2), 1e20, dtype=np.float32))
     assert module.squares(big)[0] == pytest.approx(2e40, rel=1e-6)

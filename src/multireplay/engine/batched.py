@@ -23,11 +23,11 @@ from multireplay.buffer.foreign import (
 from multireplay.buffer.record import MemoryRecord
 from multireplay.engine.epoch import EpochRun
 from multireplay.engine.stepper import LowRank, ReducedStepper, StepFailure, Stepper, Told, Way
-from multireplay.problems.batched import Batched, part_of
+from multireplay.problems.batched import OverBatches, part_of
 from multireplay.replay import PlannedEpoch
 from multireplay.result import Epoch
 from multireplay.sets import Set
-from multireplay.sets.batched import Projection, batched_projection
+from multireplay.sets.base import Projection
 
 if TYPE_CHECKING:
     from multireplay.engine.epoch import Job
@@ -123,7 +123,7 @@ class BatchedStepper(Stepper):
 
     name = "batched"
 
-    def __init__(self, problem: Batched, constraint: Set, dim: int) -> None:
+    def __init__(self, problem: OverBatches, constraint: Set, dim: int) -> None:
         self.problem = problem
         self.constraint = constraint
         self.x = np.zeros(dim)
@@ -193,7 +193,7 @@ class BatchedStepper(Stepper):
     def _prepare(self, array: Array) -> Projection:
         """The projection of points like this array."""
         if self._projection is None:
-            self._projection = batched_projection(self.constraint, len(self.x), array)
+            self._projection = self.constraint.rowwise(len(self.x), array)
         return self._projection
 
     def _within(self, limit: float, kept: list[Array]) -> bool:

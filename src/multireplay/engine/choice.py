@@ -13,7 +13,7 @@ from multireplay.engine.sparse import SparseStepper
 from multireplay.engine.stepper import Stepper
 from multireplay.errors import InputError
 from multireplay.problems import Problem
-from multireplay.problems.batched import Batched
+from multireplay.problems.batched import OverBatches
 from multireplay.problems.packed import has_sparse_rows
 from multireplay.sets import Set, WholeSpace
 
@@ -49,9 +49,9 @@ def make_stepper(
         Where the backend or the precision that was asked for cannot be had, with the reasons.
     """
     spec = constraint.spec(dim)  # also checks that the set fits the dimension
-    if isinstance(problem, Batched) and precision != "float64":
+    if isinstance(problem, OverBatches) and precision != "float64":
         raise InputError(f"precision={precision!r} is for the compiled loop; in lanes give float32 columns instead")
-    if isinstance(problem, Batched):
+    if isinstance(problem, OverBatches):
         return BatchedStepper(problem, constraint, dim)
     if backend == "batched":
         raise InputError("backend='batched' is for solve, which replays a record in memory in lanes")

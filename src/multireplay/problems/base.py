@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -24,9 +24,7 @@ UNBOUNDED = 1e100
 GROWTH = 1e8
 """How far beyond the size of its data a residual may grow before the run counts as diverged."""
 
-_OTHER_NAMES = {
-    "terminated": {"done", "dones", "terminal", "terminals", "termination", "terminations"},
-}
+_OTHER_NAMES = {"terminated": {"done", "dones", "terminal", "terminals", "termination", "terminations"}}
 """What people call an optional column elsewhere."""
 
 
@@ -64,13 +62,12 @@ class Problem(ABC):
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         """F̂(x): the mean of F̃(x, ξ_t) over the buffer."""
 
-    def mean_operators(self, points: Vector, columns: Columns) -> Vector:
-        """F̂ at each row of `points`; the built-in problems read the columns once for all of them."""
-        return np.array([self.mean_operator(x, columns) for x in points])
-
     def operator_sums(self, points: Vector, columns: Columns) -> Vector:
-        """Σ_t F̃(x, ξ_t) over these rows at each row of `points`, without the penalty."""
-        return row_count(columns) * self.mean_operators(points, columns)
+        """Σ_t F̃(x, ξ_t) over these rows at each row of `points`, without the penalty.
+
+        The built-in problems read the columns once for all of them.
+        """
+        return row_count(columns) * np.array([self.mean_operator(x, columns) for x in points])
 
     @property
     def compiled(self) -> bool:
@@ -112,23 +109,14 @@ class Problem(ABC):
         return None
 
     def moments(self, columns: Columns) -> tuple[Any, Vector] | None:
-        """The sums that a linear operator is made of, over the rows of these columns.
+        """The sums (A, b) that a linear operator is made of, over the rows of these columns; None if it is not linear.
 
-        With (A, b) these sums, B the number of rows and λ the `penalty_diagonal`::
+        With B the number of rows and λ the `penalty_diagonal`::
 
             F̂(x) = (A/B + diag(λ)) x − b/B
 
-        So moments of blocks of rows add up to those of the record, and the penalty is added once, at the end.
-
-        Parameters
-        ----------
-        columns : mapping of names to arrays
-            Any rows of the record.
-
-        Returns
-        -------
-        tuple of A of shape (d, d) and b of shape (d,), or None
-            None where the operator is not linear in x. A is sparse for more than 2000 sparse features.
+        So moments of blocks of rows add up to those of the record, and the penalty is added once, at the end. A is
+        sparse for more than 2000 sparse features.
         """
         return None
 
@@ -162,10 +150,10 @@ class Problem(ABC):
                 f"it reads {wants}, and the buffer has {', '.join(buffer)}"
             )
         self._refuse_misspelt(buffer)
-        names = (*self.required, *(name for name in self.optional if name in buffer))
-        found = {name: self.column(buffer, name) for name in names}
-        for name, array in found.items():
-            _require_shape(name, array, {**self.required, **self.optional}[name])
+        wanted = {**self.required, **{name: ndim for name, ndim in self.optional.items() if name in buffer}}
+        found = {name: self.column(buffer, name) for name in wanted}
+        for name, ndim in wanted.items():
+            _require_shape(name, found[name], ndim)
         self.check(found)
         return found
 
@@ -192,13 +180,7 @@ class Problem(ABC):
 
 
 def as_constraint(constraint: Set | None) -> Set:
-    """The feasible set asked for: the whole space for None.
-
-    Raises
-    ------
-    InputError
-        If it is not a set.
-    """
+    """The feasible set asked for, the whole space for None; an error if it is not a set."""
     if constraint is None:
         return WholeSpace()
     if isinstance(constraint, Set):
@@ -224,26 +206,8 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
         raise InputError(f"column {name!r} holds booleans; it needs real numbers")
 
 
-def bad_value(name: str, values: NDArray[Any], bad: NDArray[np.bool_], needs: str) -> InputError:
-    """The error that names the first of the bad values of a column, and says what it needs."""
-    row = int(np.flatnonzero(bad)[0])
-    return InputError(f"column {name!r} holds {values[row]:g} at row {row} (counting from 0); {needs}")
-
-
-def extremes(*values: NDArray[Any]) -> NDArray[np.intp]:
-    """Where each of these arrays is largest and smallest."""
-    return np.unique([place for array in values for place in (array.argmax(), array.argmin())])
-
-
-def largest(values: NDArray[Any]) -> float:
-    """max |v_t|."""
-    return max(float(values.max()), -float(values.min()))
-
-
-def blocks_in_cache(columns: Columns, size: int = 2**20) -> Iterator[Columns]:
-    """The columns in parts of about `size` bytes, so that what is done with a part reads memory once."""
-    length = row_count(columns)
-    a_row = sum(column.nbytes for column in columns.values()) // length + 1
-    rows = max(16, size // a_row)
-    for start in range(0, length, rows):
-        yield {name: column[start : start + rows] for name, column in columns.items()}
+def refuse(bad: NDArray[np.bool_], name: str, values: NDArray[Any], needs: str) -> None:
+    """Raise if any value of a column is bad, naming the first of them, and what is needed."""
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise InputError(f"column {name!r} holds {values[row]:g} at row {row} (counting from 0); {needs}")

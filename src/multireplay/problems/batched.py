@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import array_api_compat as compat
 import numpy as np
 
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.columns import Columns
+from multireplay.buffer.columns import Columns, row_count
 from multireplay.buffer.foreign import (
     Array,
     ForeignColumn,
@@ -29,14 +29,14 @@ from multireplay.buffer.foreign import (
 )
 from multireplay.errors import InputError, OperatorError
 from multireplay.problems.base import Problem
-from multireplay.problems.batched_links import on_arrays
 from multireplay.problems.glm import GLM, RegressionSamples
-from multireplay.problems.penalty import Penalty
+from multireplay.problems.links import on_arrays
 from multireplay.problems.policy_evaluation import PolicyEvaluation, TransitionSamples
+from multireplay.problems.residual import ResidualProblem, scores_of
 from multireplay.problems.variational_inequality import UserSamples, VariationalInequality
 
 
-class Batched(Problem):
+class OverBatches(Problem):
     """A problem whose operator takes a row of X and a row of the record for every lane.
 
     It is F̃ = spread(residuals), in two parts because the residuals of a regression are one number a lane: they are
@@ -68,11 +68,6 @@ class Batched(Problem):
     block_bytes = None
     is_slow = False
 
-    def operator_sums(self, points: Vector, columns: Columns) -> Vector:
-        length = next(iter(columns.values())).shape[0]
-        penalty = self.penalty_diagonal(points.shape[1]) * points
-        return np.asarray(length * (self.mean_operators(points, columns) - penalty))
-
     def column(self, buffer: Buffer, name: str) -> Any:
         return ForeignColumn(buffer[name])
 
@@ -102,46 +97,37 @@ class Batched(Problem):
         value, pull = self.spread(self.residuals(X, batch), batch), self.pull(X)
         return np.asarray(as_numpy(value if pull is None else value + pull)[0], dtype=np.float64)
 
-    def mean_operator(self, x: Vector, columns: Columns) -> Vector:
+    def operator_sums(self, points: Vector, columns: Columns) -> Vector:
         there = {
             name: ForeignColumn(near(column, self.home)) if isinstance(column, np.ndarray) else column
             for name, column in columns.items()
         }
         samples = self.samples(cast(Columns, there))
-        length, point = samples[0].shape[0], like(x, samples[0])
-        total = np.zeros(len(x))
+        total = np.zeros(points.shape)
         with np.errstate(all="ignore"):
-            for rows in blocks(length, rows_at_once(row_bytes(samples[0]), samples[0])):
+            for rows in blocks(samples[0].shape[0], rows_at_once(row_bytes(samples[0]), samples[0])):
                 batch = part_of(samples, rows)
-                X = self.xp.broadcast_to(point, (rows.stop - rows.start, len(x)))
-                total += as_numpy(self.sums(self.residuals(X, batch), batch))
-        return np.asarray(total / length)
+                for i, x in enumerate(points):
+                    X = self.xp.broadcast_to(like(x, samples[0]), (rows.stop - rows.start, len(x)))
+                    total[i] += as_numpy(self.sums(self.residuals(X, batch), batch))
+        return total
+
+    def mean_operator(self, x: Vector, columns: Columns) -> Vector:
+        mean = self.operator_sums(x[None, :], columns)[0] / row_count(columns)
+        return np.asarray(mean + self.penalty_diagonal(len(x)) * x)
 
 
-class OfFeatures(Batched):
+class OfFeatures(OverBatches, ResidualProblem):
     """F̃ = r · features + λx, with one number r a lane: what is beside the plain `ResidualProblem` that it is."""
-
-    penalty: Penalty
-    outcome: ClassVar[str]
 
     def pull(self, X: Array) -> Array | None:
         return X * like(self.penalty.diagonal(X.shape[1]), X) if self.penalty.ridge else None
-
-    def mean_operator(self, x: Vector, columns: Columns) -> Vector:
-        return self.penalty.added(super().mean_operator(x, columns), x)
 
     def spread(self, residuals: Array, batch: Any) -> Array:
         return residuals[:, None] * batch.features
 
     def sums(self, residuals: Array, batch: Any) -> Array:
         return residuals @ batch.features
-
-    def outcomes_of(self, samples: Any) -> Vector:
-        return as_numpy(getattr(samples, self.outcome))
-
-    def weights_of(self, samples: Any) -> Vector | None:
-        weights = getattr(samples, "weights", None)
-        return None if weights is None else as_numpy(weights)
 
     def largest_square(self, samples: Any) -> float:
         xp, features, weights = self.xp, samples.features, getattr(samples, "weights", None)
@@ -151,11 +137,6 @@ class OfFeatures(Batched):
             squares = row_dots(xp, block, block)
             largest.append(xp.max(squares if weights is None else weights[rows] * squares))
         return float(xp.max(xp.stack(largest)))
-
-
-def _products(features: Array, x: Vector) -> Vector:
-    """The products ⟨ψ_t, x⟩ in NumPy."""
-    return as_numpy(features @ like(x, features)).astype(np.float64)
 
 
 class BatchedGLM(OfFeatures, GLM):
@@ -169,16 +150,12 @@ class BatchedGLM(OfFeatures, GLM):
         return RegressionSamples(features, targets, None, weights[0] if weights else None)
 
     def residuals(self, X: Array, batch: RegressionSamples) -> Array:
-        applied = on_arrays(self.link, self._link_argument)
-        errors = applied(self.xp, row_dots(self.xp, X, batch.features)) - batch.targets
+        errors = on_arrays(self.link, self.xp, row_dots(self.xp, X, batch.features)) - batch.targets
         return errors if batch.weights is None else batch.weights * errors
-
-    def scores(self, samples: RegressionSamples, x: Vector) -> list[Vector]:
-        return [_products(samples.features, x)]
 
     def loss(self, x: Vector, columns: Columns) -> float | None:
         narrow = {name: np.asarray(column) for name, column in columns.items() if name != "features"}
-        scores = _products(array_of(columns["features"]), x)[:, None]  # at 1 they stand for all the features
+        scores = scores_of(array_of(columns["features"]), x)[:, None]  # at 1 they stand for all the features
         return super().loss(np.ones(1), {"features": scores, **narrow})
 
 
@@ -200,12 +177,8 @@ class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
         then = batch.discounts * row_dots(self.xp, X, batch.next_features)
         return row_dots(self.xp, X, batch.features) - then - batch.rewards
 
-    def scores(self, samples: TransitionSamples, x: Vector) -> list[Vector]:
-        then = as_numpy(samples.discounts) * _products(samples.next_features, x)
-        return [_products(samples.features, x) - then]
 
-
-class BatchedInequality(Batched, VariationalInequality):
+class BatchedInequality(OverBatches, VariationalInequality):
     """`VariationalInequality` with an operator over batches."""
 
     def samples(self, columns: Columns) -> UserSamples:
@@ -277,7 +250,7 @@ def part_of(samples: Any, rows: slice) -> Any:
     return type(samples)(*(rows_of(field, rows) if hasattr(field, "shape") else field for field in samples))
 
 
-_KINDS: dict[type[Problem], type[Batched]] = {
+_KINDS: dict[type[Problem], type[OverBatches]] = {
     GLM: BatchedGLM,
     PolicyEvaluation: BatchedPolicyEvaluation,
     VariationalInequality: BatchedInequality,
@@ -288,12 +261,12 @@ def can_be_batched(problem: Problem) -> bool:
     """Whether the problem can be evaluated on many rows at once."""
     if type(problem) is VariationalInequality:
         return problem.batch_operator is not None
-    return isinstance(problem, Batched) or (type(problem) in _KINDS and getattr(problem, "table", None) is None)
+    return isinstance(problem, OverBatches) or (type(problem) in _KINDS and getattr(problem, "table", None) is None)
 
 
-def as_batched(problem: Problem, array: Array) -> Batched:
+def as_batched(problem: Problem, array: Array) -> OverBatches:
     """A problem made to run over batches of arrays such as this one; `can_be_batched` says whether it can be."""
-    plain = problem.plain if isinstance(problem, Batched) else problem
+    plain = problem.plain if isinstance(problem, OverBatches) else problem
     batched = object.__new__(_KINDS[type(plain)])
     vars(batched).update(vars(plain), xp=namespace(array), home=rows_of(array, slice(0, 1)), plain=plain)
     return batched

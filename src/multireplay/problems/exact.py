@@ -1,20 +1,38 @@
-"""Solving a mean operator without stochastic steps: the yardstick of every comparison."""
+"""Solving a mean operator without stochastic steps: the yardstick of every comparison.
+
+By dense algebra while there are few features, and by iteration for more than 2000 sparse ones.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
+from scipy.sparse import diags_array, issparse
+from scipy.sparse.linalg import LinearOperator, cg, lsmr, svds
 
 from multireplay._check import Vector
+from multireplay.buffer.columns import Columns, row_blocks
 from multireplay.errors import InputError
-from multireplay.problems.sparse_exact import conjugate_gradients, least_norm, spectral_norm
+from multireplay.problems.features import Rows, scaled_columns
+from multireplay.problems.residual import dense_products, is_wide
 from multireplay.sets import Set, WholeSpace
 
+if TYPE_CHECKING:
+    from multireplay.problems.glm import GLM
+
 Operator = Callable[[Vector], Vector]
+
+BLOCK = 2**13
+PATIENCE = 50_000
+CLOSE = 1e-9
+"""A sparse equation counts as solved when each row is, up to this share of the size of its terms."""
+TOLERANCE = 1e-11
 
 
 class Balance(NamedTuple):
@@ -28,64 +46,115 @@ class Balance(NamedTuple):
         return bool((np.abs(self.value) <= tolerance * self.terms).all())
 
 
-class Equation(Protocol):
-    """An equation F̂(x) = 0 with a monotone F̂."""
+class EstimatingEquation:
+    """F̂(x) + ridge·x = 0 of a GLM, Σ a_t (f(a_tᵀx) − y_t) = 0, for z = s·x in units that suit its features.
 
-    def balance(self, x: Vector) -> Balance:
-        """F̂(x) and its terms."""
+    s² is the mean square of each feature plus its ridge, so that all coordinates of z are of one size whatever the
+    units of the features, which are a/s in z; the penalty is ridge/s² by coordinate, the problem's own not added.
+    """
 
-    def jacobian(self, x: Vector) -> Vector:
-        """The derivative of F̂ at x."""
+    def __init__(self, problem: GLM, columns: Columns, ridge: Vector) -> None:
+        features = columns["features"]
+        self.problem = problem
+        self.sparse = issparse(features)
+        sizes = _sparse_root_mean_squares(features) if self.sparse else _root_mean_squares(features)
+        self.scale = np.hypot(sizes, np.sqrt(ridge))
+        self.scale[self.scale == 0] = 1.0
+        self.penalty = ridge / self.scale / self.scale
+        self.count = features.shape[0]
+        scaled: Any = scaled_columns(features, 1 / self.scale) if self.sparse else features
+        self.columns: Columns = {**columns, "features": scaled}
+
+    def _parts(self) -> Iterator[Columns]:
+        """The columns with features in units of z: dense ones in blocks, so that no copy of them all is made."""
+        if self.sparse:
+            yield self.columns
+            return
+        for start in range(0, self.count, BLOCK):
+            part = {name: column[start : start + BLOCK] for name, column in self.columns.items()}
+            yield {**part, "features": part["features"] / self.scale}
+
+    def balance(self, z: Vector) -> Balance:
+        """F̂ and the mean size of its terms w_t|a_t|(|f| + |y_t|), penalty included."""
+        penalty = self.penalty * z
+        value, terms = np.zeros_like(z), np.zeros_like(z)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for part in self._parts():
+                rows, targets, weights = part["features"], part["targets"], part.get("weights", 1.0)
+                means = self.problem.link.function(rows @ z)
+                value += rows.T @ (weights * (means - targets))
+                terms += abs(rows).T @ (weights * (np.abs(means) + np.abs(targets)))
+            return Balance(value / self.count + penalty, terms / self.count + np.abs(penalty))
+
+    def jacobian(self, z: Vector) -> Any:
+        """The derivative of F̂ by z; for very many sparse features, of which there are no weights, as a function."""
+        if is_wide(self.columns["features"]):
+            rows: Any = self.columns["features"]
+            slopes = self.problem.link.derivative(rows @ z) / self.count
+            return LinearOperator(
+                (len(z), len(z)), lambda v: rows.T @ (slopes * (rows @ v)) + self.penalty * v, dtype=np.float64
+            )
+        total = self._linear
+        if total is None:
+            total = sum(self.problem.jacobian_sum(z, part) for part in self._parts())
+        return total / self.count + np.diag(self.penalty)
+
+    @cached_property
+    def _linear(self) -> Any:
+        """The sum of a linear problem's moments in units of z, which is its Jacobian everywhere; None of others."""
+        moments = map(self.problem.moments, self._parts())
+        first = next(moments)
+        return None if first is None else sum((matrix for matrix, _ in moments), first[0])  # type: ignore[misc]
 
 
-def newton(equation: Equation, x0: Vector, tolerance: float = 1e-11) -> Vector:
-    """The root of a monotone operator by Newton steps, halved until F̂ falls.
+def root_of(equation: EstimatingEquation) -> Vector:
+    """The root of a monotone operator by Newton steps from 0, halved until F̂ falls.
 
     That F̂ vanishes, against the size of its own terms, is not enough for a root: where the operator flattens out, it
     vanishes on the way to infinity too. There the next Newton direction is as long as the one before, some percent of
-    x; at a root it shrinks to nothing.
+    z; at a root it shrinks to nothing.
 
     Raises
     ------
     InputError
         If there is no root to go to, as for logistic regression on separable data.
     """
-    x = x0
-    at = equation.balance(x)
-    if at.vanishes(0.1 * tolerance):
-        return x
+    z = np.zeros_like(equation.scale)
+    at = equation.balance(z)
+    if at.vanishes(0.1 * TOLERANCE):
+        return z
     weights = np.where(at.terms > 0, at.terms, 1.0)
-    direction = _solve(equation.jacobian(x), at.value)
+    direction = _solve(equation.jacobian(z), at.value)
     for _ in range(200):
-        there = at.vanishes(tolerance)
-        if there and _largest(direction) <= 1e-12 * _largest(x):
+        there = at.vanishes(TOLERANCE)
+        if there and _largest(direction) <= 1e-12 * _largest(z):
             break
-        found = _line_search(equation, x, direction, at.value, weights, least=1.0 if there else 0.0)
+        found = _line_search(equation, z, direction, at.value, weights, least=1.0 if there else 0.0)
         if found is None:
             break
-        x, at = found
-        before, direction = _largest(direction), _solve(equation.jacobian(x), at.value)
+        z, at = found
+        before, direction = _largest(direction), _solve(equation.jacobian(z), at.value)
         if there and _largest(direction) > 0.5 * before:
             break  # rounding allows no better, or it runs off to infinity
-    if at.vanishes(1e3 * tolerance) and _largest(direction) <= 1e-3 * _largest(x):
-        return x
+    if at.vanishes(1e3 * TOLERANCE) and _largest(direction) <= 1e-3 * _largest(z):
+        return z
     raise InputError(
-        f"no exact fit was found: the mean operator is still {_largest(at.value):.1e} at |x| = {_largest(x):.1e}. "
+        f"no exact fit was found: the mean operator is still {_largest(at.value):.1e} at |x| = {_largest(z):.1e}. "
         "The data may be separable, so that maximum likelihood does not exist; a small ridge=... makes it exist"
     )
 
 
 def _line_search(
-    equation: Equation, x: Vector, direction: Vector, value: Vector, weights: Vector, least: float
+    equation: EstimatingEquation, z: Vector, direction: Vector, value: Vector, weights: Vector, least: float
 ) -> tuple[Vector, Balance] | None:
-    """The first of x − d, x − d/2, x − d/4, … at which F̂, in units of `weights`, is smaller; None if none is.
+    """The first of z − d, z − d/2, z − d/4, … at which F̂, in units of `weights`, is smaller; None if none is.
 
-    Shares of d below `least`, or lost in the rounding of x, are not tried.
+    Shares of d below `least`, or lost in the rounding of z, are not tried.
     """
     size = _largest(value / weights)
     share = 1.0
-    while share >= least and share * _largest(direction) > 1e-17 * _largest(x):
-        trial = x - share * direction
+    while share >= least and share * _largest(direction) > 1e-17 * _largest(z):
+        trial = z - share * direction
         at = equation.balance(trial)
         if _largest(at.value / weights) <= (1 - 1e-4 * share) * size:
             return trial, at
@@ -97,10 +166,10 @@ def _largest(vector: Vector) -> float:
     return float(np.abs(vector).max())
 
 
-def _solve(matrix: Vector, vector: Vector) -> Vector:
+def _solve(matrix: Any, vector: Vector) -> Vector:
     """By Cholesky where the matrix allows it, otherwise the least-norm solution; by iteration if it is too large."""
-    if not isinstance(matrix, np.ndarray):
-        return conjugate_gradients(matrix, vector)
+    if not isinstance(matrix, np.ndarray):  # as well as it can be had: Newton's steps check themselves
+        return np.asarray(cg(matrix, vector, rtol=1e-13, maxiter=PATIENCE)[0])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", scipy.linalg.LinAlgWarning)
@@ -133,3 +202,65 @@ def solve_linear(matrix: Any, vector: Vector, feasible: Set) -> Vector:
     if isinstance(feasible, WholeSpace):
         return least_norm(matrix, vector)
     return extragradient(lambda x: matrix @ x - vector, feasible, np.zeros_like(vector), spectral_norm(matrix))
+
+
+def least_norm(matrix: Any, vector: Vector) -> Vector:
+    """The shortest solution of a linear system: least squares, or LSMR where the matrix is sparse.
+
+    Rows are scaled to one length first. That changes no solution, and takes out of the condition number how often
+    each state is visited.
+
+    Raises
+    ------
+    InputError
+        If the iteration does not come to a solution.
+    """
+    if not issparse(matrix):
+        return np.asarray(np.linalg.lstsq(matrix, vector, rcond=None)[0])
+    sizes = np.sqrt(np.asarray((matrix.multiply(matrix)).sum(axis=1)).ravel())
+    scale = 1 / np.where(sizes > 0, sizes, 1.0)
+    scaled = diags_array(scale).tocsr() @ matrix
+    x = lsmr(scaled, scale * vector, atol=1e-14, btol=1e-14, conlim=0, maxiter=PATIENCE)[0]
+    wrong = np.abs(matrix @ x - vector)
+    terms = abs(matrix) @ np.abs(x) + np.abs(vector)
+    if not (wrong <= CLOSE * np.maximum(terms, terms.max() * 1e-6)).all():
+        raise InputError(
+            f"no exact fit was found: {matrix.shape[0]} sparse features are solved by iteration, and {PATIENCE} steps "
+            "did not do; a small ridge=... makes the system better conditioned"
+        )
+    return np.asarray(x)
+
+
+def spectral_norm(matrix: Any) -> float:
+    """The largest singular value."""
+    if not issparse(matrix):
+        return float(np.linalg.norm(matrix, 2))
+    top = svds(matrix, k=1, v0=np.ones(min(matrix.shape)), return_singular_vectors=False)
+    return float(top[0])
+
+
+def largest_second_moment(features: Rows) -> float:
+    """The largest eigenvalue of Σ a_t a_tᵀ / B."""
+    if is_wide(features):
+        return float(spectral_norm(features.astype(np.float64)) ** 2 / features.shape[0])
+    return float(np.linalg.norm(dense_products(features, features), 2) / features.shape[0])
+
+
+def _sparse_root_mean_squares(features: Any) -> Vector:
+    """By column, without overflow."""
+    width = features.shape[1]
+    sizes = np.abs(features.data.astype(np.float64))
+    peak = np.zeros(width)
+    np.maximum.at(peak, features.indices, sizes)
+    shares = sizes / np.where(peak > 0, peak, 1.0)[features.indices]
+    return np.asarray(peak * np.sqrt(np.bincount(features.indices, shares**2, minlength=width) / features.shape[0]))
+
+
+def _root_mean_squares(features: NDArray[Any]) -> Vector:
+    """By column, without overflow."""
+    peak = np.maximum(features.max(axis=0), -features.min(axis=0)).astype(np.float64)
+    peak[peak == 0] = 1.0
+    total = np.zeros(len(peak))
+    for block in row_blocks(features):
+        total += ((block / peak) ** 2).sum(axis=0)
+    return np.asarray(peak * np.sqrt(total / len(features)))

@@ -10,31 +10,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, issparse
+from scipy.sparse import issparse
 
 from multireplay._check import Vector
-from multireplay.buffer.columns import SparseColumn
+from multireplay.buffer.columns import SparseColumn, row_blocks
 
 Rows: TypeAlias = Any
 
 
 class IndexedRows:
-    """The rows ``table[index[0]]``, ``table[index[1]]``, … without a copy of any of them.
-
-    Parameters
-    ----------
-    table : array of shape (n, d) or SparseColumn
-        One row a state.
-    index : array of int
-        Which of them, by time.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rows = IndexedRows(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0, 1, 1]))
-    >>> rows @ np.array([1.0, 10.0]), rows.T @ np.ones(3)
-    (array([21., 43., 43.]), array([ 7., 10.]))
-    """
+    """The rows ``table[index[0]]``, ``table[index[1]]``, … without a copy of any: a table has a row a state."""
 
     ndim = 2
 
@@ -44,12 +29,10 @@ class IndexedRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(B, d)."""
         return len(self.index), self.table.shape[1]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """That of the table."""
         return self.table.dtype  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
@@ -90,11 +73,6 @@ class _Transposed:
         return np.asarray(self.rows.gathered.T @ weights)
 
 
-def is_sparse(rows: Rows) -> bool:
-    """Whether a row costs as much as it has nonzeros."""
-    return bool(issparse(rows.table if isinstance(rows, IndexedRows) else rows))
-
-
 def take(rows: Rows, where: NDArray[Any] | slice) -> Rows:
     """Some of the rows as a dense or sparse float64 matrix."""
     taken = rows[where].gathered if isinstance(rows, IndexedRows) else rows[where]
@@ -118,11 +96,6 @@ def squares(rows: Rows) -> Vector:
     return np.asarray(np.bincount(of, rows.data.astype(np.float64) ** 2, minlength=rows.shape[0]), dtype=np.float64)
 
 
-def row_blocks(array: Rows, rows: int = 2**13) -> list[Any]:
-    """The rows in blocks, as views, so that temporaries stay small."""
-    return [array[start : start + rows] for start in range(0, array.shape[0], rows)]
-
-
 def square_lengths(features: Rows) -> Vector:
     """‖ψ_t‖² of every row, dense or not."""
     return np.concatenate([squares(take(block, slice(None))) for block in row_blocks(features)])
@@ -135,44 +108,14 @@ def largest_square(features: Rows, weights: Vector | None = None) -> float:
     return max(float(squares(block).max()) for block in row_blocks(distinct(features)))
 
 
-OFTEN = 10
-
-
-def column_sizes(rows: Any) -> Vector:
-    """Root mean square by column of dense rows; of sparse ones that of the nonzeros, 0 for fewer than 10 of them."""
+def column_sizes(rows: Any, often: int = 10) -> Vector:
+    """Root mean square by column of dense rows; of sparse ones that of the nonzeros, 0 where they are not often."""
     if not issparse(rows):
         return np.asarray(np.sqrt(np.mean(np.square(rows, dtype=np.float64), axis=0)))
     width = rows.shape[1]
     counts = np.bincount(rows.indices, minlength=width)
     total = np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=width)
-    return np.asarray(np.sqrt(np.where(counts >= OFTEN, total, 0.0) / np.maximum(counts, 1)))
-
-
-def products(left: Rows, right: Rows, weights: Vector | None = None) -> Any:
-    """Σ_t w_t l_t r_tᵀ: a dense matrix, or a sparse one for sparse rows. Rows of a table must be of the same one.
-
-    Dense rows are summed in blocks, in float64 also where they are not.
-    """
-    if isinstance(left, IndexedRows):
-        size = left.table.shape[0]
-        counted = np.ones(len(left)) if weights is None else weights
-        visits = coo_array((counted, (left.index, right.index)), shape=(size, size)).tocsr()
-        return left.table.T @ (visits @ right.table)
-    if issparse(left):
-        left, right = left.astype(np.float64, copy=False), right.astype(np.float64, copy=False)
-        return (left.T @ (right if weights is None else scaled_rows(right, weights))).tocsr()
-    total = np.zeros((left.shape[1], right.shape[1]))
-    every = np.broadcast_to(1.0, left.shape[0]) if weights is None else weights
-    for one, other, weight in zip(*map(row_blocks, (left, right, every)), strict=True):
-        wide = other.astype(np.float64, copy=False)
-        total += one.astype(np.float64, copy=False).T @ (wide if weights is None else weight[:, None] * wide)
-    return total
-
-
-def dense_products(left: Rows, right: Rows, weights: Vector | None = None) -> Vector:
-    """`products` as a dense matrix."""
-    found = products(left, right, weights)
-    return np.asarray(found.toarray() if issparse(found) else found)
+    return np.asarray(np.sqrt(np.where(counts >= often, total, 0.0) / np.maximum(counts, 1)))
 
 
 def scaled_rows(rows: Any, weights: Vector) -> SparseColumn:

@@ -9,20 +9,28 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from multireplay._check import Vector, number_in
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.columns import Columns, row_blocks
+from multireplay.buffer.columns import Columns
 from multireplay.errors import InputError
-from multireplay.problems.base import UNBOUNDED, as_constraint, bad_value, largest
-from multireplay.problems.estimating import EstimatingEquation, largest_second_moment
-from multireplay.problems.exact import extragradient, newton, solve_linear
-from multireplay.problems.features import Rows, dense_products, is_sparse, products
+from multireplay.problems.base import UNBOUNDED, as_constraint, refuse
+from multireplay.problems.exact import EstimatingEquation, extragradient, largest_second_moment, root_of, solve_linear
+from multireplay.problems.features import Rows
 from multireplay.problems.links import as_link
 from multireplay.problems.packed import SparseRegressionSamples, nonzeros
-from multireplay.problems.penalty import Penalty, plus_diagonal
-from multireplay.problems.residual import ResidualProblem
-from multireplay.problems.sparse_exact import dense_unless_wide, is_wide
+from multireplay.problems.residual import (
+    Penalty,
+    ResidualProblem,
+    dense_products,
+    dense_unless_wide,
+    is_wide,
+    largest,
+    plus_diagonal,
+    products,
+    scores_of,
+)
 from multireplay.sets import Set, WholeSpace
 
 PROBABILITIES = ("logistic", "probit")
@@ -112,14 +120,15 @@ class GLM(ResidualProblem):
         return not isinstance(self._link_argument, str)
 
     def check(self, columns: Columns) -> None:
-        if self.link.name in PROBABILITIES:
-            _require_between(columns, "targets", 1.0, f"the {self.link.name} link needs values in [0, 1]")
-        if self.link.name == "exp":
-            _require_between(columns, "targets", math.inf, "the exp link needs values of at least 0")
+        targets, link = columns["targets"], self.link.name
+        if link in PROBABILITIES:
+            refuse((targets < 0) | (targets > 1), "targets", targets, f"the {link} link needs values in [0, 1]")
+        if link == "exp":
+            refuse(targets < 0, "targets", targets, "the exp link needs values of at least 0")
         if "weights" in columns:
-            _require_between(columns, "weights", math.inf, "a weight is at least 0")
+            refuse(columns["weights"] < 0, "weights", columns["weights"], "a weight is at least 0")
         self.penalty.check(self.dim(columns))
-        if is_sparse(columns["features"]) and (self.penalty.ridge or "weights" in columns):
+        if issparse(columns["features"]) and (self.penalty.ridge or "weights" in columns):
             raise InputError("weights and ridge=... need dense features, not a sparse matrix")
 
     def rows(self, columns: Columns) -> Rows:
@@ -128,7 +137,7 @@ class GLM(ResidualProblem):
     def samples(self, columns: Columns) -> RegressionSamples | SparseRegressionSamples:
         targets = np.ascontiguousarray(columns["targets"], dtype=np.float64)  # else loops are compiled for strides too
         features: Rows = columns["features"]
-        if is_sparse(features):
+        if issparse(features):
             return SparseRegressionSamples(nonzeros(features), targets, self.link.compiled)
         weights = np.ascontiguousarray(columns["weights"], dtype=np.float64) if "weights" in columns else None
         return RegressionSamples(features, targets, self.link.compiled, weights, *self.penalty.fields)
@@ -145,8 +154,8 @@ class GLM(ResidualProblem):
         means = self.link.function((columns["features"] @ points.T).T)
         return _weighted(means - columns["targets"], columns)
 
-    def scores(self, samples: RegressionSamples, x: Vector) -> list[Vector]:
-        return [block @ x for block in row_blocks(samples.features)]
+    def scores(self, samples: RegressionSamples, x: Vector) -> Vector:
+        return scores_of(samples.features, x)
 
     def slope(self, samples: RegressionSamples | SparseRegressionSamples) -> float | None:
         """L_f; for the exp link, whose slope has no bound, max(1, max y_t)."""
@@ -157,12 +166,11 @@ class GLM(ResidualProblem):
     def limit(self, samples: RegressionSamples, x0: Vector) -> float:
         return UNBOUNDED if self.users_code else super().limit(samples, x0)
 
-    def size(self, samples: RegressionSamples, x0: Vector) -> float:
-        """The largest |y_t| + |a_tᵀx0|, or the largest |f(a_tᵀx0)| if larger; 1 where both are probabilities."""
+    def size(self, outcome: float, scores: Vector) -> float:
+        """The largest |y_t| + |a_tᵀx|, or the largest |f(a_tᵀx)| if larger; 1 where both are probabilities."""
         if self.link.name in PROBABILITIES:
             return 1.0
-        scores = self.scores_at_start(samples, x0)
-        return max(super().size(samples, x0), *(largest(self.link.function(score)) for score in scores))
+        return max(super().size(outcome, scores), largest(self.link.function(scores)))
 
     def curvature(self, x: Vector, columns: Columns) -> Vector:
         """The Jacobian of F̂ at x, Σ w_t f'(a_tᵀx) a_t a_tᵀ / B plus the ridge, which is symmetric."""
@@ -215,7 +223,7 @@ class GLM(ResidualProblem):
         penalty = ridge + self.penalty_diagonal(len(zero))
         if isinstance(self.constraint, WholeSpace):
             equation = EstimatingEquation(self, {**columns, "targets": samples.targets}, penalty)
-            return newton(equation, zero) / equation.scale
+            return root_of(equation) / equation.scale
         linear = None if is_wide(samples.features) else self.moments(columns)
         if linear is not None:
             matrix, vector = (part / len(samples.targets) for part in linear)
@@ -239,10 +247,3 @@ class GLM(ResidualProblem):
 def _weighted(values: Vector, columns: Columns) -> Vector:
     """The values times the weights of their rows, where there are any."""
     return values * columns["weights"] if "weights" in columns else values
-
-
-def _require_between(columns: Columns, name: str, most: float, needs: str) -> None:
-    """Raise unless the values of a column lie in [0, most], naming the first that does not."""
-    values = columns[name]
-    if not (values.min() >= 0 and values.max() <= most):
-        raise bad_value(name, values, (values < 0) | (values > most), needs)

@@ -1,19 +1,22 @@
-"""Link functions f of generalized linear models: what is needed of one, and the built-in ones."""
+"""Link functions f of generalized linear models: what is needed of one, and the built-in ones, on any arrays."""
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 from scipy import special
 
 from multireplay._check import Vector
 from multireplay._jit import jit_borrowing
-from multireplay.errors import InputError
+from multireplay.buffer.foreign import Array, Namespace, describe
+from multireplay.errors import InputError, OperatorError
 
 IDENTITY, LOGISTIC, PROBIT, EXP, SOFTPLUS, LEAKY_RELU = range(6)
 LEAK = 0.01
@@ -21,26 +24,15 @@ LEAK = 0.01
 
 @dataclass(frozen=True)
 class Link:
-    """A monotone link function.
-
-    Attributes
-    ----------
-    name : str
-        What the user called it.
-    function, derivative : callable
-        f and f' on arrays.
-    lipschitz : float
-        L_f, the largest slope; infinite where there is none.
-    compiled : int, jitted function or None
-        What the compiled loop needs: a code for a built-in link, the user's Numba-jitted function, or None for a plain
-        Python function, which runs in the Python loop.
-    """
+    """A monotone link function: f and f' on NumPy arrays, and what else is known of it."""
 
     name: str
     function: Callable[[Any], Any]
     derivative: Callable[[Vector], Vector]
     lipschitz: float
+    """L_f, the largest slope; infinite where there is none."""
     compiled: Any
+    """A code for a built-in link, the user's Numba-jitted function, or None for a plain one: it runs in Python."""
     integral: Callable[[Vector], Vector] | None = None
     """∫f from 0, up to a constant; None for a user's own link."""
 
@@ -80,7 +72,7 @@ def _expit_slope(z: Vector) -> Vector:
 BUILT_IN = {
     link.name: link
     for link in (
-        Link("identity", lambda z: z, np.ones_like, 1.0, IDENTITY, lambda z: z**2 / 2),
+        Link("identity", np.asarray, np.ones_like, 1.0, IDENTITY, lambda z: z**2 / 2),
         Link("logistic", special.expit, _expit_slope, 0.25, LOGISTIC, lambda z: np.logaddexp(0.0, z)),
         Link(
             "probit",
@@ -104,6 +96,29 @@ BUILT_IN = {
 }
 
 
+def _erfc(z: Array) -> Array:
+    """erfc is not in the standard of arrays: each library has it elsewhere, or not at all."""
+    if compat.is_numpy_array(z):
+        return special.erfc(z)
+    if compat.is_cupy_array(z):
+        return importlib.import_module("cupyx.scipy.special").erfc(z)
+    found = getattr(compat.array_namespace(z), "erfc", None)
+    if found is None:
+        raise InputError(f"the probit link needs erfc, which {describe(z)} does not have; use NumPy, PyTorch or CuPy")
+    return found(z)
+
+
+OVER: dict[str, Callable[[Namespace, Array], Array]] = {
+    "identity": lambda xp, z: z,
+    "logistic": lambda xp, z: 1.0 / (1.0 + xp.exp(-z)),
+    "probit": lambda xp, z: 0.5 * _erfc(-z / math.sqrt(2.0)),
+    "exp": lambda xp, z: xp.exp(z),
+    "softplus": lambda xp, z: xp.where(z > 0, z, xp.zeros_like(z)) + xp.log1p(xp.exp(-xp.abs(z))),
+    "leaky_relu": lambda xp, z: xp.where(z > 0, z, LEAK * z),
+}
+"""The built-in links in operations of any array library."""
+
+
 def as_link(link: str | Callable[[float], float], lipschitz: float | None = None) -> Link:
     """The built-in link of that name, or the user's own function of one number."""
     if isinstance(link, str):
@@ -112,12 +127,34 @@ def as_link(link: str | Callable[[float], float], lipschitz: float | None = None
         return BUILT_IN[link]
     if not callable(link):
         raise InputError(f"link must be a name or a function of one number, not {link!r}")
-    on_arrays = np.vectorize(link, otypes=[np.float64])
+    by_number = np.vectorize(link, otypes=[np.float64])
 
     def slope(z: Vector) -> Vector:
         h = 1e-6 * np.maximum(1.0, np.abs(z))
-        return np.asarray((on_arrays(z + h) - on_arrays(z - h)) / (2 * h))
+        return np.asarray((by_number(z + h) - by_number(z - h)) / (2 * h))
 
     name = getattr(link, "__name__", type(link).__name__)
     compiled = link if isinstance(link, Dispatcher) else None
-    return Link(name, on_arrays, slope, math.inf if lipschitz is None else float(lipschitz), compiled)
+    return Link(name, by_number, slope, math.inf if lipschitz is None else float(lipschitz), compiled)
+
+
+def on_arrays(link: Link, xp: Namespace, z: Array) -> Array:
+    """f on a whole array of any library, the user's own function as it is.
+
+    On NumPy that is called number by number, as it is written for; on another library it gets the array.
+    """
+    if isinstance(link.compiled, int):
+        return OVER[link.name](xp, z)
+    if compat.is_numpy_array(z):
+        return link.function(z).astype(z.dtype, copy=False)
+    try:
+        value = link.function.pyfunc(z)  # type: ignore[attr-defined]
+    except Exception as error:
+        first_line = (str(error).splitlines() or [""])[0]  # what Numba has to say goes on for twenty
+        raise OperatorError(
+            f"the link {link.name} failed on an array of {describe(z)} ({type(error).__name__}: {first_line}): "
+            "write it in operations that work on whole arrays, or give the columns as NumPy arrays"
+        ) from error
+    if getattr(value, "shape", None) != z.shape:
+        raise OperatorError(f"the link {link.name} must return an array of the shape it was given, {z.shape}")
+    return value

@@ -1,4 +1,7 @@
-"""Sparse and indexed samples as the loops read them: named tuples, because numba can hand these to compiled code."""
+"""Sparse and indexed samples as the loops read them: named tuples, because numba can hand these to compiled code.
+
+What is not a field is for NumPy: all rows as a `matrix`, or one of them dense, by its number.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,9 @@ class Nonzeros(NamedTuple):
 
     @property
     def matrix(self) -> SparseColumn:
-        """The rows as a matrix."""
         return SparseColumn((self.data, self.indices, self.indptr), shape=(len(self.indptr) - 1, self.width))
 
     def at(self, row: int) -> Vector:
-        """One of them, dense."""
         dense = np.zeros(self.width)
         entries = slice(self.indptr[row], self.indptr[row + 1])
         dense[self.indices[entries]] = self.data[entries]
@@ -40,11 +41,9 @@ class DenseTable(NamedTuple):
 
     @property
     def matrix(self) -> NDArray[Any]:
-        """The rows as a matrix."""
         return self.rows
 
     def at(self, row: int) -> NDArray[Any]:
-        """One of them."""
         return np.asarray(self.rows[row])
 
 
@@ -67,11 +66,9 @@ class SparseRegressionSamples(NamedTuple):
 
     @property
     def features(self) -> SparseColumn:
-        """The covariates as a matrix."""
         return self.rows.matrix
 
     def row(self, i: int) -> Vector:
-        """a_i, dense."""
         return self.rows.at(i)
 
 
@@ -85,20 +82,16 @@ class SparseTransitionSamples(NamedTuple):
 
     @property
     def features(self) -> SparseColumn:
-        """ψ(s_t) as a matrix."""
         return self.rows.matrix
 
     @property
     def next_features(self) -> SparseColumn:
-        """ψ(s_{t+1}) as a matrix."""
         return self.next_rows.matrix
 
     def row(self, i: int) -> Vector:
-        """ψ(s_i), dense."""
         return self.rows.at(i)
 
     def next_row(self, i: int) -> Vector:
-        """ψ(s_{i+1}), dense."""
         return self.next_rows.at(i)
 
 
@@ -113,20 +106,16 @@ class IndexedTransitionSamples(NamedTuple):
 
     @property
     def features(self) -> IndexedRows:
-        """ψ(s_t) as a matrix."""
         return IndexedRows(self.table.matrix, self.states)
 
     @property
     def next_features(self) -> IndexedRows:
-        """ψ(s_{t+1}) as a matrix."""
         return IndexedRows(self.table.matrix, self.next_states)
 
     def row(self, i: int) -> NDArray[Any]:
-        """ψ(s_i), dense."""
         return self.table.at(int(self.states[i]))
 
     def next_row(self, i: int) -> NDArray[Any]:
-        """ψ(s_{i+1}), dense."""
         return self.table.at(int(self.next_states[i]))
 
 

@@ -8,19 +8,26 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from multireplay._check import Vector, number_in
 from multireplay.buffer.buffer import STATES, Buffer
-from multireplay.buffer.columns import Columns, row_blocks
+from multireplay.buffer.columns import Columns, SparseColumn, row_blocks
+from multireplay.buffer.foreign import as_numpy
 from multireplay.errors import InputError
-from multireplay.problems.base import as_constraint, bad_value
+from multireplay.problems.base import as_constraint, refuse
 from multireplay.problems.exact import solve_linear
-from multireplay.problems.features import IndexedRows, Rows, dense_products, is_sparse, products
+from multireplay.problems.features import IndexedRows, Rows
 from multireplay.problems.packed import IndexedTransitionSamples, SparseTransitionSamples, nonzeros, pack_table
-from multireplay.problems.penalty import Penalty, plus_diagonal
-from multireplay.problems.residual import ResidualProblem
-from multireplay.problems.sparse_exact import dense_unless_wide
-from multireplay.problems.tables import INDEXED, as_table, check_alike, check_states
+from multireplay.problems.residual import (
+    Penalty,
+    ResidualProblem,
+    dense_products,
+    dense_unless_wide,
+    plus_diagonal,
+    products,
+    scores_of,
+)
 from multireplay.sets import Set
 
 
@@ -106,9 +113,9 @@ class PolicyEvaluation(ResidualProblem):
             hint = "it must be below 1 for the problem to be strongly monotone: use, for example, 0.999"
             raise InputError(f"{error}; {hint}") from None
         self.constraint = as_constraint(constraint)
-        self.table = None if table is None else as_table(table)
+        self.table = None if table is None else _as_table(table)
         if self.table is not None:
-            self.required = INDEXED
+            self.required = {"states": 1, "next_states": 1, "rewards": 1}
         self.penalty = Penalty(ridge, unpenalized)
 
     def columns(self, buffer: Buffer) -> Columns:
@@ -121,16 +128,15 @@ class PolicyEvaluation(ResidualProblem):
 
     def check(self, columns: Columns) -> None:
         if self.table is None:
-            check_alike(columns["features"], columns["next_features"])
+            _check_alike(columns["features"], columns["next_features"])
         else:
-            check_states(columns, self.table.shape[0])
+            _check_states(columns, self.table.shape[0])
         self.penalty.check(self.dim(columns))
         if self.penalty.ridge and not isinstance(self.rows(columns), np.ndarray):
             raise InputError(f"ridge={self.penalty.ridge:g} needs dense features, not a table or a sparse matrix")
         if "terminated" in columns:
-            bad = ~np.isin(columns["terminated"], (0, 1))
-            if bad.any():
-                raise bad_value("terminated", columns["terminated"], bad, "it needs booleans, or zeros and ones")
+            ended = columns["terminated"]
+            refuse(~np.isin(ended, (0, 1)), "terminated", ended, "it needs booleans, or zeros and ones")
 
     def samples(self, columns: Columns) -> TransitionSamples | SparseTransitionSamples | IndexedTransitionSamples:
         rewards = np.ascontiguousarray(columns["rewards"], dtype=np.float64)  # else loops are compiled for strides too
@@ -139,7 +145,7 @@ class PolicyEvaluation(ResidualProblem):
             states, next_states = (columns[name].astype(np.int64, copy=False) for name in STATES)
             return IndexedTransitionSamples(pack_table(self.table), states, next_states, *outcome)
         now, then = self._pairs(columns)
-        if is_sparse(now):
+        if issparse(now):
             return SparseTransitionSamples(nonzeros(now), nonzeros(then), *outcome)
         return TransitionSamples(now, then, *outcome, *self.penalty.fields)
 
@@ -167,9 +173,8 @@ class PolicyEvaluation(ResidualProblem):
         following = self._discounts(columns) * (then @ points.T).T
         return np.asarray((now @ points.T).T - columns["rewards"] - following)
 
-    def scores(self, samples: TransitionSamples, x: Vector) -> list[Vector]:
-        read = samples.features, samples.next_features, samples.discounts
-        return [now @ x - discount * (then @ x) for now, then, discount in zip(*map(row_blocks, read), strict=True)]
+    def scores(self, samples: TransitionSamples, x: Vector) -> Vector:
+        return scores_of(samples.features, x) - as_numpy(samples.discounts) * scores_of(samples.next_features, x)
 
     def slope(self, samples: TransitionSamples) -> float:
         """1, to which TD's operator is Lipschitz up to the factor 1 + γ of the paper."""
@@ -217,3 +222,43 @@ class PolicyEvaluation(ResidualProblem):
     def __repr__(self) -> str:
         table = "" if self.table is None else f", table of shape {self.table.shape}"
         return f"PolicyEvaluation(gamma={self.gamma:g}{table}{self.penalty.text})"
+
+
+def _as_table(table: Any) -> NDArray[Any] | SparseColumn:
+    """A table of features, a row a state, dense or sparse; checked like a column."""
+    rows = Buffer(table=table)["table"]
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise InputError(f"table needs a row of features a state (2 dimensions), but its shape is {rows.shape}")
+    if issparse(rows):
+        return rows
+    return np.ascontiguousarray(rows, dtype=np.float64 if rows.dtype == np.bool_ else rows.dtype)
+
+
+def _check_states(columns: Columns, count: int) -> None:
+    """Raise unless both columns of states are row numbers of a table with that many rows, naming the first bad row."""
+    for name in STATES:
+        states = columns[name]
+        if states.dtype.kind not in "iu":
+            raise InputError(
+                f"column {name!r} holds {states.dtype} values; with a table it needs whole numbers, rows of the table "
+                f"counted from 0: {name}.astype(int)"
+            )
+        if int(states.min()) < 0 or int(states.max()) >= count:
+            bad = int(np.flatnonzero((states < 0) | (states >= count))[0])
+            raise InputError(
+                f"column {name!r} holds {states[bad]} at row {bad} (counting from 0), but the table has {count} rows: "
+                f"states go from 0 to {count - 1}"
+            )
+
+
+def _check_alike(features: Rows, next_features: Rows) -> None:
+    """Raise unless both have the same width, dtype and kind."""
+    if features.shape[1] != next_features.shape[1]:
+        raise InputError(
+            f"features has {features.shape[1]} features a row and next_features {next_features.shape[1]}; "
+            "they need the same"
+        )
+    if features.dtype != next_features.dtype:
+        raise InputError("features and next_features need the same dtype")
+    if issparse(features) != issparse(next_features):
+        raise InputError("features and next_features must both be dense or both be sparse")

@@ -3,16 +3,63 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, diags_array, issparse
 
-from multireplay._check import Vector
-from multireplay.buffer.columns import Columns
-from multireplay.problems.base import GROWTH, UNBOUNDED, Problem, blocks_in_cache, extremes, largest
-from multireplay.problems.features import Rows, largest_square, square_lengths
-from multireplay.problems.penalty import Penalty, plus_diagonal
+from multireplay._check import Vector, number_in, whole_number
+from multireplay.buffer.columns import Columns, row_blocks
+from multireplay.buffer.foreign import as_numpy, is_foreign, like
+from multireplay.errors import InputError
+from multireplay.problems.base import GROWTH, UNBOUNDED, Problem
+from multireplay.problems.features import IndexedRows, Rows, largest_square, scaled_rows, square_lengths
+
+DENSE = 2000
+"""Up to this many sparse features a d × d matrix is made dense."""
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """The L2 penalty of a problem: λx added to its operator, on all coordinates of x but the last `unpenalized`.
+
+    It is the same on every sample, so that its mean is exact.
+    """
+
+    ridge: float
+    unpenalized: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ridge", number_in("ridge", self.ridge))
+        object.__setattr__(self, "unpenalized", whole_number("unpenalized", self.unpenalized, least=0))
+
+    def check(self, dim: int) -> None:
+        """Raise if there are fewer coordinates than are to be left out."""
+        if self.unpenalized > dim:
+            raise InputError(f"unpenalized={self.unpenalized} is more than the {dim} coordinates there are")
+
+    @property
+    def fields(self) -> tuple[float | None, int]:
+        """What the loops read: no ridge is None, for which they are compiled without one."""
+        return self.ridge or None, self.unpenalized
+
+    @property
+    def text(self) -> str:
+        """How it is written among the arguments of a problem; empty without a ridge."""
+        left_out = f", unpenalized={self.unpenalized}" if self.unpenalized else ""
+        return f", ridge={self.ridge:g}{left_out}" if self.ridge else ""
+
+    def diagonal(self, dim: int) -> Vector:
+        """λ by coordinate, 0 where it is left out."""
+        values = np.full(dim, self.ridge)
+        values[dim - self.unpenalized :] = 0.0
+        return values
+
+    def added(self, value: Vector, x: Vector) -> Vector:
+        """F + λx; F itself without a ridge."""
+        return value + self.diagonal(len(x)) * x if self.ridge else value
 
 
 class ResidualProblem(Problem):
@@ -37,8 +84,8 @@ class ResidualProblem(Problem):
         """r_t(x): of shape (rows,) at one point, of shape (points, rows) at each row of `points`."""
 
     @abstractmethod
-    def scores(self, samples: Any, x: Vector) -> list[Vector]:
-        """The part of r_t(x) that is linear in x, for blocks of the samples."""
+    def scores(self, samples: Any, x: Vector) -> Vector:
+        """The part of r_t(x) that is linear in x, for every row of packed samples."""
 
     @abstractmethod
     def slope(self, samples: Any) -> float | None:
@@ -55,17 +102,6 @@ class ResidualProblem(Problem):
         rows, residuals = self.rows(columns), self.residuals_at(x, columns)
         with np.errstate(invalid="ignore", over="ignore"):
             return self.penalty.added(np.asarray(rows.T @ residuals / rows.shape[0], dtype=np.float64), x)
-
-    def mean_operators(self, points: Vector, columns: Columns) -> Vector:
-        rows = self.rows(columns)
-        if not isinstance(rows, np.ndarray):
-            return super().mean_operators(points, columns)
-        total = np.zeros_like(points)
-        for part in blocks_in_cache(columns):
-            residuals = self.residuals_at(points, part)
-            with np.errstate(invalid="ignore", over="ignore"):
-                total += residuals @ self.rows(part)
-        return np.asarray(total / len(rows) + self.penalty_diagonal(points.shape[1]) * points)
 
     def operator_sums(self, points: Vector, columns: Columns) -> Vector:
         rows = self.rows(columns)
@@ -85,11 +121,12 @@ class ResidualProblem(Problem):
 
     def outcomes_of(self, samples: Any) -> Vector:
         """What was observed, from packed samples."""
-        return np.asarray(getattr(samples, self.outcome))
+        return as_numpy(getattr(samples, self.outcome))
 
     def weights_of(self, samples: Any) -> Vector | None:
         """The weights of packed samples, where there are any."""
-        return getattr(samples, "weights", None)
+        weights = getattr(samples, "weights", None)
+        return None if weights is None else as_numpy(weights)
 
     def largest_square(self, samples: Any) -> float:
         """max w_t‖ψ_t‖² over packed samples."""
@@ -105,21 +142,79 @@ class ResidualProblem(Problem):
         weights = self.weights_of(samples)
         return 1.0 if weights is None else largest(weights)
 
-    def size(self, samples: Any, x0: Vector) -> float:
-        """How large a residual may be at x0: the largest outcome plus the largest score."""
-        return largest(self.outcomes_of(samples)) + max(map(largest, self.scores_at_start(samples, x0)))
-
-    def scores_at_start(self, samples: Any, x0: Vector) -> list[Vector]:
-        """`scores` at x0, which need no pass at 0."""
-        return self.scores(samples, x0) if x0.any() else [np.zeros(1)]
+    def size(self, outcome: float, scores: Vector) -> float:
+        """How large a residual may be with these scores and outcomes of at most that size."""
+        return outcome + largest(scores)
 
     def limit(self, samples: Any, x0: Vector) -> float:
         """10⁸ times the size of a residual at x0, times the largest weight."""
-        return self.heaviest(samples) * GROWTH * self.size(samples, x0) or UNBOUNDED
+        scores = self.scores(samples, x0) if x0.any() else np.zeros(1)  # at 0 without a pass
+        return self.heaviest(samples) * GROWTH * self.size(largest(self.outcomes_of(samples)), scores) or UNBOUNDED
 
     def extreme_rows(self, samples: Any, x0: Vector) -> NDArray[np.intp]:
         lengths, weights = square_lengths(samples.features), self.weights_of(samples)
-        scores = np.concatenate(self.scores(samples, x0))
-        if weights is None:
-            return extremes(lengths, self.outcomes_of(samples), scores)
-        return extremes(weights * lengths, weights, self.outcomes_of(samples), scores)
+        watched = [self.outcomes_of(samples), self.scores(samples, x0)]
+        return extremes(lengths, *watched) if weights is None else extremes(weights * lengths, weights, *watched)
+
+
+def extremes(*values: NDArray[Any]) -> NDArray[np.intp]:
+    """Where each of these arrays is largest and smallest."""
+    return np.unique([place for array in values for place in (array.argmax(), array.argmin())])
+
+
+def largest(values: NDArray[Any]) -> float:
+    """max |v_t|."""
+    return max(float(values.max()), -float(values.min()))
+
+
+def scores_of(rows: Rows, x: Vector) -> Vector:
+    """⟨ψ_t, x⟩ of every row, in NumPy: in blocks, of which float64 copies may be made."""
+    if is_foreign(rows):
+        return as_numpy(rows @ like(x, rows)).astype(np.float64)
+    return np.concatenate([block @ x for block in row_blocks(rows)])
+
+
+def products(left: Rows, right: Rows, weights: Vector | None = None) -> Any:
+    """Σ_t w_t l_t r_tᵀ: a dense matrix, or a sparse one for sparse rows. Rows of a table must be of the same one.
+
+    Dense rows are summed in blocks, in float64 also where they are not.
+    """
+    if isinstance(left, IndexedRows):
+        size = left.table.shape[0]
+        counted = np.ones(len(left)) if weights is None else weights
+        visits = coo_array((counted, (left.index, right.index)), shape=(size, size)).tocsr()
+        return left.table.T @ (visits @ right.table)
+    if issparse(left):
+        left, right = left.astype(np.float64, copy=False), right.astype(np.float64, copy=False)
+        return (left.T @ (right if weights is None else scaled_rows(right, weights))).tocsr()
+    total = np.zeros((left.shape[1], right.shape[1]))
+    every = np.broadcast_to(1.0, left.shape[0]) if weights is None else weights
+    for one, other, weight in zip(*map(row_blocks, (left, right, every)), strict=True):
+        wide = other.astype(np.float64, copy=False)
+        total += one.astype(np.float64, copy=False).T @ (wide if weights is None else weight[:, None] * wide)
+    return total
+
+
+def dense_products(left: Rows, right: Rows, weights: Vector | None = None) -> Vector:
+    """`products` as a dense matrix."""
+    found = products(left, right, weights)
+    return np.asarray(found.toarray() if issparse(found) else found)
+
+
+def is_wide(rows: Rows) -> bool:
+    """Whether these are sparse rows or a sparse matrix with more features than are made dense."""
+    return bool(issparse(rows)) and rows.shape[1] > DENSE
+
+
+def dense_unless_wide(matrix: Any) -> Any:
+    """A d × d matrix as it is used: dense, but sparse for so many sparse features that it must stay so."""
+    return matrix.toarray() if issparse(matrix) and not is_wide(matrix) else matrix
+
+
+def plus_diagonal(matrix: Any, diagonal: Vector) -> Any:
+    """The matrix with these numbers added to its diagonal."""
+    if not diagonal.any():
+        return matrix
+    if issparse(matrix):
+        return (matrix + diags_array(diagonal)).tocsr()
+    return matrix + np.diag(diagonal)

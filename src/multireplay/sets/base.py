@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from multireplay._check import Vector, whole_number
+from multireplay.buffer.foreign import Array, describe
 from multireplay.errors import InputError
 from multireplay.sets.projections import project as project_spec
+
+Projection: TypeAlias = Callable[[Array], Array]
+"""Takes an array of shape (lanes, dim) to the nearest points of a set, row by row."""
 
 
 class Set(ABC):
@@ -36,33 +41,37 @@ class Set(ABC):
 
     @abstractmethod
     def project(self, x: Vector) -> None:
-        """Replace x by the point of the set nearest to it.
-
-        Parameters
-        ----------
-        x
-            A contiguous float64 vector, overwritten.
-        """
+        """Replace x, a contiguous float64 vector, by the point of the set nearest to it."""
 
     def spec(self, dim: int) -> Vector | None:
-        """Encode the set in dimension ``dim`` for the compiled loop; None if only Python can project on it.
-
-        Parameters
-        ----------
-        dim
-            The dimension of the points to project.
-
-        Returns
-        -------
-        ndarray or None
-            The array that `multireplay.sets.projections.project` takes.
+        """Encode the set for the compiled loop, as `multireplay.sets.projections` says; None if only Python projects.
 
         Raises
         ------
         InputError
-            If the set has no points of this dimension.
+            If the set has no points of dimension `dim`.
         """
         return None
+
+    def rowwise(self, dim: int, point: Array) -> Projection:
+        """The projection of many points at once, one a row, in arrays of the library, type and device of `point`.
+
+        The built-in sets are written in the operations of the array API standard, so that they run where the points
+        lie; a set of the user's is called once a row, which only NumPy allows. As in the projection of one point, nan
+        is never projected away. The array given to the projection may be changed or returned as it is.
+
+        Raises
+        ------
+        InputError
+            If the set has no points of this dimension, or is the user's own and the points are not in NumPy.
+        """
+        self.spec(dim)  # checks the dimension
+        if not isinstance(point, np.ndarray):
+            raise InputError(
+                f"{self!r} is a plain Python set, which projects one NumPy vector at a time; with arrays of "
+                f"{describe(point)} use one of the built-in sets, or give the columns as NumPy arrays"
+            )
+        return lambda X: np.stack([self.projected(row) for row in X]).astype(X.dtype, copy=False)
 
     def projected(self, x: ArrayLike) -> Vector:
         """Return the point of the set nearest to x and leave x as it is."""
@@ -123,9 +132,15 @@ class Set(ABC):
 class BuiltInSet(Set):
     """A set that its constructor arguments describe: immutable, comparable, hashable and picklable.
 
-    A subclass stores its checked arguments, in order and under their names, with ``self._keep(...)``, and
-    writes ``spec``.
+    A subclass stores its checked arguments, in order and under their names, with ``self._keep(...)``. Its ``spec`` is
+    its code and those arguments, unless it says otherwise.
     """
+
+    code: ClassVar[int]
+
+    def spec(self, dim: int) -> Vector:
+        whole_number(f"{type(self).__name__}: dim", dim, least=1)
+        return np.array([self.code, *self._arguments()], dtype=np.float64)
 
     def _keep(self, **arguments: Any) -> None:
         vars(self).update(arguments)
@@ -153,9 +168,7 @@ class BuiltInSet(Set):
 
         A set whose projection NumPy gives to the last bit writes it in NumPy: compiling takes seconds.
         """
-        spec = self.spec(x.size)
-        assert spec is not None, "a built-in set that Python alone can project on has its own _project"
-        project_spec(x, spec)
+        project_spec(x, self.spec(x.size))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable; make a new one to change {name}.")
@@ -209,34 +222,20 @@ def frozen_vector(values: ArrayLike, what: str, *, finite: bool = False) -> Vect
     return array
 
 
-def number(value: object, what: str) -> float:
-    """Return a real number, infinite or not, as a float, or say what is wrong with it."""
+def number(
+    value: object, what: str, kind: Literal["number", "finite number", "positive finite number"] = "number"
+) -> float:
+    """Return a real number of that kind as a float, or say what is wrong with it."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
-    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool) or value != value:
         raise InputError(f"{what} must be a number, but is {_short(value)}.")
     try:
         real = float(value)
     except OverflowError:  # an int beyond the floating-point range
         real = math.inf if value > 0 else -math.inf
-    if math.isnan(real):
-        raise InputError(f"{what} must be a number, but is nan.")
-    return real
-
-
-def finite(value: object, what: str) -> float:
-    """Return a finite number, or say what is wrong with it."""
-    real = number(value, what)
-    if math.isinf(real):
-        raise InputError(f"{what} must be a finite number, but is {_short(value)}.")
-    return real
-
-
-def positive(value: object, what: str) -> float:
-    """Return a positive finite number, or say what is wrong with it."""
-    real = number(value, what)
-    if not 0.0 < real < math.inf:
-        raise InputError(f"{what} must be a positive finite number, but is {_short(value)}.")
+    if (kind != "number" and math.isinf(real)) or (kind == "positive finite number" and real <= 0):
+        raise InputError(f"{what} must be a {kind}, but is {_short(value)}.")
     return real
 
 

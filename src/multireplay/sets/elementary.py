@@ -6,16 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multireplay._check import Vector, whole_number
+from multireplay.buffer.foreign import Array, like, namespace, row_dots
 from multireplay.errors import InputError
 from multireplay.sets import projections
-from multireplay.sets.base import (
-    BuiltInSet,
-    finite,
-    frozen_vector,
-    number,
-    positive,
-    same_dimension,
-)
+from multireplay.sets.base import BuiltInSet, Projection, frozen_vector, number, same_dimension
 
 
 class WholeSpace(BuiltInSet):
@@ -27,9 +21,7 @@ class WholeSpace(BuiltInSet):
     array([ 3., -4.])
     """
 
-    def spec(self, dim: int) -> Vector:
-        whole_number("WholeSpace: dim", dim, least=1)
-        return np.array([projections.WHOLE], dtype=np.float64)
+    code = projections.WHOLE
 
     def _project(self, x: Vector) -> None:
         self.check(x.size)
@@ -37,6 +29,10 @@ class WholeSpace(BuiltInSet):
     def check(self, dim: int) -> None:
         """There is nothing to try, only the dimension."""
         whole_number("WholeSpace: dim", dim, least=1)
+
+    def rowwise(self, dim: int, point: Array) -> Projection:
+        self.check(dim)
+        return lambda X: X
 
 
 class NonNegative(BuiltInSet):
@@ -48,13 +44,16 @@ class NonNegative(BuiltInSet):
     array([3., 0.])
     """
 
-    def spec(self, dim: int) -> Vector:
-        whole_number("NonNegative: dim", dim, least=1)
-        return np.array([projections.NONNEGATIVE], dtype=np.float64)
+    code = projections.NONNEGATIVE
 
     def _project(self, x: Vector) -> None:
-        whole_number("NonNegative: dim", x.size, least=1)
+        self.spec(x.size)
         x[x < 0.0] = 0.0
+
+    def rowwise(self, dim: int, point: Array) -> Projection:
+        self.spec(dim)
+        xp, zero = namespace(point), like(np.zeros(()), point)
+        return lambda X: xp.maximum(X, zero)
 
 
 class Ball(BuiltInSet):
@@ -80,7 +79,7 @@ class Ball(BuiltInSet):
 
     def __init__(self, radius: float, center: ArrayLike | None = None) -> None:
         self._keep(
-            radius=positive(radius, "Ball: radius"),
+            radius=number(radius, "Ball: radius", "positive finite number"),
             center=None if center is None else frozen_vector(center, "Ball: center", finite=True),
         )
 
@@ -91,6 +90,18 @@ class Ball(BuiltInSet):
             same_dimension(dim, self.center.size, f"Ball with a center of {self.center.size} entries")
             center = self.center
         return np.concatenate(([projections.BALL, self.radius], center))
+
+    def rowwise(self, dim: int, point: Array) -> Projection:
+        xp, radius, center = namespace(point), self.radius, like(self.spec(dim)[2:], point)
+
+        def project(X: Array) -> Array:
+            away = X - center
+            peak = xp.max(xp.abs(away), axis=1, keepdims=True)  # in units of it squares neither over- nor underflow
+            unit = away / xp.where(peak > 0, peak, xp.ones_like(peak))
+            norm = xp.sqrt(row_dots(xp, unit, unit))[:, None]
+            return xp.where(peak * norm > radius, center + unit * (radius / norm), X)
+
+        return project
 
 
 class Box(BuiltInSet):
@@ -142,6 +153,11 @@ class Box(BuiltInSet):
         np.copyto(x, lower, where=x < lower)
         np.copyto(x, upper, where=x > upper)
 
+    def rowwise(self, dim: int, point: Array) -> Projection:
+        xp = namespace(point)
+        lower, upper = (like(bound, point) for bound in self.spec(dim)[1:].reshape(2, -1))
+        return lambda X: xp.minimum(xp.maximum(X, lower), upper)
+
 
 class Halfspace(BuiltInSet):
     """The halfspace {x : ⟨normal, x⟩ ≤ offset}.
@@ -168,7 +184,7 @@ class Halfspace(BuiltInSet):
         direction = frozen_vector(normal, "Halfspace: normal", finite=True)
         if not direction.any():
             raise InputError(f"Halfspace: normal must not be zero, but all its {direction.size} entries are 0.")
-        self._keep(normal=direction, offset=finite(offset, "Halfspace: offset"))
+        self._keep(normal=direction, offset=number(offset, "Halfspace: offset", "finite number"))
         if not np.isfinite(self.spec(direction.size)[1]):
             raise InputError(
                 f"Halfspace: offset = {self.offset} divided by the length of normal is beyond the "
@@ -183,6 +199,19 @@ class Halfspace(BuiltInSet):
         with np.errstate(over="ignore"):
             offset = np.ldexp(self.offset, -exponent)
         return np.concatenate(([projections.HALFSPACE, offset, normal @ normal], normal))
+
+    def rowwise(self, dim: int, point: Array) -> Projection:
+        xp, encoded = namespace(point), self.spec(dim)
+        offset, square, normal = float(encoded[1]), float(encoded[2]), like(encoded[3:], point)
+        edge = offset / square * normal
+
+        def project(X: Array) -> Array:
+            height = X @ normal
+            inner = X - (height / square)[:, None] * normal
+            inner = inner - (inner @ normal / square)[:, None] * normal  # what rounding left of the normal part
+            return xp.where((height > offset)[:, None], inner + edge, X)
+
+        return project
 
 
 class Simplex(BuiltInSet):
@@ -201,14 +230,16 @@ class Simplex(BuiltInSet):
     array([1.5, 1.5])
     """
 
+    code = projections.SIMPLEX
     total: float
 
     def __init__(self, total: float = 1.0) -> None:
-        self._keep(total=positive(total, "Simplex: total"))
+        self._keep(total=number(total, "Simplex: total", "positive finite number"))
 
-    def spec(self, dim: int) -> Vector:
-        whole_number("Simplex: dim", dim, least=1)
-        return np.array([projections.SIMPLEX, self.total], dtype=np.float64)
+    def rowwise(self, dim: int, point: Array) -> Projection:
+        self.spec(dim)
+        xp, pour = namespace(point), _pour(self.total, dim, point)
+        return lambda X: pour(X - xp.max(X, axis=1, keepdims=True))
 
 
 class L1Ball(BuiltInSet):
@@ -227,16 +258,45 @@ class L1Ball(BuiltInSet):
     array([ 0.5 , -1.  ,  0.25])
     """
 
+    code = projections.L1_BALL
     radius: float
 
     def __init__(self, radius: float = 1.0) -> None:
-        self._keep(radius=positive(radius, "L1Ball: radius"))
+        self._keep(radius=number(radius, "L1Ball: radius", "positive finite number"))
 
-    def spec(self, dim: int) -> Vector:
-        whole_number("L1Ball: dim", dim, least=1)
-        return np.array([projections.L1_BALL, self.radius], dtype=np.float64)
+    def rowwise(self, dim: int, point: Array) -> Projection:
+        self.spec(dim)
+        xp, pour = namespace(point), _pour(self.radius, dim, point)
+
+        def project(X: Array) -> Array:
+            size = xp.abs(X)
+            onto = xp.sign(X) * pour(size - xp.max(size, axis=1, keepdims=True))
+            return xp.where(xp.sum(size, axis=1, keepdims=True) > self.radius, onto, X)
+
+        return project
 
 
 def _bound(values: ArrayLike, what: str) -> float | Vector:
     """Return a bound of a box: a float if it is one number, a read-only vector otherwise."""
     return number(values, what) if np.ndim(values) == 0 else frozen_vector(values, what)
+
+
+def _pour(total: float, dim: int, point: Array) -> Projection:
+    """The projection on the simplex of points whose largest entry is 0.
+
+    It is max(x − θ, 0) with θ = max_k (u_1 + … + u_k − total)/k over the entries u_1 ≥ u_2 ≥ … in falling order: the
+    mean of k entries minus its share of the total grows as long as the next entry lies above the θ so far.
+    """
+    xp = namespace(point)
+    counts, zero = like(np.arange(1.0, dim + 1), point), like(np.zeros(()), point)
+
+    def pour(X: Array) -> Array:
+        falling = xp.sort(X, axis=1, descending=True)
+        level = xp.max((xp.cumulative_sum(falling, axis=1) - total) / counts, axis=1, keepdims=True)
+        water = xp.maximum(X - level, zero)
+        wet = xp.astype(water > 0, X.dtype)
+        # The level is rounded at its own size, which may be far above the water in most entries: spread the rest.
+        rest = (total - xp.sum(water, axis=1, keepdims=True)) / xp.sum(wet, axis=1, keepdims=True)
+        return xp.maximum(water + rest * wet, zero)
+
+    return pour

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from multireplay._check import Vector, whole_number
+from multireplay.buffer.foreign import Array, namespace
 from multireplay.errors import InputError
 from multireplay.sets import projections
-from multireplay.sets.base import BuiltInSet, Set, same_dimension
+from multireplay.sets.base import BuiltInSet, Projection, Set, same_dimension
 
 
 class Product(BuiltInSet):
@@ -48,27 +50,33 @@ class Product(BuiltInSet):
         """The dimension of the product, the sum of its factors' dimensions."""
         return sum(dim for _, dim in self.factors)
 
-    def spec(self, dim: int) -> Vector | None:
+    def _blocks(self, dim: int) -> list[tuple[Set, int, slice]]:
+        """Every factor with its dimension and the place of its entries, in a point of the product's own dimension."""
         same_dimension(dim, self.dim, f"Product of {len(self.factors)} factors")
-        parts: list[Vector] = [np.array([projections.PRODUCT, len(self.factors)], dtype=np.float64)]
-        for factor, factor_dim in self.factors:
-            encoded = factor.spec(factor_dim)
+        ends = accumulate(width for _, width in self.factors)
+        return [(one, width, slice(end - width, end)) for (one, width), end in zip(self.factors, ends, strict=True)]
+
+    def spec(self, dim: int) -> Vector | None:  # type: ignore[override]
+        parts = [np.array([projections.PRODUCT, len(self.factors)], dtype=np.float64)]
+        for factor, width, _ in self._blocks(dim):
+            encoded = factor.spec(width)
             if encoded is None:
                 return None
-            parts += [np.array([factor_dim, encoded.size], dtype=np.float64), encoded]
+            parts += [np.array([width, encoded.size], dtype=np.float64), encoded]
         return np.concatenate(parts)
 
     def _project(self, x: Vector) -> None:
-        same_dimension(x.size, self.dim, f"Product of {len(self.factors)} factors")
-        start = 0
-        for factor, dim in self.factors:
-            factor.project(x[start : start + dim])
-            start += dim
+        for factor, _, part in self._blocks(x.size):
+            factor.project(x[part])
 
     def check(self, dim: int) -> None:
-        same_dimension(dim, self.dim, f"Product of {len(self.factors)} factors")
-        for factor, factor_dim in self.factors:
-            factor.check(factor_dim)
+        for factor, width, _ in self._blocks(dim):
+            factor.check(width)
+
+    def rowwise(self, dim: int, point: Array) -> Projection:
+        xp = namespace(point)
+        made = [(factor.rowwise(width, point), part) for factor, width, part in self._blocks(dim)]
+        return lambda X: xp.concat([project(X[:, part]) for project, part in made], axis=1)
 
     def _arguments(self) -> tuple[Any, ...]:
         return self.factors

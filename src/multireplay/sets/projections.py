@@ -26,14 +26,7 @@ import math
 from multireplay._check import Vector
 from multireplay._jit import jit_borrowing
 
-WHOLE = 0
-BALL = 1
-BOX = 2
-NONNEGATIVE = 3
-SIMPLEX = 4
-L1_BALL = 5
-HALFSPACE = 6
-PRODUCT = 7
+WHOLE, BALL, BOX, NONNEGATIVE, SIMPLEX, L1_BALL, HALFSPACE, PRODUCT = range(8)
 
 
 @jit_borrowing
@@ -214,22 +207,6 @@ def project(x: Vector, spec: Vector) -> None:
     """Project a point on the set a spec encodes, in place; callable from Python and from compiled code.
 
     Nothing is checked here: the spec must come from ``Set.spec(x.size)``, which checks.
-
-    Parameters
-    ----------
-    x
-        The point, a contiguous float64 vector; overwritten by the nearest point of the set.
-    spec
-        The set, as ``Set.spec(x.size)`` encodes it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multireplay.sets import Simplex
-    >>> x = np.array([0.9, 0.5, -3.0])
-    >>> project(x, Simplex().spec(3))
-    >>> print(x)
-    [0.7 0.3 0. ]
     """
     if spec[0] != WHOLE:  # the rest is a function of its own to keep this test cheap
         _project_blocks(x, spec)

@@ -19,11 +19,11 @@ from multireplay.engine import as_backend, make_stepper
 from multireplay.errors import InputError
 from multireplay.problems import GLM, Problem
 from multireplay.problems.base import as_constraint
-from multireplay.problems.batched import Batched, as_batched, can_be_batched
+from multireplay.problems.batched import OverBatches, as_batched, can_be_batched
 from multireplay.replay import Dyadic, Interleaved, Replay, Shuffle
 from multireplay.sets import Set, WholeSpace
 from multireplay.solving.run import Run
-from multireplay.steps import Constant, Schedule, positive
+from multireplay.steps import Constant, Schedule
 from multireplay.tracking import as_track
 from multireplay.updates import Newton, Plain, Update, VarianceReduced
 from multireplay.updates.base import Engine, Needs
@@ -241,7 +241,7 @@ def over_batches(problem: Problem, buffer: Buffer | StoredBuffer, backend: str) 
 def default_order(record: Record) -> Replay:
     """Dyadic order; over batches all offsets of a gap side by side, with chains that are long and yet many."""
     depth = min(DEEPEST, record.length.bit_length() - 1 - WIDTH)
-    if not isinstance(record.problem, Batched) or depth < 1:
+    if not isinstance(record.problem, OverBatches) or depth < 1:
         return Dyadic()
     return cast(Replay, Interleaved(gap=record.length >> depth))
 

@@ -13,8 +13,7 @@ from multireplay._check import Vector
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.record import Record
 from multireplay.problems.base import Problem
-from multireplay.problems.features import dense_products
-from multireplay.problems.penalty import Penalty
+from multireplay.problems.residual import Penalty, dense_products
 from multireplay.updates.base import Unsuitable
 
 COARSE = 2**13

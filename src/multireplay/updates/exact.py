@@ -16,7 +16,7 @@ from multireplay.engine.checkpoint import kept_fold
 from multireplay.engine.sums import Folding, JacobianSum, MomentSum, batch_bounds, fold, operator_batches
 from multireplay.errors import InputError
 from multireplay.inference.residuals import standard_errors
-from multireplay.problems.sparse_exact import least_norm
+from multireplay.problems.exact import least_norm
 from multireplay.show.progress import step_bar
 from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
 from multireplay.updates.newton import as_epoch

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy.sparse import issparse
 from scipy.sparse.linalg import eigsh, svds
 
 from multireplay._check import Vector
@@ -14,7 +15,8 @@ from multireplay.buffer.columns import row_blocks
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import Largest, fold
 from multireplay.errors import InputError
-from multireplay.problems.features import Rows, dense_products, distinct, is_sparse, largest_square, squares, take
+from multireplay.problems.features import Rows, distinct, largest_square, squares, take
+from multireplay.problems.residual import dense_products
 from multireplay.sets import Set, WholeSpace
 
 PREFIX = 4096
@@ -111,7 +113,7 @@ def from_sample(features: Rows, rank: int | Literal["auto"]) -> Preconditioner:
     if dim < 2 or length < 2:
         return none(dim)
     sample = take(features, slice(None))
-    places = np.unique(sample.indices) if is_sparse(sample) else None
+    places = np.unique(sample.indices) if issparse(sample) else None
     sample = sample if places is None else sample[:, places]  # what does not occur has no part in an axis
     most = max(RANKS) if rank == "auto" else rank
     moments, axes = _leading(sample, most + 1)
@@ -141,7 +143,7 @@ def _leading(sample: Rows, count: int) -> tuple[Vector, Vector]:
     """The largest eigenvalues of the second-moment matrix and their eigenvectors, by rows, in falling order."""
     length, dim = sample.shape
     count = min(count, length, dim)
-    if is_sparse(sample) and dim > max(length, WIDE):
+    if issparse(sample) and dim > max(length, WIDE):
         return _leading_of_wide(sample, count)
     if 4 * count >= min(length, dim) or dim <= WIDE:
         values, vectors = np.linalg.eigh(dense_products(sample, sample) / length)

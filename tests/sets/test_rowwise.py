@@ -12,7 +12,6 @@ from hypothesis.extra.numpy import arrays
 import multireplay as mr
 from multireplay.buffer.foreign import as_numpy
 from multireplay.sets import Ball, Box, Halfspace, L1Ball, NonNegative, Product, Set, Simplex, WholeSpace
-from multireplay.sets.batched import batched_projection
 
 DIM = 6
 ALL = [
@@ -39,7 +38,7 @@ class Diagonal(Set):
 def project_all(constraint, points, library=np.array):
     given = library(points)
     with np.errstate(all="ignore"):
-        found = batched_projection(constraint, points.shape[1], given)(given)
+        found = constraint.rowwise(points.shape[1], given)(given)
     assert type(found) is type(given)
     assert found.dtype == given.dtype
     assert found.shape == given.shape
@@ -141,7 +140,7 @@ def test_a_set_of_the_user_is_projected_lane_by_lane_in_numpy_alone():
 
 def test_the_dimension_is_checked():
     with pytest.raises(mr.InputError, match="lives in dimension 2, but the points have dimension 3"):
-        batched_projection(Ball(1.0, [0.0, 0.0]), 3, np.zeros((1, 3)))
+        Ball(1.0, [0.0, 0.0]).rowwise(3, np.zeros((1, 3)))
 
 
 def test_the_whole_total_is_handed_out_in_single_precision_too():
