@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from multireplay._check import Vector
 from multireplay.errors import InputError
-from multireplay.rl.collect import collection_of, run
+from multireplay.rl.collect import Collection, run
 from multireplay.rl.environments import without_time_limit
 from multireplay.rl.spaces import Array, gymnasium
 from multireplay.rl.trajectory import Trajectory
@@ -151,7 +151,7 @@ def monte_carlo(env: Any, policy: Any, values: Values, gamma: float, rollouts: i
     """Let the policy act from fresh starts, and compare the returns with what `values` says."""
     horizon = min(LONGEST, max(1, math.ceil(math.log(LEFT_OVER) / math.log(gamma)))) if gamma > 0 else 1
     endless = gymnasium().wrappers.TimeLimit(without_time_limit(env), max_episode_steps=horizon)
-    collection = collection_of(endless, rollouts * horizon, episodes=rollouts)
+    collection = Collection(endless, rollouts * horizon, episodes=rollouts)
     return compare(run(endless, policy, seed, collection), values, gamma, horizon)
 
 

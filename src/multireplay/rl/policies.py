@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import importlib
-import importlib.util
 import inspect
+import runpy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -220,28 +220,18 @@ def named_object(where: str, attribute: str, kind: str) -> Any:
     before = list(sys.path)
     sys.path.insert(0, str(Path.cwd()))
     try:
-        module = _from_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+        if where.endswith(".py") and not Path(where).is_file():
+            raise FileNotFoundError(f"no file {where}")
+        names = runpy.run_path(where) if where.endswith(".py") else vars(importlib.import_module(where))
     except Exception as error:
         raise InputError(
             f"the {kind} {where}:{attribute} cannot be imported: {type(error).__name__}: {error}"
         ) from error
     finally:
         sys.path[:] = before
-    found = getattr(module, attribute, None)
-    if found is None:
+    if attribute not in names:
         raise InputError(f"there is no {attribute} in {where}, which was given as the {kind} {where}:{attribute}")
-    return found
-
-
-def _from_file(path: Path) -> Any:
-    if not path.is_file():
-        raise FileNotFoundError(f"no file {path}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return names[attribute]
 
 
 def _cumulated(table: Array) -> Array:

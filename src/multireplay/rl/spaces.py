@@ -61,8 +61,11 @@ class Coding:
 
     def many(self, values: Any, count: int) -> Array:
         """`count` values of the space, batched as a vector environment does it; always a copy."""
-        batch = _flatten_batch(self.original, values, count) if self.flattened else _stack(values)
-        array = np.array(batch, dtype=self.dtype)
+        if self.flattened:
+            values = _flatten_batch(self.original, values, count)
+        elif isinstance(values, tuple):  # columns of a `Tuple`
+            values = np.stack([np.asarray(part) for part in values], axis=1)
+        array = np.array(values, dtype=self.dtype)
         if array.shape != (count, *self.shape):
             raise InputError(f"{count} values of {self.original} came as an array of shape {array.shape}")
         return array
@@ -78,7 +81,7 @@ def sizes_of(space: Any) -> tuple[Array, Array] | None:
     if isinstance(space, spaces.Discrete):
         return np.array([space.n]), np.array([space.start])
     if isinstance(space, spaces.MultiDiscrete):
-        return np.ravel(space.nvec), np.ravel(getattr(space, "start", np.zeros_like(space.nvec)))
+        return np.ravel(space.nvec), np.ravel(space.start)
     if isinstance(space, spaces.MultiBinary):
         count = int(np.prod(space.shape))
         return np.full(count, 2), np.zeros(count, dtype=np.int64)
@@ -115,7 +118,7 @@ def pack(space: Any) -> dict[str, Array]:
     if isinstance(space, spaces.Discrete):
         return {"discrete": np.array([space.n, space.start])}
     if isinstance(space, spaces.MultiDiscrete):
-        return {"sizes": space.nvec, "size_starts": np.asarray(getattr(space, "start", np.zeros_like(space.nvec)))}
+        return {"sizes": space.nvec, "size_starts": space.start}
     if isinstance(space, spaces.MultiBinary):
         return {"binary": np.array(space.shape)}
     return {"low": space.low, "high": space.high}
@@ -136,9 +139,8 @@ def unpack(arrays: Mapping[str, Array]) -> Any:
 
 def _flat_space(space: Any) -> Any:
     spaces = gymnasium().spaces
-    flat = None
-    if isinstance(space, spaces.Tuple | spaces.Dict) and space.is_np_flattenable:
-        flat = spaces.flatten_space(space)
+    flattenable = isinstance(space, spaces.Tuple | spaces.Dict) and space.is_np_flattenable
+    flat = spaces.flatten_space(space) if flattenable else None
     if not isinstance(flat, spaces.Box):
         raise InputError(
             f"{space} cannot be stored as a row of numbers; wrap the environment so that its observations and actions "
@@ -147,20 +149,12 @@ def _flat_space(space: Any) -> Any:
     return flat
 
 
-def _stack(values: Any) -> Any:
-    """A tuple of columns (a batched `Tuple`) as rows."""
-    return np.stack([np.asarray(part) for part in values], axis=1) if isinstance(values, tuple) else values
-
-
 def _flatten_batch(space: Any, values: Any, count: int) -> Array:
     """`gymnasium.spaces.flatten` of every value of a batch, column by column."""
     spaces = gymnasium().spaces
-    if isinstance(space, spaces.Dict):
-        parts = [_flatten_batch(part, values[key], count) for key, part in space.spaces.items()]
-        return np.concatenate(parts, axis=1)
-    if isinstance(space, spaces.Tuple):
-        parts = [_flatten_batch(part, value, count) for part, value in zip(space.spaces, values, strict=True)]
-        return np.concatenate(parts, axis=1)
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        keys = space.spaces if isinstance(space, spaces.Dict) else range(len(space.spaces))
+        return np.concatenate([_flatten_batch(space[key], values[key], count) for key in keys], axis=1)
     array = np.asarray(values).reshape(count, -1)
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         sizes, starts = sizes_of(space) or ((), ())
