@@ -243,7 +243,7 @@ def evaluate(
             with single(world) if check_env is None else opened(check_env) as place:
                 if place is None:
                     return replace(found, note=NO_PLACE)
-                # a seed that has nothing to do with this one and those beside it, which a vector environment's parts have
+                # a seed that has nothing to do with this one and the next ones, which a vector environment's parts have
                 another = int(np.random.SeedSequence([seed, 2]).generate_state(1)[0]) // 2
                 rollouts = monte_carlo(place, policy, found.values, found.gamma, max(check, 2), another)
         except KeyboardInterrupt:
