@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from multireplay._check import Vector
+from multireplay._check import Positions, Vector
 from multireplay.errors import InputError
 from multireplay.rl.collect import Collection, run
 from multireplay.rl.environments import without_time_limit
@@ -170,7 +169,7 @@ def compare(record: Trajectory, values: Values, gamma: float, horizon: int) -> C
     trusted = np.flatnonzero(weights <= TRUSTED)
     edges = np.unique(np.quantile(estimates[trusted], [0.0, 1 / 3, 2 / 3, 1.0])) if trusted.size else np.zeros(1)
     if len(edges) == 4:
-        place = np.clip(np.searchsorted(edges, estimates[trusted], side="right") - 1, 0, 2)
+        place = np.digitize(estimates[trusted], edges[1:-1])
         for which, name in enumerate(("low", "middle", "high")):
             rows = trusted[place == which]
             if rows.size:
@@ -200,15 +199,12 @@ def discounted(record: Trajectory, after: Vector, gamma: float) -> tuple[Vector,
     return returns, weights
 
 
-def _agreement(
-    states: str, rows: NDArray[np.intp], estimates: Vector, returns: Vector, episode: NDArray[np.int_]
-) -> Agreement:
+def _agreement(states: str, rows: Positions, estimates: Vector, returns: Vector, episode: Positions) -> Agreement:
     """Means over these rows; the standard error takes the rollout as the unit."""
-    gaps = estimates[rows] - returns[rows]
+    found, seen = estimates[rows], returns[rows]
+    gaps = found - seen
     count = int(episode[-1]) + 1
     totals = np.bincount(episode[rows], weights=gaps, minlength=count)
     sizes = np.bincount(episode[rows], minlength=count)
     spread = float(np.sum((totals - gaps.mean() * sizes) ** 2)) * count / (count - 1)
-    return Agreement(
-        states, len(rows), float(estimates[rows].mean()), float(returns[rows].mean()), math.sqrt(spread) / len(rows)
-    )
+    return Agreement(states, len(rows), float(found.mean()), float(seen.mean()), math.sqrt(spread) / len(rows))

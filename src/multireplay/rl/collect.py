@@ -64,11 +64,9 @@ def collect(env: Any, policy: Any, steps: int, seed: int = 0, *, progress: bool 
 
     Raises
     ------
-    CollectionError
+    CollectionError, CollectionInterrupted
         An action that is not one of the environment's, a reward or observation that is not finite, or an error in the
-        policy or the environment. ``error.trajectory`` has the steps before it.
-    CollectionInterrupted
-        On Ctrl-C; it is a `KeyboardInterrupt`. ``error.trajectory`` has the steps before it.
+        policy or the environment; and Ctrl-C. ``error.trajectory`` has the steps before it.
 
     Examples
     --------
@@ -146,9 +144,14 @@ def _walk_many(env: Any, actor: Actor, legal: Legal, collection: Collection, see
         ended = terminated | truncated
         following = collection.coding.many(observations, count)
         then = following.copy()
-        if mode == "SameStep":
+        if mode == "SameStep" and ended.any():
+            last = infos.get("final_obs", infos.get("final_observation"))
+            if last is None:
+                raise InputError(
+                    "the vector environment resets in the same step, but gives no info['final_obs'] to go on from"
+                )
             for part in np.flatnonzero(ended):
-                then[part] = collection.coding.one(row_of(_final(infos), int(part)))
+                then[part] = collection.coding.one(row_of(last, int(part)))
         chosen = collection.action_coding.many(actions, count)
         collection.add_many(Transition(now, chosen, rewards, terminated, truncated, then, start), ~resetting)
         if mode == "Disabled" and ended.any():
@@ -168,13 +171,6 @@ def autoreset_mode(env: Any) -> str:
             f"the vector environment's autoreset mode is {mode!r}; only NextStep, SameStep and Disabled are known"
         )
     return name
-
-
-def _final(infos: Any) -> Any:
-    for key in ("final_obs", "final_observation"):
-        if key in infos:
-            return infos[key]
-    raise InputError("the vector environment resets in the same step, but gives no info['final_obs'] to go on from")
 
 
 class Collection:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from multireplay._check import Positions, Vector, whole_number
+from multireplay._check import Positions, whole_number
 from multireplay.rl.features.base import BoundFeatures, Features, Matrix, refuse_many
 from multireplay.rl.features.scaling import Bounds, Scaling, scaling_of
 from multireplay.rl.spaces import Array, width_of
@@ -55,10 +55,7 @@ class BoundBasis(BoundFeatures):
 
     def __init__(self, space: Any, scaling: Scaling, powers: Positions) -> None:
         self.space, self.scaling, self.powers = space, scaling, powers
-        self.dim = len(powers)
-
-    def constant(self, observations: Array) -> Vector:
-        return np.asarray(np.eye(1, self.dim)[0])
+        self.dim, self.ones = len(powers), np.eye(1, len(powers))[0]
 
 
 class BoundFourier(BoundBasis):

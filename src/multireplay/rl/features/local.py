@@ -140,23 +140,22 @@ class TileCoding(Features):
         sides = np.array(per_dimension("tiles", self.tiles, width_of(space), least=1))
         if self.tilings * np.prod(sides + 1.0) >= 2**62:
             raise InputError(f"{self!r} has too many tiles of {len(sides)} numbers to count; use fewer tiles")
-        bound = BoundTiles(space, scaling_of(space, observations, self.bounds), sides, self.tilings)
-        bound.keep(np.unique(bound.tiles_of(observations)))
+        scaling = scaling_of(space, observations, self.bounds)
+        bound = BoundTiles(space, scaling, sides, self.tilings, observations)
         refuse_many(self, bound.dim, space, "use fewer tiles")
         return bound
 
 
 class BoundTiles(BoundFeatures):
-    """All tiles of all grids, numbered, and a feature for every one that is kept."""
+    """All tiles of all grids, numbered, and a feature for every one in ``used``: those that were visited."""
 
     kind = "tile"
 
-    def __init__(self, space: Any, scaling: Scaling, sides: Positions, tilings: int) -> None:
+    def __init__(self, space: Any, scaling: Scaling, sides: Positions, tilings: int, visited: Array) -> None:
         self.space, self.scaling, self.sides, self.tilings = space, scaling, sides, tilings
-
-    def keep(self, used: Positions) -> None:
-        """Make features of these tiles."""
-        self.used, self.dim = used, len(used)
+        self.used = np.unique(self.tiles_of(visited))
+        self.dim = len(self.used)
+        self.ones = np.full(self.dim, 1 / np.sqrt(tilings))
 
     def tiles_of(self, observations: Array) -> Positions:
         """The number of the tile of every grid that an observation lies in: (n, tilings)."""
@@ -170,9 +169,6 @@ class BoundTiles(BoundFeatures):
             places = np.minimum(places, self.sides - (tiling == 0))  # the upper edge belongs to the last tile
             found[:, tiling] = np.ravel_multi_index(tuple(places.T), shape) + tiling * each
         return found
-
-    def constant(self, observations: Array) -> Vector:
-        return np.full(self.dim, 1 / np.sqrt(self.tilings))
 
     def rows(self, observations: Array) -> Matrix:
         tiles = self.tiles_of(observations)
@@ -241,12 +237,9 @@ class BoundRBF(BoundFeatures):
 
     def __init__(self, space: Any, scaling: Scaling, centres: Vector, width: float) -> None:
         self.space, self.scaling, self.centres = space, scaling, centres
-        self.dim = len(centres)
+        self.dim, self.ones = len(centres), np.ones(len(centres))
         nearest = KDTree(centres).query(centres, k=2)[0][:, 1] if len(centres) > 1 else np.ones(1)
         self.width = width * float(nearest.mean())
-
-    def constant(self, observations: Array) -> Vector:
-        return np.ones(self.dim)
 
     def rows(self, observations: Array) -> Matrix:
         units = self.scaling.unit(observations)

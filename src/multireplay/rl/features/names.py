@@ -20,13 +20,11 @@ from multireplay.rl.spaces import Array, sizes_of
 
 @dataclass(frozen=True)
 class Automatic(Features):
-    """`OneHot` for discrete observations that are few enough, `RBF` for all others."""
-
-    few: int = 2000
+    """`OneHot` for discrete observations of at most 2000 kinds, `RBF` for all others."""
 
     def bind(self, space: Any, observations: Array) -> BoundFeatures:
         sizes = sizes_of(space)
-        few = sizes is not None and float(sizes[0].prod()) <= self.few
+        few = sizes is not None and float(sizes[0].prod()) <= 2000
         return (OneHot() if few else RBF()).bind(space, observations)
 
 
@@ -49,10 +47,6 @@ def features_from_name(name: str) -> Features:
         "one-hot", "rbf", "tiles", "fourier", "polynomial" or "auto" (one-hot for discrete observations, RBF for
         others), with arguments in brackets where the defaults do not suit: "fourier(order=5)", "rbf(200)". Or a
         function of yours as "module:function". Several are put side by side by a plus: "rbf+polynomial(1)".
-
-    Returns
-    -------
-    Features
 
     Examples
     --------

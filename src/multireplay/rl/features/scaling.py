@@ -45,7 +45,11 @@ def scaling_of(space: Any, observations: Array, bounds: Bounds) -> Scaling:
     if bounds is not None:
         if not isinstance(bounds, tuple | list) or len(bounds) != 2:
             raise InputError(f"bounds must be (low, high), not {bounds!r}")
-        low, high = _as_bound("low", bounds[0], width_of(space)), _as_bound("high", bounds[1], width_of(space))
+        width, given = width_of(space), [np.asarray(bound, dtype=np.float64).ravel() for bound in bounds]
+        for name, bound in zip(("low", "high"), given, strict=True):
+            if bound.size not in (1, width):
+                raise InputError(f"bounds: {name} has {bound.size} numbers, but an observation has {width}")
+        low, high = (np.array(np.broadcast_to(bound, (width,))) for bound in given)
     elif sizes_of(space) is None and len(observations):
         low, high = np.quantile(as_vectors(observations), [TAIL, 1 - TAIL], axis=0)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
@@ -54,13 +58,6 @@ def scaling_of(space: Any, observations: Array, bounds: Bounds) -> Scaling:
         raise InputError(f"bounds must be (low, high) with low below high, not ({low}, {high})")
     flat = high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))  # a coordinate that never moves
     return Scaling(low, np.where(flat, low + 1.0, high))
-
-
-def _as_bound(name: str, value: Any, width: int) -> Vector:
-    array = np.asarray(value, dtype=np.float64)
-    if array.size not in (1, width):
-        raise InputError(f"bounds: {name} has {array.size} numbers, but an observation has {width}")
-    return np.array(np.broadcast_to(array.ravel(), (width,)))
 
 
 def per_dimension(name: str, value: Any, width: int, least: int) -> tuple[int, ...]:
