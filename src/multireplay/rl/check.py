@@ -165,17 +165,15 @@ def compare(record: Trajectory, values: Values, gamma: float, horizon: int) -> C
         raise InputError("a Monte Carlo check needs at least two rollouts, for a standard error")
     steps = np.diff(np.append(first, len(record)))
     early = record.truncated[record.ends] & (steps < horizon) & (weights[first] > LEFT_OVER)
-    groups = [_agreement("at the start", first, estimates, returns, episode)]
+    groups = {"at the start": first}
     trusted = np.flatnonzero(weights <= TRUSTED)
     edges = np.unique(np.quantile(estimates[trusted], [0.0, 1 / 3, 2 / 3, 1.0])) if trusted.size else np.zeros(1)
     if len(edges) == 4:
         place = np.digitize(estimates[trusted], edges[1:-1])
-        for which, name in enumerate(("low", "middle", "high")):
-            rows = trusted[place == which]
-            if rows.size:
-                groups.append(_agreement(f"of {name} value", rows, estimates, returns, episode))
+        groups |= {f"of {name} value": trusted[place == i] for i, name in enumerate(("low", "middle", "high"))}
+    found = (_agreement(name, rows, estimates, returns, episode) for name, rows in groups.items() if rows.size)
     return Check(
-        groups=tuple(groups),
+        groups=tuple(found),
         observations=record.observations[first],
         estimates=estimates[first],
         returns=returns[first],

@@ -81,10 +81,7 @@ def collect(env: Any, policy: Any, steps: int, seed: int = 0, *, progress: bool 
     ((2000, 2), array([2, 2, 2, 2]), array([-1., -1.]))
     """
     steps, seed = whole_number("steps", steps, least=1), whole_number("seed", seed, least=0)
-    with (
-        opened(env) as world,
-        step_bar(steps, "collecting") if progress else nullcontext() as advanced,
-    ):
+    with opened(env) as world, step_bar(steps, "collecting") if progress else nullcontext() as advanced:
         return run(world, policy, seed, Collection(world, steps, advanced=advanced))
 
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import binary_dilation
 
 from multireplay.errors import InputError
-from multireplay.rl.features.base import as_vectors
-from multireplay.rl.spaces import Array, limits_of, sizes_of, width_of
+from multireplay.rl.spaces import Array, as_vectors, limits_of, sizes_of, width_of
 from multireplay.show.plotting import BLACK, BLUE, SKY, new_axes
 
 if TYPE_CHECKING:

@@ -157,11 +157,6 @@ def _parts(features: Features) -> tuple[Features, ...]:
     return features.parts if isinstance(features, Joined) else (features,)
 
 
-def as_vectors(observations: Array) -> NDArray[np.float64]:
-    """Observations as rows of numbers."""
-    return observations.reshape(len(observations), -1).astype(np.float64)
-
-
 def refuse_many(description: Features, count: float, space: Any, remedy: str) -> None:
     """Raise where a description makes far too many features."""
     if count > MOST_FEATURES:

@@ -11,8 +11,7 @@ import numpy as np
 
 from multireplay._check import Positions, whole_number
 from multireplay.rl.features.base import BoundFeatures, Features, Matrix, refuse_many
-from multireplay.rl.features.scaling import Bounds, Scaling, scaling_of
-from multireplay.rl.spaces import Array, width_of
+from multireplay.rl.spaces import Array, Bounds, Scaling, scaling_of, width_of
 
 
 @dataclass(frozen=True)

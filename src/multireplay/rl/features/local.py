@@ -16,8 +16,7 @@ from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import PolicyEvaluation
 from multireplay.rl.features.base import BoundFeatures, Features, Matrix, refuse_many
-from multireplay.rl.features.scaling import Bounds, Scaling, per_dimension, scaling_of
-from multireplay.rl.spaces import Array, sizes_of, width_of
+from multireplay.rl.spaces import Array, Bounds, Scaling, per_dimension, scaling_of, sizes_of, width_of
 
 if TYPE_CHECKING:
     from multireplay.rl.trajectory import Trajectory
