@@ -79,7 +79,7 @@ def test_a_sparse_matrix_that_would_be_too_large(monkeypatch):
         mr.MERRegressor().fit(X, np.zeros(2000))
     monkeypatch.setattr(standardize, "LARGEST", 10)
     with pytest.raises(mr.InputError, match="partial_fit with blocks"):
-        standardize.as_column(sparse.csr_array(np.eye(3)))
+        standardize.made_dense(sparse.csr_array(np.eye(3)))
 
 
 def test_blocks_of_several_kinds_are_stacked():

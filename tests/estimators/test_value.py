@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.model_selection import GridSearchCV, TimeSeriesSplit
 
 import multireplay as mr
-from multireplay.estimators.transitions import as_trajectory, returns
+from multireplay.estimators.value import as_trajectory, returns
 
 GAMMA = 0.8
 

@@ -2,8 +2,7 @@
 
 from multireplay.estimators.classifier import MERClassifier
 from multireplay.estimators.dependence import Dependence
-from multireplay.estimators.poisson import MERPoissonRegressor
-from multireplay.estimators.regressor import MERRegressor
+from multireplay.estimators.regressors import MERPoissonRegressor, MERRegressor
 from multireplay.estimators.value import MERValueRegressor
 
 __all__ = ["Dependence", "MERClassifier", "MERPoissonRegressor", "MERRegressor", "MERValueRegressor"]

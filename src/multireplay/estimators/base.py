@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,9 +16,8 @@ from multireplay._check import Vector, number_in, whole_number
 from multireplay.buffer.buffer import Buffer
 from multireplay.errors import AutocorrelationWarning
 from multireplay.estimators.dependence import Dependence, examine
-from multireplay.estimators.standardize import Standardization, measured
-from multireplay.estimators.stream import STANDARDIZED, Columns, Start, Stream
-from multireplay.online import Online
+from multireplay.estimators.standardize import Columns, Standardization, measured
+from multireplay.estimators.stream import Start, Stream
 from multireplay.problems import Problem
 from multireplay.replay import Replay
 from multireplay.result import Result
@@ -25,7 +26,8 @@ from multireplay.solving.resolve import DEFAULT_TAIL
 from multireplay.steps import Schedule
 
 
-class LinearEstimator(BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class MEREstimator(BaseEstimator):  # type: ignore[misc]
     """A linear predictor that is learnt from rows in time order. See `MERRegressor` for the parameters."""
 
     rival: ClassVar[str]
@@ -33,98 +35,83 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
     target: ClassVar[str] = "targets"
     """The problem's column that y becomes."""
 
-    coef_: Vector
-    intercept_: Any
-    results_: tuple[Result, ...]
-    dependence_: Dependence | None
-    _fitted: Start | None
-    _stream: Stream | None
+    alpha: float = 1e-4
+    _: KW_ONLY
+    fit_intercept: bool = True
+    standardize: bool = True
+    passes: int | None = None
+    replay: Replay | None = None
+    step: float | Schedule | Literal["auto"] = "auto"
+    average: float | Literal["none", "full", "weighted"] = DEFAULT_TAIL
+    capacity: int = 4096
+    warn_autocorrelation: bool = True
 
-    def __init__(
-        self,
-        alpha: float = 1e-4,
-        *,
-        fit_intercept: bool = True,
-        standardize: bool = True,
-        passes: int | None = None,
-        replay: Replay | None = None,
-        step: float | Schedule | Literal["auto"] = "auto",
-        average: float | Literal["none", "full", "weighted"] = DEFAULT_TAIL,
-        capacity: int = 4096,
-        warn_autocorrelation: bool = True,
-    ) -> None:
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.passes = passes
-        self.replay = replay
-        self.step = step
-        self.average = average
-        self.capacity = capacity
-        self.warn_autocorrelation = warn_autocorrelation
+    def predict(self, X: Any) -> Any:
+        """wᵀx + b for every row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (rows, features)
+        """
+        return self._scores(X)
 
     def _problem(self) -> Problem:
         """The problem that the parameters ask for."""
         raise NotImplementedError
 
-    def _level(self, columns: Columns, targets: Vector) -> float:
+    def _level(self, columns: Mapping[str, Any], targets: Vector) -> float:
         """Where the intercept starts: the best constant prediction."""
         raise NotImplementedError
 
     def _keep(self, standardization: Standardization, points: tuple[Vector, ...]) -> None:
         """Set `coef_` and `intercept_`."""
+        self.coef_: Vector
+        self.intercept_: Any
         self.coef_, self.intercept_ = standardization.undone(points[0])
 
     def _penalty(self) -> dict[str, Any]:
         """The arguments of the problem that say what is penalized."""
         return {"ridge": number_in("alpha", self.alpha), "unpenalized": int(bool(self.fit_intercept))}
 
+    def _options(self, buffer: Buffer) -> dict[str, Any]:
+        """How a record is solved in any order."""
+        x0 = np.zeros(buffer["features"].shape[1])
+        if self.fit_intercept:
+            x0[-1] = self._level(buffer.columns, buffer[self.target])
+        # no rows are held out: the penalty is what is against overfitting
+        return {"step": self.step, "average": self.average, "x0": x0, "holdout": None}
+
     def _solved(self, columns: Columns, targets: Vector) -> tuple[Start, tuple[Result, ...], tuple[Buffer, ...]]:
         """Solve one problem for each column of the targets, all on the same standardized features."""
         problem = self._problem()
-        standardization = measured(
-            columns["features"],
-            columns.get("weights"),
-            standardize=bool(self.standardize),
-            intercept=bool(self.fit_intercept),
-        )
-        shared = {
-            name: standardization.design(column) if name in STANDARDIZED else column for name, column in columns.items()
-        }
+        rows, weights = columns["features"], columns.get("weights")
+        standardization = measured(rows, weights, standardize=self.standardize, intercept=bool(self.fit_intercept))
+        shared = standardization.columns(columns)
         # a copy: the loops would be compiled once more for memory that cannot be written to
         buffers = tuple(Buffer(**shared, **{self.target: one}) for one in np.array(targets.T, order="C"))
-        options: dict[str, Any] = {"passes": self.passes, "replay": self.replay, "step": self.step}
-        options |= {"average": self.average, "holdout": None}  # the penalty is what is against overfitting
-        results = tuple(
-            solve(problem, buffer, x0=self._x0(shared, buffer[self.target]), **options) for buffer in buffers
-        )
+        order: dict[str, Any] = {"passes": self.passes, "replay": self.replay}
+        results = tuple(solve(problem, buffer, **order, **self._options(buffer)) for buffer in buffers)
         return Start(standardization, tuple(result.x for result in results)), results, buffers
 
-    def _x0(self, columns: Columns, targets: Vector) -> Vector:
-        x0 = np.zeros(columns["features"].shape[1])
-        if self.fit_intercept:
-            x0[-1] = self._level(columns, targets)
-        return x0
-
-    def _fit(self, columns: Columns, targets: Vector) -> None:
+    def _fit(self, columns: Columns, targets: Vector) -> Any:
         """Fit to a whole record, with targets of shape (rows, problems), and forget any stream."""
         start, self.results_, buffers = self._solved(columns, targets)
-        self._fitted, self._stream = start, None
+        self._fitted = start
+        self._stream: Stream | None = None
         self._keep(*start)
-        self.dependence_ = None
+        self.dependence_: Dependence | None = None
         if self.warn_autocorrelation and all(result.status.ok for result in self.results_):
             self._examine(buffers[int(np.argmax(targets.var(axis=0)))])
+        return self
 
     def _examine(self, buffer: Buffer) -> None:
-        names = [str(name) for name in getattr(self, "feature_names_in_", [])]
-        names = [f"feature {name!r}" for name in names] or [f"feature {index}" for index in range(self.n_features_in_)]
-        x0 = self._x0(dict(buffer.columns), buffer[self.target])
-        options = {"step": self.step, "average": self.average, "x0": x0, "holdout": None}
-        self.dependence_ = examine(self._problem(), buffer, names, self.target, options)
+        named = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        names = [f"feature {name!r}" for name in named]
+        self.dependence_ = examine(self._problem(), buffer, names, self.target, self._options(buffer))
         if self.dependence_ is not None and self.dependence_.biased:
             warnings.warn(self.dependence_.sentence(self.rival), AutocorrelationWarning, stacklevel=4)
 
-    def _partial_fit(self, columns: Columns, targets: Vector) -> None:
+    def _partial_fit(self, columns: Columns, targets: Vector) -> Any:
         """Take in the next rows of a stream; after `fit`, go on from what it found."""
         stream: Stream | None = getattr(self, "_stream", None)
         if stream is None:
@@ -136,14 +123,7 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]
         assert stream.start is not None
         self._stream = stream
         self._keep(stream.start.standardization, stream.answers)
-
-    def _start(self, columns: Columns, targets: Vector) -> Start:
-        """Where a stream starts that begins with this record."""
-        return self._solved(columns, targets)[0]
-
-    def _online(self, x0: Vector) -> Online:
-        """A run of the online algorithm from that start."""
-        return Online(self._problem(), self.capacity, self.step, repeat_last=True, average=self.average, x0=x0)
+        return self
 
     def _validated(self, *arrays: Any, **options: Any) -> Any:
         """Rows, and y beside them, checked, with `n_features_in_` and `feature_names_in_` set or compared with."""

@@ -13,11 +13,11 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from multireplay._check import Vector
 from multireplay.errors import InputError
-from multireplay.estimators.regression import RegressionEstimator
+from multireplay.estimators.regressors import WeightedEstimator
 from multireplay.estimators.standardize import Standardization
 
 
-class MERClassifier(ClassifierMixin, RegressionEstimator):  # type: ignore[misc]
+class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
     """Logistic regression on a record whose **rows are in time order** and depend on their neighbours.
 
     It minimizes the mean logistic loss plus (alpha/2)‖w‖², as `SGDClassifier(loss="log_loss")` does;
@@ -56,21 +56,9 @@ class MERClassifier(ClassifierMixin, RegressionEstimator):  # type: ignore[misc]
     rival: ClassVar[str] = "SGDClassifier(shuffle=False)"
 
     classes_: NDArray[Any]
-    coef_: Vector
-    intercept_: Vector
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MERClassifier:
-        """Fit to a record whose rows are in time order.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (rows, features)
-            The features, oldest row first.
-        y : array of shape (rows,)
-            The labels.
-        sample_weight : array of shape (rows,), optional
-            Weights of the rows, at least 0. Only their proportions matter.
-        """
+        """Fit to a record whose rows are in time order, as in `MERRegressor.fit`; y has the labels."""
         rows, labels = self._validated(X, y, reset=True)
         check_classification_targets(labels)
         columns, labels = self._record(rows, labels, sample_weight)
@@ -110,22 +98,12 @@ class MERClassifier(ClassifierMixin, RegressionEstimator):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: Any) -> Vector:
-        """wᵀx + b: shape (rows,) for two classes, (rows, classes) for more.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (rows, features)
-        """
+        """wᵀx + b for every row of X: shape (rows,) for two classes, (rows, classes) for more."""
         scores = self._scores(X)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
     def predict_proba(self, X: Any) -> Vector:
-        """Probabilities of the classes, shape (rows, classes); those of more than two are made to sum to 1.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (rows, features)
-        """
+        """Probabilities of the classes, shape (rows, classes); those of more than two are made to sum to 1."""
         each = expit(self._scores(X))
         if each.shape[1] == 1:
             return np.hstack([1 - each, each])
@@ -134,22 +112,12 @@ class MERClassifier(ClassifierMixin, RegressionEstimator):  # type: ignore[misc]
         return np.asarray(np.divide(each, total, out=even, where=total > 0))
 
     def predict_log_proba(self, X: Any) -> Vector:
-        """The logarithm of `predict_proba`.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (rows, features)
-        """
+        """The logarithm of `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable label of every row.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (rows, features)
-        """
+        """The most probable label of every row of X."""
         scores = self._scores(X)
         best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[best])

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,9 +72,8 @@ class Dependence:
         )
         if self.in_order is None or self.dyadic is None:
             return f"{text} That is too little to matter."
-        cost = "diverged"
-        if math.isfinite(self.in_order):
-            cost = f"had a bias of about {self.in_order:.2g} standard errors"
+        bias = f"had a bias of about {self.in_order:.2g} standard errors"
+        cost = bias if math.isfinite(self.in_order) else "diverged"
         return (
             f"{text} Learning the last {self.rows} rows in order, as {rival} does, would have {cost} "
             f"(one pass at the step size of this fit); the same pass in dyadic order is off by {self.dyadic:.2g}. "
@@ -82,15 +81,8 @@ class Dependence:
         )
 
 
-class Slowest(NamedTuple):
-    """The slowest column and its autocorrelation time."""
-
-    tau: float
-    column: int
-
-
-def slowest(series: NDArray[Any]) -> Slowest:
-    """The largest autocorrelation time among the columns, 1 if none varies.
+def slowest(series: NDArray[Any]) -> tuple[float, int]:
+    """The largest autocorrelation time among the columns, 1 if none varies, and which column has it.
 
     All columns are looked at by batch means, in one pass; only where those look slow, the slowest few by FFT.
     """
@@ -98,10 +90,10 @@ def slowest(series: NDArray[Any]) -> Slowest:
     candidates = np.argsort(rough)[::-1][:EXAMINED]
     worst = int(candidates[0])
     if rough[worst] < SUSPECT:
-        return Slowest(float(max(rough[worst], 1.0)), worst)
+        return float(max(rough[worst], 1.0)), worst
     times = estimate(series, candidates).tau
     best = int(np.nanargmax(times))
-    return Slowest(float(times[best]), int(candidates[best]))
+    return float(times[best]), int(candidates[best])
 
 
 def by_batch_means(series: NDArray[Any]) -> Vector:
@@ -120,16 +112,7 @@ def examine(
 ) -> Dependence | None:
     """What the last rows say; None if they are too few. It costs at most half a pass over a long record.
 
-    Parameters
-    ----------
-    problem, buffer
-        As they are given to `solve`.
-    names : list of str
-        What to call the features; the buffer may have one more, of ones.
-    target : str
-        Name of the column beside the features.
-    options : mapping
-        What `solve` is given besides.
+    `names` are those of the features (the buffer may have one more, of ones), `target` that of the column beside them.
     """
     count = min(len(buffer), max(SHORTEST, min(len(buffer) // PART, LONGEST)))
     if count < FEWEST:

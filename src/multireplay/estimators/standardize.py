@@ -14,6 +14,8 @@ from multireplay._check import Vector
 from multireplay.buffer.columns import row_blocks
 from multireplay.errors import InputError
 
+Columns = dict[str, Any]
+
 ROWS = 2**14
 LARGEST = 2**30
 """Bytes beyond which a sparse matrix is not made dense."""
@@ -23,24 +25,23 @@ LARGEST = 2**30
 class Standardization:
     """a = ((x − mean)/scale, 1): what the loops learn from, given the rows x that the user has.
 
-    Attributes
-    ----------
-    mean, scale : ndarray of shape (features,)
-        0 and 1 where a feature is left as it is.
-    intercept : bool
-        Whether a column of ones is appended.
+    Mean and scale are 0 and 1 where a feature is left as it is; the 1 is appended only where there is an intercept.
     """
 
     mean: Vector
     scale: Vector
     intercept: bool
 
+    def columns(self, given: Columns) -> Columns:
+        """Columns of a record with their features as the loops learn from them."""
+        return {name: self.design(rows) if "features" in name else rows for name, rows in given.items()}
+
     def design(self, rows: Any) -> NDArray[Any]:
         """The rows as the loops learn from them, in the dtype of the rows."""
         if sparse.issparse(rows):  # never centred, see `measured`
             scaled = rows @ sparse.diags_array(1 / self.scale).astype(rows.dtype)
             ones = [np.ones((rows.shape[0], 1), dtype=rows.dtype)] if self.intercept else []
-            return as_column(sparse.hstack([scaled, *ones], format="csr"))
+            return made_dense(sparse.hstack([scaled, *ones], format="csr"))
         if not self.intercept and not self.mean.any() and (self.scale == 1).all():
             return np.asarray(rows)
         count, width = rows.shape
@@ -79,16 +80,8 @@ def measured(rows: Any, weights: Vector | None, *, standardize: bool, intercept:
     return Standardization(np.where(constant, rows[0], scaler.mean_), scale, intercept)
 
 
-def as_column(rows: Any) -> NDArray[Any]:
-    """A dense array as it is, a sparse one made dense: what the loops learn from with weights and a ridge.
-
-    Raises
-    ------
-    InputError
-        If the dense one would need more than 1 GB.
-    """
-    if not sparse.issparse(rows):
-        return np.asarray(rows)
+def made_dense(rows: Any) -> NDArray[Any]:
+    """Sparse rows made dense, unless that needs too much: what the loops learn from with weights and a ridge."""
     count, width = rows.shape
     size = count * width * rows.dtype.itemsize
     if size > LARGEST:

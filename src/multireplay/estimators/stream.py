@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from multireplay._check import Vector
-from multireplay.estimators.standardize import Standardization
+from multireplay.estimators.standardize import Columns, Standardization
 from multireplay.online import Online
 
 if TYPE_CHECKING:
-    from multireplay.estimators.base import LinearEstimator
-
-Columns = dict[str, Any]
+    from multireplay.estimators.base import MEREstimator
 
 GROWTH = 1.25
 """While the buffer fills, the rows so far are solved anew each time there are this many times more of them."""
-STANDARDIZED = ("features", "next_features")
 
 
 class Start(NamedTuple):
@@ -35,13 +31,6 @@ class Stream:
     The first `capacity` rows are kept as they are. While they come in, the answer is what `multireplay.solve` makes of
     the rows so far. When they are complete, the standardization they give is kept for good, and their answer is the x0
     from which every epoch of the runs restarts. After `begin` with what was known before, the runs begin at once.
-
-    Parameters
-    ----------
-    capacity : int
-        Buffer size B of the runs.
-    target : str
-        Name of the column that the targets become.
     """
 
     def __init__(self, capacity: int, target: str) -> None:
@@ -50,33 +39,32 @@ class Stream:
         self.start: Start | None = None
         self.runs: tuple[Online, ...] = ()
         self._kept: list[Columns] = []
-        self._solved = 0
+        self._rows = self._solved = 0
 
-    @property
-    def rows(self) -> int:
-        """Rows kept so far, before the runs begin."""
-        return sum(len(block[self.target]) for block in self._kept)
-
-    def begin(self, host: LinearEstimator, start: Start) -> None:
+    def begin(self, host: MEREstimator, start: Start) -> None:
         """Begin the runs."""
         self.start = start
-        self.runs = tuple(host._online(point) for point in start.points)
+        self.runs = tuple(
+            Online(host._problem(), host.capacity, host.step, repeat_last=True, average=host.average, x0=point)
+            for point in start.points
+        )
 
-    def take(self, host: LinearEstimator, columns: Mapping[str, Any], targets: Vector) -> None:
+    def take(self, host: MEREstimator, columns: Columns, targets: Vector) -> None:
         """Take in a block of rows, with targets of shape (rows, problems)."""
         block = {**columns, self.target: targets}
         if self.runs:
             self._observe(block)
             return
-        count = min(len(targets), self.capacity - self.rows)
+        count = min(len(targets), self.capacity - self._rows)
         # a copy, because the caller may use the memory of a block for the next one
         self._kept.append({name: column[:count].copy() for name, column in block.items()})
-        complete = self.rows == self.capacity
-        if not complete and self.rows < GROWTH * self._solved:
+        self._rows += count
+        complete = self._rows == self.capacity
+        if not complete and self._rows < GROWTH * self._solved:
             return
         record = {name: stacked([kept[name] for kept in self._kept]) for name in block}
-        shared = {name: column for name, column in record.items() if name != self.target}
-        self.start, self._solved = host._start(shared, record[self.target]), self.rows
+        shared = {name: record[name] for name in columns}
+        self.start, self._solved = host._solved(shared, record[self.target])[0], self._rows
         if complete:
             self._kept = []
             self.begin(host, self.start)
@@ -87,8 +75,7 @@ class Stream:
         assert self.start is not None
         if not len(block[self.target]):
             return
-        design = self.start.standardization.design
-        columns = {name: design(column) if name in STANDARDIZED else column for name, column in block.items()}
+        columns = self.start.standardization.columns(block)
         targets = columns.pop(self.target)
         for index, run in enumerate(self.runs):
             run.observe(**columns, **{self.target: targets[:, index]})

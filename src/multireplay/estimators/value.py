@@ -2,24 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from multireplay._check import Vector
 from multireplay.errors import InputError
-from multireplay.estimators.base import LinearEstimator
-from multireplay.estimators.stream import Columns, stacked
-from multireplay.estimators.transitions import Episodes, as_trajectory, returns, transitions
+from multireplay.estimators.base import MEREstimator
+from multireplay.estimators.stream import stacked
 from multireplay.problems import PolicyEvaluation
-from multireplay.replay import Replay
-from multireplay.solving.resolve import DEFAULT_TAIL
-from multireplay.steps import Schedule
+
+Flags = NDArray[np.bool_]
 
 
-class MERValueRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
+class Episodes(NamedTuple):
+    """Rows of one record or several episodes in time order."""
+
+    rows: Any
+    rewards: Vector
+    """What was given on leaving the row."""
+    terminated: Flags
+    """Where nothing comes after the row, for good."""
+    ended: Flags
+    """Where the next row belongs to another episode, or the row is the last one."""
+
+    @property
+    def usable(self) -> Flags:
+        """Rows whose successor is known: the next row, or none at all where the episode terminated."""
+        return self.terminated | ~self.ended
+
+
+class Waiting(NamedTuple):
+    """The last row of a block, for as long as it is not known what comes after it."""
+
+    row: Any
+    reward: float
+    label: Any
+
+
+@dataclass(eq=False, repr=False)
+class Discounted:
+    """What the value estimator is asked for besides, and before, what every estimator is: the last base comes first."""
+
+    gamma: float = 0.99
+
+
+@dataclass(eq=False, repr=False)
+class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: ignore[misc]
     """The value of a policy from its trajectory, v(x) = wᵀx + b, by temporal differences on replayed transitions.
 
     **Rows are in time order**: row t of X is what was seen at time t, y[t] is the *reward* given on leaving it, and row
@@ -51,36 +86,6 @@ class MERValueRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     rival: ClassVar[str] = "TD without replay"
     target: ClassVar[str] = "rewards"
 
-    coef_: Vector
-    intercept_: float
-
-    def __init__(
-        self,
-        gamma: float = 0.99,
-        alpha: float = 1e-4,
-        *,
-        fit_intercept: bool = True,
-        standardize: bool = True,
-        passes: int | None = None,
-        replay: Replay | None = None,
-        step: float | Schedule | Literal["auto"] = "auto",
-        average: float | Literal["none", "full", "weighted"] = DEFAULT_TAIL,
-        capacity: int = 4096,
-        warn_autocorrelation: bool = True,
-    ) -> None:
-        super().__init__(
-            alpha,
-            fit_intercept=fit_intercept,
-            standardize=standardize,
-            passes=passes,
-            replay=replay,
-            step=step,
-            average=average,
-            capacity=capacity,
-            warn_autocorrelation=warn_autocorrelation,
-        )
-        self.gamma = gamma
-
     def fit(self, X: Any, y: Any, terminated: Any = None, episode: Any = None) -> MERValueRegressor:
         """Fit to a trajectory, or to several episodes one after the other.
 
@@ -102,7 +107,7 @@ class MERValueRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
             raise InputError(
                 "no row of X has a known successor: give two rows of one episode at least, or mark ends as terminated"
             )
-        self._waiting: dict[str, Any] | None = None
+        self._waiting: Waiting | None = None
         self._fit(columns, rewards[:, None])
         return self
 
@@ -117,14 +122,15 @@ class MERValueRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
             The next rows, as in `fit`. Without `episode` they go on with the episode of the block before.
         """
         trajectory = self._checked(X, y, terminated, episode, reset=not hasattr(self, "n_features_in_"))
-        label = None if episode is None else np.asarray(episode)[0]
-        before = getattr(self, "_waiting", None)
-        self._waiting = _last_row(trajectory, None if episode is None else np.asarray(episode)[-1])
+        first, last = (None, None) if episode is None else np.asarray(episode)[[0, -1]]
+        before, self._waiting = getattr(self, "_waiting", None), None
+        if not trajectory.terminated[-1]:
+            self._waiting = Waiting(trajectory.rows[-1:].copy(), trajectory.rewards[-1], last)
         if before is not None:
-            broken = label is not None and before["label"] is not None and label != before["label"]
+            broken = first is not None and before.label is not None and first != before.label
             trajectory = Episodes(
-                stacked([before["row"], trajectory.rows]),
-                np.append(before["reward"], trajectory.rewards),
+                stacked([before.row, trajectory.rows]),
+                np.append(before.reward, trajectory.rewards),
                 np.append(False, trajectory.terminated),
                 np.append(broken, trajectory.ended),
             )
@@ -132,15 +138,6 @@ class MERValueRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         if len(rewards):
             self._partial_fit(columns, rewards[:, None])
         return self
-
-    def predict(self, X: Any) -> Vector:
-        """The value of every row.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (rows, features)
-        """
-        return self._scores(X)
 
     def score(self, X: Any, y: Any, terminated: Any = None, episode: Any = None) -> float:
         """R² of the predicted values against the discounted returns that followed.
@@ -165,7 +162,7 @@ class MERValueRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     def _problem(self) -> PolicyEvaluation:
         return PolicyEvaluation(self.gamma, **self._penalty())
 
-    def _level(self, columns: Columns, targets: Vector) -> float:
+    def _level(self, columns: Mapping[str, Any], targets: Vector) -> float:
         """The constant value whose mean TD error is 0."""
         going = 1.0 - float(np.mean(columns["terminated"]))
         return float(np.mean(targets)) / (1.0 - self.gamma * going)
@@ -176,8 +173,49 @@ class MERValueRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         return tags
 
 
-def _last_row(trajectory: Episodes, label: Any) -> dict[str, Any] | None:
-    """The last row of a block with its reward, unless nothing comes after it."""
-    if trajectory.terminated[-1]:
-        return None
-    return {"row": trajectory.rows[-1:].copy(), "reward": trajectory.rewards[-1], "label": label}
+def as_trajectory(rows: Any, rewards: Vector, terminated: Any, episode: Any) -> Episodes:
+    """The trajectory, checked."""
+    count = rows.shape[0]
+    over = _one_a_row("terminated", terminated, count)
+    strange = np.flatnonzero(~np.isin(over, (0, 1)))
+    if strange.size:
+        bad = strange[0]
+        raise InputError(
+            f"terminated is {over[bad]} at row {bad} (counting from 0); it needs booleans, or zeros and ones"
+        )
+    names = _one_a_row("episode", episode, count)
+    return Episodes(rows, rewards, over.astype(np.bool_), np.append(names[1:] != names[:-1], True))
+
+
+def transitions(trajectory: Episodes) -> tuple[dict[str, Any], Vector]:
+    """The columns of `PolicyEvaluation` without the rewards, and the rewards."""
+    now = np.flatnonzero(trajectory.usable)
+    rows, last = trajectory.rows, trajectory.rows.shape[0] - 1
+    columns = {
+        "features": rows[now],
+        "next_features": rows[np.minimum(now + 1, last)],  # not read where the episode terminated
+        "terminated": trajectory.terminated[now],
+    }
+    return columns, trajectory.rewards[now]
+
+
+def returns(trajectory: Episodes, gamma: float, values: Vector) -> Vector:
+    """Discounted sums of the rewards from every row on, with the value of the last row where an episode breaks off."""
+    found = np.array(values, dtype=np.float64)
+    stops = np.flatnonzero(trajectory.terminated | trajectory.ended)
+    first = 0
+    for stop in stops.tolist():
+        known = stop + 1 if trajectory.terminated[stop] else stop
+        rewards = trajectory.rewards[first:known][::-1]
+        after = 0.0 if trajectory.terminated[stop] else values[stop]
+        if len(rewards):
+            found[first:known] = lfilter([1.0], [1.0, -gamma], rewards, zi=[gamma * after])[0][::-1]
+        first = stop + 1
+    return found
+
+
+def _one_a_row(name: str, values: Any, count: int) -> NDArray[Any]:
+    array = np.zeros(count) if values is None else np.asarray(values)
+    if array.shape != (count,):
+        raise InputError(f"{name} has shape {array.shape}, but X has {count} rows: it needs ({count},)")
+    return array

@@ -12,39 +12,17 @@ Needs the extra: ``pip install 'multireplay[rl]'``.
 
 from multireplay.rl.check import Agreement, Check
 from multireplay.rl.collect import CollectionError, CollectionInterrupted, collect
-from multireplay.rl.estimate import ValueEstimate, estimate, evaluate
+from multireplay.rl.evaluate import ValueEstimate, estimate, evaluate
 from multireplay.rl.features.base import BoundFeatures, Features, Joined
 from multireplay.rl.features.bases import Fourier, Polynomial
 from multireplay.rl.features.function import Function, LastLayer
+from multireplay.rl.features.local import RBF, OneHot, TileCoding
 from multireplay.rl.features.names import features_from_name
-from multireplay.rl.features.one_hot import OneHot
-from multireplay.rl.features.radial import RBF
-from multireplay.rl.features.tiles import TileCoding
 from multireplay.rl.policies import Batched, policy_from_name
 from multireplay.rl.trajectory import Trajectory, from_minari
 
 __all__ = [
-    "RBF",
-    "Agreement",
-    "Batched",
-    "BoundFeatures",
-    "Check",
-    "CollectionError",
-    "CollectionInterrupted",
-    "Features",
-    "Fourier",
-    "Function",
-    "Joined",
-    "LastLayer",
-    "OneHot",
-    "Polynomial",
-    "TileCoding",
-    "Trajectory",
-    "ValueEstimate",
-    "collect",
-    "estimate",
-    "evaluate",
-    "features_from_name",
-    "from_minari",
-    "policy_from_name",
-]
+    "RBF", "Agreement", "Batched", "BoundFeatures", "Check", "CollectionError", "CollectionInterrupted", "Features",
+    "Fourier", "Function", "Joined", "LastLayer", "OneHot", "Polynomial", "TileCoding", "Trajectory", "ValueEstimate",
+    "collect", "estimate", "evaluate", "features_from_name", "from_minari", "policy_from_name",
+]  # fmt: skip

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from multireplay._check import Vector
+from multireplay._check import Positions, Vector
 from multireplay.errors import InputError
-from multireplay.rl.collect import collection_of, run
+from multireplay.rl.collect import Collection, run
 from multireplay.rl.environments import without_time_limit
 from multireplay.rl.spaces import Array, gymnasium
 from multireplay.rl.trajectory import Trajectory
@@ -151,7 +150,7 @@ def monte_carlo(env: Any, policy: Any, values: Values, gamma: float, rollouts: i
     """Let the policy act from fresh starts, and compare the returns with what `values` says."""
     horizon = min(LONGEST, max(1, math.ceil(math.log(LEFT_OVER) / math.log(gamma)))) if gamma > 0 else 1
     endless = gymnasium().wrappers.TimeLimit(without_time_limit(env), max_episode_steps=horizon)
-    collection = collection_of(endless, rollouts * horizon, episodes=rollouts)
+    collection = Collection(endless, rollouts * horizon, episodes=rollouts)
     return compare(run(endless, policy, seed, collection), values, gamma, horizon)
 
 
@@ -166,17 +165,15 @@ def compare(record: Trajectory, values: Values, gamma: float, horizon: int) -> C
         raise InputError("a Monte Carlo check needs at least two rollouts, for a standard error")
     steps = np.diff(np.append(first, len(record)))
     early = record.truncated[record.ends] & (steps < horizon) & (weights[first] > LEFT_OVER)
-    groups = [_agreement("at the start", first, estimates, returns, episode)]
+    groups = {"at the start": first}
     trusted = np.flatnonzero(weights <= TRUSTED)
     edges = np.unique(np.quantile(estimates[trusted], [0.0, 1 / 3, 2 / 3, 1.0])) if trusted.size else np.zeros(1)
     if len(edges) == 4:
-        place = np.clip(np.searchsorted(edges, estimates[trusted], side="right") - 1, 0, 2)
-        for which, name in enumerate(("low", "middle", "high")):
-            rows = trusted[place == which]
-            if rows.size:
-                groups.append(_agreement(f"of {name} value", rows, estimates, returns, episode))
+        place = np.digitize(estimates[trusted], edges[1:-1])
+        groups |= {f"of {name} value": trusted[place == i] for i, name in enumerate(("low", "middle", "high"))}
+    found = (_agreement(name, rows, estimates, returns, episode) for name, rows in groups.items() if rows.size)
     return Check(
-        groups=tuple(groups),
+        groups=tuple(found),
         observations=record.observations[first],
         estimates=estimates[first],
         returns=returns[first],
@@ -200,15 +197,12 @@ def discounted(record: Trajectory, after: Vector, gamma: float) -> tuple[Vector,
     return returns, weights
 
 
-def _agreement(
-    states: str, rows: NDArray[np.intp], estimates: Vector, returns: Vector, episode: NDArray[np.int_]
-) -> Agreement:
+def _agreement(states: str, rows: Positions, estimates: Vector, returns: Vector, episode: Positions) -> Agreement:
     """Means over these rows; the standard error takes the rollout as the unit."""
-    gaps = estimates[rows] - returns[rows]
+    found, seen = estimates[rows], returns[rows]
+    gaps = found - seen
     count = int(episode[-1]) + 1
     totals = np.bincount(episode[rows], weights=gaps, minlength=count)
     sizes = np.bincount(episode[rows], minlength=count)
     spread = float(np.sum((totals - gaps.mean() * sizes) ** 2)) * count / (count - 1)
-    return Agreement(
-        states, len(rows), float(estimates[rows].mean()), float(returns[rows].mean()), math.sqrt(spread) / len(rows)
-    )
+    return Agreement(states, len(rows), float(found.mean()), float(seen.mean()), math.sqrt(spread) / len(rows))

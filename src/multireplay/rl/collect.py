@@ -10,7 +10,7 @@ import numpy as np
 
 from multireplay._check import whole_number
 from multireplay.errors import InputError
-from multireplay.rl.environments import Legal, is_vector, name_of, opened
+from multireplay.rl.environments import Legal, is_vector, name_of, opened, spaces_of
 from multireplay.rl.policies import Actor, as_actor
 from multireplay.rl.spaces import Array, Coding, gymnasium, row_of
 from multireplay.rl.trajectory import Trajectory, Transition
@@ -20,20 +20,20 @@ CHECKED = 1024
 """Rows between two checks that observations and rewards are finite, and two moves of the progress bar."""
 
 
-class CollectionError(InputError):
+class WithTrajectory(BaseException):
+    """The end of a collection before its time, with what was collected."""
+
+    def __init__(self, message: str, trajectory: Trajectory | None = None) -> None:
+        super().__init__(message)
+        self.trajectory = trajectory
+
+
+class CollectionError(WithTrajectory, InputError):
     """Collecting a trajectory failed; ``error.trajectory`` has the steps before that, or None if there are none."""
 
-    def __init__(self, message: str, trajectory: Trajectory | None = None) -> None:
-        super().__init__(message)
-        self.trajectory = trajectory
 
-
-class CollectionInterrupted(KeyboardInterrupt):
+class CollectionInterrupted(WithTrajectory, KeyboardInterrupt):
     """Ctrl-C during a collection; ``error.trajectory`` has the steps before that, or None if there are none."""
-
-    def __init__(self, message: str, trajectory: Trajectory | None = None) -> None:
-        super().__init__(message)
-        self.trajectory = trajectory
 
 
 def collect(env: Any, policy: Any, steps: int, seed: int = 0, *, progress: bool = False) -> Trajectory:
@@ -64,11 +64,9 @@ def collect(env: Any, policy: Any, steps: int, seed: int = 0, *, progress: bool 
 
     Raises
     ------
-    CollectionError
+    CollectionError, CollectionInterrupted
         An action that is not one of the environment's, a reward or observation that is not finite, or an error in the
-        policy or the environment. ``error.trajectory`` has the steps before it.
-    CollectionInterrupted
-        On Ctrl-C; it is a `KeyboardInterrupt`. ``error.trajectory`` has the steps before it.
+        policy or the environment; and Ctrl-C. ``error.trajectory`` has the steps before it.
 
     Examples
     --------
@@ -83,16 +81,8 @@ def collect(env: Any, policy: Any, steps: int, seed: int = 0, *, progress: bool 
     ((2000, 2), array([2, 2, 2, 2]), array([-1., -1.]))
     """
     steps, seed = whole_number("steps", steps, least=1), whole_number("seed", seed, least=0)
-    with opened(env) as world, step_bar(steps, "collecting") if progress else nullcontext(_nothing) as advanced:
-        return run(world, policy, seed, collection_of(world, steps, advanced=advanced))
-
-
-def collection_of(env: Any, steps: int, **options: Any) -> Collection:
-    """Room for that many steps of an environment."""
-    vector = is_vector(env)
-    observations = Coding(env.single_observation_space if vector else env.observation_space)
-    actions = Coding(env.single_action_space if vector else env.action_space)
-    return Collection(steps, observations, actions, name_of(env), **{"advanced": _nothing, **options})
+    with opened(env) as world, step_bar(steps, "collecting") if progress else nullcontext() as advanced:
+        return run(world, policy, seed, Collection(world, steps, advanced=advanced))
 
 
 def run(env: Any, policy: Any, seed: int, collection: Collection) -> Trajectory:
@@ -104,18 +94,17 @@ def run(env: Any, policy: Any, seed: int, collection: Collection) -> Trajectory:
         walk(env, actor, Legal(actions), collection, seed)
     except KeyboardInterrupt:
         collection.unsound()
-        message = (
-            f"interrupted after {collection.rows} of {collection.steps} steps, which are in the error's trajectory"
-        )
+        where = f"after {collection.rows} of {collection.steps} steps"
+        message = f"interrupted {where}, which are in the error's trajectory"
         raise CollectionInterrupted(message, collection.trajectory()) from None
     except Exception as raised:
         error = collection.unsound() or raised  # what is not finite may well be why a policy fails
         own = isinstance(error, InputError)
         what = str(error) if own else f"the environment raised {type(error).__name__}: {error}"
-        where = f"after {collection.rows} of {collection.steps} steps"
         kept = collection.trajectory()
-        kept_where = "" if kept is None else "; the steps before it are in the error's trajectory"
-        raise CollectionError(f"{what} ({where}{kept_where})", kept) from error
+        where = f"after {collection.rows} of {collection.steps} steps"
+        where += "" if kept is None else "; the steps before it are in the error's trajectory"
+        raise CollectionError(f"{what} ({where})", kept) from error
     found = collection.trajectory()
     assert found is not None
     return found
@@ -148,14 +137,18 @@ def _walk_many(env: Any, actor: Actor, legal: Legal, collection: Collection, see
         each = iterate(env.observation_space, observations)
         actions = legal.many(actor.act_many(observations, each, count), observations, count)
         observations, rewards, terminated, truncated, infos = env.step(actions)
-        rewards, terminated, truncated = np.asarray(rewards), np.asarray(terminated), np.asarray(truncated)
+        rewards, terminated, truncated = map(np.asarray, (rewards, terminated, truncated))
         ended = terminated | truncated
-        then = collection.coding.many(observations, count)
-        following = then
+        following = collection.coding.many(observations, count)
+        then = following.copy()
         if mode == "SameStep" and ended.any():
-            following, then = then, then.copy()
+            last = infos.get("final_obs", infos.get("final_observation"))
+            if last is None:
+                raise InputError(
+                    "the vector environment resets in the same step, but gives no info['final_obs'] to go on from"
+                )
             for part in np.flatnonzero(ended):
-                then[part] = collection.coding.one(row_of(_final(infos), int(part)))
+                then[part] = collection.coding.one(row_of(last, int(part)))
         chosen = collection.action_coding.many(actions, count)
         collection.add_many(Transition(now, chosen, rewards, terminated, truncated, then, start), ~resetting)
         if mode == "Disabled" and ended.any():
@@ -177,39 +170,23 @@ def autoreset_mode(env: Any) -> str:
     return name
 
 
-def _final(infos: Any) -> Any:
-    for key in ("final_obs", "final_observation"):
-        if key in infos:
-            return infos[key]
-    raise InputError("the vector environment resets in the same step, but gives no info['final_obs'] to go on from")
-
-
-def _nothing(steps: int) -> None:
-    return None
-
-
 class Collection:
     """Columns of a fixed length that are filled row by row, or a row for every sub-environment at a time."""
 
     def __init__(
-        self,
-        steps: int,
-        observations: Coding,
-        actions: Coding,
-        name: str,
-        advanced: Callable[[int], None],
-        episodes: float = np.inf,
+        self, env: Any, steps: int, episodes: float = np.inf, advanced: Callable[[int], None] | None = None
     ) -> None:
-        self.steps, self.wanted, self.name, self.advanced = steps, episodes, name, advanced
-        self.coding, self.action_coding = observations, actions
+        self.steps, self.wanted, self.name, self.advanced = steps, episodes, name_of(env), advanced
+        self.coding, self.action_coding = map(Coding, spaces_of(env))
         try:
-            now, then, done = observations.empty(steps), observations.empty(steps), actions.empty(steps)
+            now, then = self.coding.empty(steps), self.coding.empty(steps)
+            done = self.action_coding.empty(steps)
             terminated, truncated, starts = (np.empty(steps, dtype=np.bool_) for _ in range(3))
             self.columns = Transition(now, done, np.empty(steps), terminated, truncated, then, starts)
             self.which = np.zeros(steps, dtype=np.int32)
         except (MemoryError, ValueError):
             raise InputError(
-                f"there is no room for steps={steps} with observations of shape {observations.shape}"
+                f"there is no room for steps={steps} with observations of shape {self.coding.shape}"
             ) from None
         self.rows = self.checked = self.ended = 0
 
@@ -254,7 +231,8 @@ class Collection:
             value, self.rows = getattr(self.columns, found)[first], first
             kind = "reward" if found == "rewards" else "observation"
             return InputError(f"the environment gave the {kind} {value}, which is not finite")
-        self.advanced(self.rows - self.checked)
+        if self.advanced is not None:
+            self.advanced(self.rows - self.checked)
         self.checked = self.rows
         return None
 

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 from scipy.ndimage import binary_dilation
 
 from multireplay.errors import InputError
-from multireplay.rl.features.base import as_vectors
-from multireplay.rl.spaces import Array, limits_of, sizes_of, width_of
+from multireplay.rl.spaces import Array, as_vectors, limits_of, sizes_of, width_of
 from multireplay.show.plotting import BLACK, BLUE, SKY, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from multireplay.rl.estimate import ValueEstimate
+    from multireplay.rl.evaluate import ValueEstimate
 
 CELLS = 80
 """Cells of a heat map along either side."""
@@ -40,7 +39,8 @@ def plot_value(found: ValueEstimate, ax: Axes | None, dims: Any, names: Any) -> 
         _heat_map(found, ax, (chosen[0], chosen[1]))
         ax.set_ylabel(labels[1])
     ax.set_xlabel(labels[0])
-    ax.set_title(_title(found, chosen, width), fontsize="medium", loc="left")
+    held = "; the other numbers at their median" if len(chosen) < width else ""
+    ax.set_title(f"{found.trajectory.name}, γ = {found.gamma:g}{held}", fontsize="medium", loc="left")
     return ax
 
 
@@ -142,8 +142,3 @@ def _as_names(names: Any, chosen: tuple[int, ...], width: int) -> list[str]:
     if len(given) == len(chosen):
         return [str(name) for name in given]
     raise InputError(f"names must have a name for each of the {width} numbers of an observation, not {names!r}")
-
-
-def _title(found: ValueEstimate, chosen: tuple[int, ...], width: int) -> str:
-    held = "; the other numbers at their median" if len(chosen) < width else ""
-    return f"{found.trajectory.name}, γ = {found.gamma:g}{held}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import numpy as np
 
 from multireplay.errors import InputError
-from multireplay.rl.spaces import Array, gymnasium, row_of
+from multireplay.rl.spaces import gymnasium, row_of
 
 
 @contextmanager
@@ -25,24 +25,24 @@ def opened(env: Any) -> Iterator[Any]:
             "env must be the id of a Gymnasium environment such as 'MountainCar-v0', a gymnasium.Env or a "
             f"gymnasium.vector.VectorEnv, not {env!r}"
         )
-    made = _make(env)
     try:
-        yield made
-    finally:
-        made.close()
-
-
-def _make(name: str) -> Any:
-    gym = gymnasium()
-    try:
-        return gym.make(name, disable_env_checker=True)
+        made = gym.make(env, disable_env_checker=True)
     except (gym.error.Error, ImportError, AttributeError) as error:
-        raise InputError(f"the environment {name!r} cannot be made: {error}") from None
+        raise InputError(f"the environment {env!r} cannot be made: {error}") from None
+    with closing(made):
+        yield made
 
 
 def is_vector(env: Any) -> bool:
     """Whether it is many environments in one."""
     return isinstance(env, gymnasium().vector.VectorEnv)
+
+
+def spaces_of(env: Any) -> tuple[Any, Any]:
+    """The spaces of one observation and of one action."""
+    if is_vector(env):
+        return env.single_observation_space, env.single_action_space
+    return env.observation_space, env.action_space
 
 
 def name_of(env: Any) -> str:
@@ -76,11 +76,8 @@ def single(env: Any) -> Iterator[Any | None]:
     if makers is None:
         yield None if is_vector(env) else env
         return
-    made = makers[0]()
-    try:
+    with closing(makers[0]()) as made:
         yield made
-    finally:
-        made.close()
 
 
 class Legal:
@@ -96,8 +93,18 @@ class Legal:
 
     def one(self, action: Any, observation: Any) -> Any:
         """The action for one observation."""
-        legal = self._discrete(action) if self.discrete else self._box(action) if self.box else self._other(action)
-        if legal is None:
+        if self.discrete and isinstance(action, int | np.integer) and self.first <= action <= self.last:
+            return int(action)  # nearly always, so it is quick
+        legal: Any = None
+        if self.discrete:
+            array = np.asarray(action)
+            legal = int(array.item()) if array.size == 1 and array.dtype.kind in "iub" else None
+        elif self.box:
+            with suppress(TypeError, ValueError):
+                legal = np.asarray(action, dtype=self.space.dtype)
+        else:
+            legal = action
+        if legal is None or not self.space.contains(legal):
             raise InputError(
                 f"the policy returned {action!r} for the observation {short(observation)}; {self._wanted(action)}"
             )
@@ -105,12 +112,8 @@ class Legal:
 
     def many(self, actions: Any, observations: Any, count: int) -> Any:
         """The batched actions for a batch of observations."""
-        if (
-            self.discrete
-            and isinstance(actions, np.ndarray)
-            and actions.shape == (count,)
-            and actions.dtype.kind in "iu"
-        ):
+        numbers = isinstance(actions, np.ndarray) and actions.shape == (count,) and actions.dtype.kind in "iu"
+        if self.discrete and numbers:
             bad = np.flatnonzero((actions < self.first) | (actions > self.last))
             if bad.size:
                 self.one(actions[bad[0]], row_of(observations, int(bad[0])))
@@ -120,29 +123,6 @@ class Legal:
         legal = [self.one(action, row_of(observations, i)) for i, action in enumerate(actions)]
         utils = gymnasium().vector.utils
         return utils.concatenate(self.space, legal, utils.create_empty_array(self.space, count))
-
-    def _discrete(self, action: Any) -> int | None:
-        if isinstance(action, int | np.integer | np.bool_):
-            number = int(action)
-        else:
-            array = np.asarray(action)
-            if array.size != 1 or array.dtype.kind not in "iub":
-                return None
-            number = int(array.reshape(()))
-        return number if self.first <= number <= self.last else None
-
-    def _box(self, action: Any) -> Array | None:
-        try:
-            array = np.asarray(action, dtype=self.space.dtype)
-        except (TypeError, ValueError):
-            return None
-        inside = array.shape == self.space.shape and bool(
-            ((array >= self.space.low) & (array <= self.space.high)).all()
-        )
-        return array if inside else None
-
-    def _other(self, action: Any) -> Any:
-        return action if self.space.contains(action) else None
 
     def _wanted(self, action: Any) -> str:
         hint = ""

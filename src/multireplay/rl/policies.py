@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import importlib
-import importlib.util
 import inspect
+import runpy
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,6 @@ class Batched:
     """A function of many observations at once: an array with one a row in, an array with one answer a row out.
 
     A policy or a feature function that is wrapped in it is called once for a block of observations, not once for each.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(observations) -> array``.
 
     Examples
     --------
@@ -50,120 +45,18 @@ class Batched:
         return f"Batched({self.function!r})"
 
 
-class Actor(ABC):
-    """Acts by a policy, with random numbers of its own."""
+@dataclass(frozen=True)
+class Actor:
+    """Acts by a policy, with random numbers of its own: on one observation, and on a batch of them where it can."""
 
-    @abstractmethod
-    def act(self, observation: Any) -> Any:
-        """The action for one observation."""
+    act: Callable[[Any], Any]
+    batch: Callable[[Any, int], Any] | None = None
 
     def act_many(self, observations: Any, each: Iterable[Any], count: int) -> Any:
         """The actions for a batch of `count` observations, which `each` gives one by one."""
+        if self.batch is not None:
+            return self.batch(observations, count)
         return [self.act(observation) for observation in each]
-
-
-class Randomly(Actor):
-    """Every action is as likely as any other."""
-
-    def __init__(self, space: Any, rng: np.random.Generator) -> None:
-        self.space = copy.deepcopy(space)  # the environment's own space keeps its random state
-        self.space.seed(int(rng.integers(2**31)))
-
-    def act(self, observation: Any) -> Any:
-        return self.space.sample()
-
-
-class RandomlyFromFew(Actor):
-    """Every one of the whole numbers is as likely as any other; drawn in blocks, since one at a time is slow."""
-
-    def __init__(self, space: Any, rng: np.random.Generator) -> None:
-        self.rng, self.first, self.end = rng, int(space.start), int(space.start + space.n)
-        self.drawn: list[int] = []
-
-    def act(self, observation: Any) -> Any:
-        if not self.drawn:
-            self.drawn = self.rng.integers(self.first, self.end, size=1024).tolist()
-        return self.drawn.pop()
-
-    def act_many(self, observations: Any, each: Iterable[Any], count: int) -> Any:
-        return self.rng.integers(self.first, self.end, size=count)
-
-
-class ByTable(Actor):
-    """An action for every discrete observation, or a row of probabilities."""
-
-    def __init__(self, table: Any, observations: Any, actions: Any, rng: np.random.Generator) -> None:
-        spaces = gymnasium().spaces
-        if not isinstance(observations, spaces.Discrete) or not isinstance(actions, spaces.Discrete):
-            raise InputError(
-                f"a table is a policy for Discrete observations and actions; here they are {observations} and {actions}"
-            )
-        self.rng, self.first, self.first_action = rng, int(observations.start), int(actions.start)
-        self.table = np.asarray(table)
-        self.chances = None
-        if self.table.shape == (observations.n, actions.n):
-            self.chances = _cumulated(self.table)
-        elif self.table.shape != (observations.n,):
-            raise InputError(
-                f"the policy's table has shape {self.table.shape}; it needs ({observations.n},), an action for every "
-                f"observation, or ({observations.n}, {actions.n}), the probabilities of the actions"
-            )
-
-    def act(self, observation: Any) -> Any:
-        state = int(observation) - self.first
-        if self.chances is None:
-            return self.table[state]
-        return self.first_action + int(np.searchsorted(self.chances[state], self.rng.random(), side="right"))
-
-    def act_many(self, observations: Any, each: Iterable[Any], count: int) -> Any:
-        states = np.asarray(observations) - self.first
-        if self.chances is None:
-            return self.table[states]
-        return self.first_action + (self.chances[states] <= self.rng.random((len(states), 1))).sum(axis=1)
-
-
-class ByMapping(Actor):
-    """An action for every observation that is in a dictionary; tuples stand for rows of integers."""
-
-    def __init__(self, mapping: Mapping[Any, Any], observations: Any) -> None:
-        if sizes_of(observations) is None and not isinstance(observations, gymnasium().spaces.Tuple):
-            raise InputError(f"a dictionary is a policy for discrete observations; here they are {observations}")
-        self.mapping = mapping
-
-    def act(self, observation: Any) -> Any:
-        array = np.asarray(observation)
-        key = int(array) if array.ndim == 0 else tuple(array.tolist())
-        if key not in self.mapping:
-            raise InputError(f"the policy's dictionary has no action for the observation {key}")
-        return self.mapping[key]
-
-
-class ByFunction(Actor):
-    """The user's function of one observation, or of one observation and a generator."""
-
-    def __init__(self, function: Callable[..., Any], rng: np.random.Generator) -> None:
-        self.function = function
-        self.extra = (rng,) if _arguments(function) == 2 else ()
-
-    def act(self, observation: Any) -> Any:
-        return self.call(observation, lambda: f"the observation {short(observation)}")
-
-    def call(self, argument: Any, what: Callable[[], str]) -> Any:
-        """What the function returns; an error in it is ours, and says for what it was called."""
-        try:
-            return self.function(argument, *self.extra)
-        except Exception as error:
-            raise InputError(f"the policy raised {type(error).__name__}: {error}, for {what()}") from error
-
-
-class ByBatch(ByFunction):
-    """The user's function of many observations."""
-
-    def act(self, observation: Any) -> Any:
-        return self.act_many(np.asarray(observation)[None], (), 1)[0]
-
-    def act_many(self, observations: Any, each: Iterable[Any], count: int) -> Any:
-        return np.asarray(self.call(observations, lambda: "a batch of observations"))
 
 
 def as_actor(policy: Any, observations: Any, actions: Any, rng: np.random.Generator) -> Actor:
@@ -171,77 +64,97 @@ def as_actor(policy: Any, observations: Any, actions: Any, rng: np.random.Genera
     if isinstance(policy, str):
         policy = policy_from_name(policy)
     if isinstance(policy, str):
-        few = isinstance(actions, gymnasium().spaces.Discrete)
-        return RandomlyFromFew(actions, rng) if few else Randomly(actions, rng)
+        return _by_chance(actions, rng)
     if isinstance(policy, Batched):
-        return ByBatch(policy.function, rng)
+        call = _guarded(policy.function, rng, lambda many: "a batch of observations")
+        return Actor(
+            lambda observation: np.asarray(call(np.asarray(observation)[None]))[0],
+            lambda observations, count: np.asarray(call(observations)),
+        )
     if isinstance(policy, Mapping):
-        return ByMapping(policy, observations)
+        return _by_mapping(policy, observations)
     if isinstance(policy, np.ndarray | list | tuple):
-        return ByTable(policy, observations, actions, rng)
+        return _by_table(np.asarray(policy), observations, actions, rng)
     if callable(policy):
-        return ByFunction(policy, rng)
+        return Actor(_guarded(policy, rng, lambda one: f"the observation {short(one)}"))
     raise InputError(
         "a policy is 'random', a function of an observation that returns an action, a table of actions or of their "
         f"probabilities, or 'module:function', not {policy!r}"
     )
 
 
-def policy_from_name(name: str) -> Any:
-    """The policy of that name, as the command line takes it.
+def _by_chance(space: Any, rng: np.random.Generator) -> Actor:
+    """Every action is as likely as any other; whole numbers are drawn in blocks, since one at a time is slow."""
+    if not isinstance(space, gymnasium().spaces.Discrete):
+        own = copy.deepcopy(space)  # the environment's own space keeps its random state
+        own.seed(int(rng.integers(2**31)))
+        return Actor(lambda observation: own.sample())
+    first, end = int(space.start), int(space.start + space.n)
+    drawn: list[int] = []
 
-    Parameters
-    ----------
-    name : str
-        "random", or "module:function" or "path/to/file.py:function". The module is looked for in the working
-        directory too. What it names may be anything that `collect` takes as a policy.
+    def act(observation: Any) -> int:
+        if not drawn:
+            drawn.extend(rng.integers(first, end, size=1024).tolist())
+        return drawn.pop()
 
-    Returns
-    -------
-    policy
-        What was named; "random" as it is.
-
-    Examples
-    --------
-    >>> import multireplay as mr
-    >>> mr.rl.policy_from_name("operator:itemgetter")
-    <class 'operator.itemgetter'>
-    """
-    if name == "random":
-        return name
-    where, colon, attribute = name.rpartition(":")
-    if not colon or not where or not attribute:
-        raise InputError(f"no policy {name!r}; give 'random', or a function of yours as 'module:function'")
-    return named_object(where, attribute, "policy")
+    return Actor(act, lambda observations, count: rng.integers(first, end, size=count))
 
 
-def named_object(where: str, attribute: str, kind: str) -> Any:
-    """An object by its module, or file, and its name there."""
-    before = list(sys.path)
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        module = _from_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
-    except Exception as error:
+def _by_table(table: Array, observations: Any, actions: Any, rng: np.random.Generator) -> Actor:
+    """An action for every discrete observation, or a row of probabilities."""
+    spaces = gymnasium().spaces
+    if not isinstance(observations, spaces.Discrete) or not isinstance(actions, spaces.Discrete):
         raise InputError(
-            f"the {kind} {where}:{attribute} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
-    finally:
-        sys.path[:] = before
-    found = getattr(module, attribute, None)
-    if found is None:
-        raise InputError(f"there is no {attribute} in {where}, which was given as the {kind} {where}:{attribute}")
-    return found
+            f"a table is a policy for Discrete observations and actions; here they are {observations} and {actions}"
+        )
+    first, first_action = int(observations.start), int(actions.start)
+    if table.shape == (observations.n,):
+        return Actor(lambda state: table[int(state) - first], lambda states, count: table[np.asarray(states) - first])
+    if table.shape != (observations.n, actions.n):
+        raise InputError(
+            f"the policy's table has shape {table.shape}; it needs ({observations.n},), an action for every "
+            f"observation, or ({observations.n}, {actions.n}), the probabilities of the actions"
+        )
+    chances = _cumulated(table)
+
+    def act(state: Any) -> int:
+        return first_action + int(np.searchsorted(chances[int(state) - first], rng.random(), side="right"))
+
+    def act_many(states: Any, count: int) -> Array:
+        drawn = chances[np.asarray(states) - first] <= rng.random((count, 1))
+        return np.asarray(first_action + drawn.sum(axis=1))
+
+    return Actor(act, act_many)
 
 
-def _from_file(path: Path) -> Any:
-    if not path.is_file():
-        raise FileNotFoundError(f"no file {path}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def _by_mapping(mapping: Mapping[Any, Any], observations: Any) -> Actor:
+    """An action for every observation that is in a dictionary; tuples stand for rows of integers."""
+    if sizes_of(observations) is None and not isinstance(observations, gymnasium().spaces.Tuple):
+        raise InputError(f"a dictionary is a policy for discrete observations; here they are {observations}")
+
+    def act(observation: Any) -> Any:
+        array = np.asarray(observation)
+        key = int(array) if array.ndim == 0 else tuple(array.tolist())
+        if key not in mapping:
+            raise InputError(f"the policy's dictionary has no action for the observation {key}")
+        return mapping[key]
+
+    return Actor(act)
+
+
+def _guarded(
+    function: Callable[..., Any], rng: np.random.Generator, named: Callable[[Any], str]
+) -> Callable[[Any], Any]:
+    """The user's function, with a generator if it takes one; an error in it names what it was called for."""
+    extra = (rng,) if _arguments(function) == 2 else ()
+
+    def call(argument: Any) -> Any:
+        try:
+            return function(argument, *extra)
+        except Exception as error:
+            raise InputError(f"the policy raised {type(error).__name__}: {error}, for {named(argument)}") from error
+
+    return call
 
 
 def _cumulated(table: Array) -> Array:
@@ -263,3 +176,45 @@ def _arguments(function: Callable[..., Any]) -> int:
         return 1
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(p.kind in positional and p.default is p.empty for p in parameters)
+
+
+def policy_from_name(name: str) -> Any:
+    """The policy of that name, as the command line takes it.
+
+    Parameters
+    ----------
+    name : str
+        "random", or "module:function" or "path/to/file.py:function". The module is looked for in the working
+        directory too. What it names may be anything that `collect` takes as a policy. "random" stays as it is.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> mr.rl.policy_from_name("operator:itemgetter")
+    <class 'operator.itemgetter'>
+    """
+    if name == "random":
+        return name
+    where, colon, attribute = name.rpartition(":")
+    if not colon or not where or not attribute:
+        raise InputError(f"no policy {name!r}; give 'random', or a function of yours as 'module:function'")
+    return named_object(where, attribute, "policy")
+
+
+def named_object(where: str, attribute: str, kind: str) -> Any:
+    """An object by its module, or file, and its name there."""
+    before = list(sys.path)
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        if where.endswith(".py") and not Path(where).is_file():
+            raise FileNotFoundError(f"no file {where}")
+        names = runpy.run_path(where) if where.endswith(".py") else vars(importlib.import_module(where))
+    except Exception as error:
+        raise InputError(
+            f"the {kind} {where}:{attribute} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    finally:
+        sys.path[:] = before
+    if attribute not in names:
+        raise InputError(f"there is no {attribute} in {where}, which was given as the {kind} {where}:{attribute}")
+    return names[attribute]

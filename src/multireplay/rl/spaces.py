@@ -1,17 +1,23 @@
-"""Observations and actions as plain arrays: what a Gymnasium space's values are stored as."""
+"""Observations and actions as plain arrays: what a Gymnasium space's values are stored as, and their range."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay._check import Vector
 from multireplay.errors import InputError
 
 Array = NDArray[Any]
+Bounds = tuple[Any, Any] | None
+
+TAIL = 0.001
+"""Share of the observations beyond either bound: a few far ones must not squeeze the rest together."""
 
 
 def gymnasium() -> Any:
@@ -61,8 +67,11 @@ class Coding:
 
     def many(self, values: Any, count: int) -> Array:
         """`count` values of the space, batched as a vector environment does it; always a copy."""
-        batch = _flatten_batch(self.original, values, count) if self.flattened else _stack(values)
-        array = np.array(batch, dtype=self.dtype)
+        if self.flattened:
+            values = _flatten_batch(self.original, values, count)
+        elif isinstance(values, tuple):  # columns of a `Tuple`
+            values = np.stack([np.asarray(part) for part in values], axis=1)
+        array = np.array(values, dtype=self.dtype)
         if array.shape != (count, *self.shape):
             raise InputError(f"{count} values of {self.original} came as an array of shape {array.shape}")
         return array
@@ -78,14 +87,14 @@ def sizes_of(space: Any) -> tuple[Array, Array] | None:
     if isinstance(space, spaces.Discrete):
         return np.array([space.n]), np.array([space.start])
     if isinstance(space, spaces.MultiDiscrete):
-        return np.ravel(space.nvec), np.ravel(getattr(space, "start", np.zeros_like(space.nvec)))
+        return np.ravel(space.nvec), np.ravel(space.start)
     if isinstance(space, spaces.MultiBinary):
         count = int(np.prod(space.shape))
         return np.full(count, 2), np.zeros(count, dtype=np.int64)
     return None
 
 
-def limits_of(space: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def limits_of(space: Any) -> tuple[Vector, Vector]:
     """The lowest and highest value of every coordinate, infinite where there is none."""
     sizes = sizes_of(space)
     if sizes is not None:
@@ -98,6 +107,64 @@ def limits_of(space: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def width_of(space: Any) -> int:
     """Numbers in one observation."""
     return int(np.prod(space.shape))
+
+
+def as_vectors(observations: Array) -> Vector:
+    """Observations as rows of numbers."""
+    return observations.reshape(len(observations), -1).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """s ↦ (s − low)/(high − low) by coordinate."""
+
+    low: Vector
+    high: Vector
+
+    def unit(self, observations: Array) -> Vector:
+        """Observations in units of the range; those beyond it are outside [0, 1]."""
+        return np.asarray((as_vectors(observations) - self.low) / (self.high - self.low))
+
+    def clipped(self, observations: Array) -> Vector:
+        """Observations in units of the range, with what is outside moved to the border."""
+        return np.clip(self.unit(observations), 0.0, 1.0)
+
+
+def scaling_of(space: Any, observations: Array, bounds: Bounds) -> Scaling:
+    """The scaling by the given bounds, by those of a discrete space, or by the range that was visited.
+
+    Bounds of a `Box` are often far wider than what a policy visits (CartPole ends at half of them), and features that
+    are never active help nobody; so the range is that of the observations, without the outer 0.1 % on each side. It is
+    the one of the space where there are no observations.
+    """
+    low, high = limits_of(space)
+    if bounds is not None:
+        if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+            raise InputError(f"bounds must be (low, high), not {bounds!r}")
+        width, given = width_of(space), [np.asarray(bound, dtype=np.float64).ravel() for bound in bounds]
+        for name, bound in zip(("low", "high"), given, strict=True):
+            if bound.size not in (1, width):
+                raise InputError(f"bounds: {name} has {bound.size} numbers, but an observation has {width}")
+        low, high = (np.array(np.broadcast_to(bound, (width,))) for bound in given)
+    elif sizes_of(space) is None and len(observations):
+        low, high = np.quantile(as_vectors(observations), [TAIL, 1 - TAIL], axis=0)
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise InputError(f"{space} has no bounds; give observations to take them from, or bounds=(low, high)")
+    if (low > high).any():
+        raise InputError(f"bounds must be (low, high) with low below high, not ({low}, {high})")
+    flat = high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))  # a coordinate that never moves
+    return Scaling(low, np.where(flat, low + 1.0, high))
+
+
+def per_dimension(name: str, value: Any, width: int, least: int) -> tuple[int, ...]:
+    """A whole number for every coordinate, from one for all or one for each."""
+    numbers = tuple(value) if isinstance(value, tuple | list | np.ndarray) else (value,) * width
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
+            raise InputError(f"{name} must be whole numbers of at least {least}, not {value!r}")
+    if len(numbers) != width:
+        raise InputError(f"{name}={value!r} is for {len(numbers)} numbers, but an observation has {width}")
+    return tuple(int(number) for number in numbers)
 
 
 def row_of(batch: Any, row: int) -> Any:
@@ -115,7 +182,7 @@ def pack(space: Any) -> dict[str, Array]:
     if isinstance(space, spaces.Discrete):
         return {"discrete": np.array([space.n, space.start])}
     if isinstance(space, spaces.MultiDiscrete):
-        return {"sizes": space.nvec, "size_starts": np.asarray(getattr(space, "start", np.zeros_like(space.nvec)))}
+        return {"sizes": space.nvec, "size_starts": space.start}
     if isinstance(space, spaces.MultiBinary):
         return {"binary": np.array(space.shape)}
     return {"low": space.low, "high": space.high}
@@ -136,9 +203,8 @@ def unpack(arrays: Mapping[str, Array]) -> Any:
 
 def _flat_space(space: Any) -> Any:
     spaces = gymnasium().spaces
-    flat = None
-    if isinstance(space, spaces.Tuple | spaces.Dict) and space.is_np_flattenable:
-        flat = spaces.flatten_space(space)
+    flattenable = isinstance(space, spaces.Tuple | spaces.Dict) and space.is_np_flattenable
+    flat = spaces.flatten_space(space) if flattenable else None
     if not isinstance(flat, spaces.Box):
         raise InputError(
             f"{space} cannot be stored as a row of numbers; wrap the environment so that its observations and actions "
@@ -147,20 +213,12 @@ def _flat_space(space: Any) -> Any:
     return flat
 
 
-def _stack(values: Any) -> Any:
-    """A tuple of columns (a batched `Tuple`) as rows."""
-    return np.stack([np.asarray(part) for part in values], axis=1) if isinstance(values, tuple) else values
-
-
 def _flatten_batch(space: Any, values: Any, count: int) -> Array:
     """`gymnasium.spaces.flatten` of every value of a batch, column by column."""
     spaces = gymnasium().spaces
-    if isinstance(space, spaces.Dict):
-        parts = [_flatten_batch(part, values[key], count) for key, part in space.spaces.items()]
-        return np.concatenate(parts, axis=1)
-    if isinstance(space, spaces.Tuple):
-        parts = [_flatten_batch(part, value, count) for part, value in zip(space.spaces, values, strict=True)]
-        return np.concatenate(parts, axis=1)
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        keys = space.spaces if isinstance(space, spaces.Dict) else range(len(space.spaces))
+        return np.concatenate([_flatten_batch(space[key], values[key], count) for key in keys], axis=1)
     array = np.asarray(values).reshape(count, -1)
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         sizes, starts = sizes_of(space) or ((), ())

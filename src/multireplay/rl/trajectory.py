@@ -147,18 +147,7 @@ class Trajectory:
 
     @classmethod
     def load(cls, path: str | Path) -> Trajectory:
-        """Read what `save` wrote.
-
-        Examples
-        --------
-        >>> import tempfile, pathlib
-        >>> import multireplay as mr
-        >>> record = mr.rl.collect("FrozenLake-v1", "random", steps=100, seed=0)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     again = mr.rl.Trajectory.load(record.save(pathlib.Path(folder) / "lake"))
-        >>> again.observation_space, bool((again.rewards == record.rewards).all())
-        (Discrete(16), True)
-        """
+        """Read what `save` wrote."""
         try:
             with np.load(path, allow_pickle=False) as kept:
                 arrays = {name: kept[name] for name in kept.files}
@@ -185,11 +174,11 @@ def summary(record: Trajectory) -> str:
     unfinished = int(record.starts.sum()) - ended
     if unfinished:
         parts += " and an unfinished one" if unfinished == 1 else f" and {unfinished} unfinished ones"
-    mean = ""
     if ended:
-        error = record.returns.std(ddof=1) / np.sqrt(ended) if ended > 1 else np.nan
-        mean = f", mean return {record.returns.mean():.4g}" + (f" ± {error:.2g}" if ended > 1 else "")
-    return f"{len(record)} steps, {parts}{mean}"
+        parts += f", mean return {record.returns.mean():.4g}"
+    if ended > 1:
+        parts += f" ± {record.returns.std(ddof=1) / np.sqrt(ended):.2g}"
+    return f"{len(record)} steps, {parts}"
 
 
 def from_minari(dataset: Any) -> Trajectory:
@@ -202,10 +191,6 @@ def from_minari(dataset: Any) -> Trajectory:
     ----------
     dataset : minari.MinariDataset or str
         The data set, or the id of one that was downloaded before.
-
-    Returns
-    -------
-    Trajectory
 
     Examples
     --------
@@ -234,16 +219,12 @@ def from_minari(dataset: Any) -> Trajectory:
         steps = len(episode.rewards)
         if steps:
             seen, done = observations.many(episode.observations, steps + 1), actions.many(episode.actions, steps)
-            outcome = episode.rewards, episode.terminations, episode.truncations
-            parts.append((seen[:-1], done, *map(np.asarray, outcome), seen[1:], np.arange(steps) == 0))
+            ends = (np.asarray(flags, dtype=np.bool_) for flags in (episode.terminations, episode.truncations))
+            rewards = np.asarray(episode.rewards, dtype=np.float64)
+            parts.append((seen[:-1], done, rewards, *ends, seen[1:], np.arange(steps) == 0))
     if not parts:
         raise InputError(f"the Minari data set {data.id!r} has no steps")
-    joined = Transition(*map(np.concatenate, zip(*parts, strict=True)))
-    columns = joined._replace(
-        rewards=joined.rewards.astype(np.float64),
-        terminated=joined.terminated.astype(np.bool_),
-        truncated=joined.truncated.astype(np.bool_),
-    )
+    columns = Transition(*map(np.concatenate, zip(*parts, strict=True)))
     return Trajectory(*columns, observation_space=observations.space, name=str(data.id))
 
 

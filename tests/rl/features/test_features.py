@@ -10,8 +10,8 @@ from worlds_rl import with_momentum
 
 import multireplay as mr
 from multireplay.errors import InputError
-from multireplay.rl.features.radial import covering
-from multireplay.rl.features.scaling import scaling_of
+from multireplay.rl.features.local import covering
+from multireplay.rl.spaces import scaling_of
 
 BOX = spaces.Box(np.array([-2.0, -np.inf], dtype=np.float32), np.array([2.0, np.inf], dtype=np.float32))
 STATES = np.random.default_rng(0).normal(0, [0.5, 3.0], (400, 2)).astype(np.float32)

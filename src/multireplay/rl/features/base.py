@@ -34,10 +34,12 @@ class BoundFeatures(ABC):
     kind: ClassVar[str]
     space: Any
     dim: int
+    ones: Vector | None = None
+    """Coefficients that give every observation the value 1, or None if there may be none."""
 
     def constant(self, observations: Array) -> Vector | None:
         """Coefficients that give all these observations the value 1, or None if there may be none."""
-        return None
+        return self.ones
 
     @abstractmethod
     def rows(self, observations: Array) -> Matrix:
@@ -118,7 +120,8 @@ class Joined(Features):
     def bind(self, space: Any, observations: Array) -> BoundFeatures:
         bound = tuple(part.bind(space, observations) for part in self.parts)
         some = observations[:: max(1, len(observations) // LOOKED_AT)]
-        return BoundJoined(space, bound, tuple(1 / _longest(part.rows(some)) for part in bound))
+        longest = [float(np.sqrt((part.rows(some) ** 2).sum(axis=1).max(initial=0.0))) or 1.0 for part in bound]
+        return BoundJoined(space, bound, tuple(1 / length for length in longest))
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.parts))
@@ -152,15 +155,6 @@ class BoundJoined(BoundFeatures):
 
 def _parts(features: Features) -> tuple[Features, ...]:
     return features.parts if isinstance(features, Joined) else (features,)
-
-
-def _longest(rows: Matrix) -> float:
-    return float(np.sqrt((rows**2).sum(axis=1).max(initial=0.0))) or 1.0
-
-
-def as_vectors(observations: Array) -> NDArray[np.float64]:
-    """Observations as rows of numbers."""
-    return observations.reshape(len(observations), -1).astype(np.float64)
 
 
 def refuse_many(description: Features, count: float, space: Any, remedy: str) -> None:

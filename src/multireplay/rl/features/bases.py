@@ -8,14 +8,10 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from multireplay._check import whole_number
+from multireplay._check import Positions, whole_number
 from multireplay.rl.features.base import BoundFeatures, Features, Matrix, refuse_many
-from multireplay.rl.features.scaling import Bounds, Scaling, scaling_of
-from multireplay.rl.spaces import Array, width_of
-
-Integers = NDArray[np.int64]
+from multireplay.rl.spaces import Array, Bounds, Scaling, scaling_of, width_of
 
 
 @dataclass(frozen=True)
@@ -56,12 +52,9 @@ class Fourier(Features):
 class BoundBasis(BoundFeatures):
     """A function for each row of whole numbers, one of them a coordinate; the first row is 0, and its function 1."""
 
-    def __init__(self, space: Any, scaling: Scaling, powers: Integers) -> None:
+    def __init__(self, space: Any, scaling: Scaling, powers: Positions) -> None:
         self.space, self.scaling, self.powers = space, scaling, powers
-        self.dim = len(powers)
-
-    def constant(self, observations: Array) -> NDArray[np.float64]:
-        return np.asarray(np.eye(1, self.dim)[0])
+        self.dim, self.ones = len(powers), np.eye(1, len(powers))[0]
 
 
 class BoundFourier(BoundBasis):

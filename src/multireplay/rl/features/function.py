@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import copy
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from multireplay.errors import InputError
 from multireplay.rl.environments import short
@@ -66,11 +64,20 @@ class BoundFunction(BoundFeatures):
         self.dim = self.rows(example).shape[1]
 
     def rows(self, observations: Array) -> Matrix:
-        if isinstance(self.function, Batched):
-            values = self._numbers(self._call(observations))
-            values = values[:, None] if values.ndim == 1 else values
-        else:
-            values = self._numbers([np.ravel(self._call(observation)) for observation in observations])
+        batched = isinstance(self.function, Batched)
+        try:
+            found = self.function(observations) if batched else [np.ravel(self.function(one)) for one in observations]
+        except Exception as error:
+            shape = observations.shape if batched else observations.shape[1:]
+            raise InputError(
+                f"the feature function raised {type(error).__name__}: {error}, for an array of shape {shape}"
+            ) from error
+        try:
+            values = np.asarray(found, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError("the feature function must give as many numbers for every observation") from None
+        if values.ndim == 1:
+            values = values[:, None]
         if values.ndim != 2 or len(values) != len(observations) or (self.dim and values.shape[1] != self.dim):
             expected = f"({len(observations)}, {self.dim or 'd'})"
             raise InputError(f"the feature function gave an array of shape {values.shape}, not {expected}")
@@ -81,21 +88,6 @@ class BoundFunction(BoundFeatures):
                 "all features must be finite"
             )
         return values
-
-    def _call(self, argument: Any) -> Any:
-        try:
-            return self.function(argument)
-        except Exception as error:
-            raise InputError(
-                f"the feature function raised {type(error).__name__}: {error}, for an array of shape "
-                f"{np.shape(argument)}"
-            ) from error
-
-    def _numbers(self, values: Any) -> Matrix:
-        try:
-            return np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError("the feature function must give as many numbers for every observation") from None
 
 
 @dataclass(frozen=True)
@@ -124,7 +116,10 @@ class LastLayer(Features):
     module: Any
 
     def __post_init__(self) -> None:
-        torch = _torch()
+        try:
+            import torch
+        except ImportError:
+            raise InputError("LastLayer needs PyTorch: pip install torch") from None
         if not isinstance(self.module, torch.nn.Module):
             raise InputError(f"LastLayer needs a torch.nn.Module, not {self.module!r}")
         if _last_linear(self.module) is None:
@@ -147,26 +142,23 @@ class BoundLastLayer(BoundFeatures):
         weights = next(module.parameters())
         self.dtype, self.device = weights.dtype, weights.device
         self.dim = self.rows(example).shape[1]
-
-    def constant(self, observations: Array) -> NDArray[np.float64]:
-        return np.asarray(np.eye(1, self.dim, self.dim - 1)[0])
+        self.ones = np.eye(1, self.dim, self.dim - 1)[0]
 
     def rows(self, observations: Array) -> Matrix:
-        torch = _torch()
+        import torch
+
         caught: list[Any] = []
         hook = _last_linear(self.module).register_forward_pre_hook(lambda layer, inputs: caught.append(inputs[0]))
-        whole = observations.dtype.kind in "iub"
+        dtype = torch.int64 if observations.dtype.kind in "iub" else self.dtype
         try:
             with torch.no_grad():
                 for start in range(0, len(observations), BATCH):
-                    batch = torch.as_tensor(
-                        np.ascontiguousarray(observations[start : start + BATCH]), device=self.device
-                    )
-                    self.module(batch.to(torch.int64 if whole else self.dtype))
+                    batch = np.ascontiguousarray(observations[start : start + BATCH])
+                    self.module(torch.as_tensor(batch, device=self.device).to(dtype))
         except Exception as error:
+            shape = observations.shape[1:]
             raise InputError(
-                f"the network raised {type(error).__name__}: {error}, for observations of shape "
-                f"{observations.shape[1:]}"
+                f"the network raised {type(error).__name__}: {error}, for observations of shape {shape}"
             ) from error
         finally:
             hook.remove()
@@ -180,15 +172,10 @@ class BoundLastLayer(BoundFeatures):
 
 
 def _last_linear(module: Any) -> Any:
-    layers = [layer for layer in module.modules() if isinstance(layer, _torch().nn.Linear)]
+    from torch.nn import Linear
+
+    layers = [layer for layer in module.modules() if isinstance(layer, Linear)]
     return layers[-1] if layers else None
-
-
-def _torch() -> Any:
-    try:
-        return importlib.import_module("torch")
-    except ImportError:
-        raise InputError("LastLayer needs PyTorch: pip install torch") from None
 
 
 def _example(observations: Array) -> Array:

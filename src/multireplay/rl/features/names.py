@@ -5,28 +5,26 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 from multireplay.errors import InputError
 from multireplay.rl.features.base import BoundFeatures, Features
 from multireplay.rl.features.bases import Fourier, Polynomial
 from multireplay.rl.features.function import Function
-from multireplay.rl.features.one_hot import OneHot
-from multireplay.rl.features.radial import RBF
-from multireplay.rl.features.tiles import TileCoding
+from multireplay.rl.features.local import RBF, OneHot, TileCoding
 from multireplay.rl.policies import named_object
 from multireplay.rl.spaces import Array, sizes_of
 
 
 @dataclass(frozen=True)
 class Automatic(Features):
-    """`OneHot` for discrete observations that are few enough, `RBF` for all others."""
-
-    few: int = 2000
+    """`OneHot` for discrete observations of at most 2000 kinds, `RBF` for all others."""
 
     def bind(self, space: Any, observations: Array) -> BoundFeatures:
         sizes = sizes_of(space)
-        few = sizes is not None and float(sizes[0].prod()) <= self.few
+        few = sizes is not None and float(sizes[0].prod()) <= 2000
         return (OneHot() if few else RBF()).bind(space, observations)
 
 
@@ -50,10 +48,6 @@ def features_from_name(name: str) -> Features:
         others), with arguments in brackets where the defaults do not suit: "fourier(order=5)", "rbf(200)". Or a
         function of yours as "module:function". Several are put side by side by a plus: "rbf+polynomial(1)".
 
-    Returns
-    -------
-    Features
-
     Examples
     --------
     >>> import multireplay as mr
@@ -62,16 +56,13 @@ def features_from_name(name: str) -> Features:
     >>> mr.rl.features_from_name("rbf+polynomial(1)")
     RBF(centres=100, width=0.75, bounds=None) + Polynomial(degree=1, bounds=None)
     """
-    first, *rest = (_one(part.strip()) for part in name.split("+"))
-    for other in rest:
-        first = first + other
-    return first
+    return reduce(add, (_one(part.strip()) for part in name.split("+")))
 
 
 def _one(name: str) -> Features:
-    start, bracket, _ = name.partition("(")
+    start, bracket, rest = name.partition("(")
     if start.strip() in NAMES:
-        given, named = _arguments(name.strip()) if bracket else ((), {})
+        given, named = _arguments(name, f"f({rest}") if bracket else ([], {})
         try:
             return NAMES[start.strip()](*given, **named)
         except TypeError as error:
@@ -83,16 +74,15 @@ def _one(name: str) -> Features:
     raise InputError(f"no features {name!r}; there are {', '.join(NAMES)}, or a function of yours as 'module:function'")
 
 
-def _arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments in "name(1, key=2)", which must be plain values."""
+def _arguments(name: str, call: str) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments in the call "f(1, key=2)", which must be plain values."""
     try:
-        call = ast.parse("f" + text[text.index("(") :], mode="eval").body
-        assert isinstance(call, ast.Call)
-        given = tuple(ast.literal_eval(value) for value in call.args)
-        named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+        found = ast.parse(call, mode="eval").body
+        assert isinstance(found, ast.Call)
+        named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in found.keywords}
+        return [ast.literal_eval(value) for value in found.args], named
     except (SyntaxError, ValueError, AssertionError):
-        raise InputError(f"{text!r} cannot be read; write features as 'fourier(order=5)'") from None
-    return given, named
+        raise InputError(f"{name!r} cannot be read; write features as 'fourier(order=5)'") from None
 
 
 def as_features(features: Any) -> Features:

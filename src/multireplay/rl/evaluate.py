@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from multireplay._check import Vector, whole_number
-from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import PolicyEvaluation
 from multireplay.result import Result
 from multireplay.rl.check import Check, monte_carlo
 from multireplay.rl.collect import CollectionError, CollectionInterrupted, collect
-from multireplay.rl.environments import is_vector, opened, single
+from multireplay.rl.environments import opened, single, spaces_of
 from multireplay.rl.features.base import BoundFeatures
 from multireplay.rl.features.names import as_features, bound_to
 from multireplay.rl.spaces import Array, Coding
@@ -33,7 +31,6 @@ ROUNDS = VarianceReduced(rounds=10, precondition=None)
 was collected, so there are more rounds than `solve` takes: on Mountain Car with 533 tiles they end 20 times nearer to
 the exact fit. A preconditioner makes the constant part of the value, which is most of it, the slowest to learn.
 """
-CHOSEN_BY_USER = {"update", "passes", "replay", "step"}
 NO_PLACE = (
     "No Monte Carlo check: it needs one environment, and this vector environment does not say how to make one. Give "
     "check_env=..., or check=0."
@@ -65,9 +62,7 @@ class ValueEstimate:
     --------
     >>> import multireplay as mr
     >>> estimate = mr.rl.evaluate("FrozenLake-v1", "random", "one-hot", gamma=0.99, steps=20_000, seed=0)
-    >>> round(estimate.value(14), 2)          # beside the goal
-    0.4
-    >>> estimate.value([0, 14]).round(2)
+    >>> estimate.value([0, 14]).round(2)  # 14 is beside the goal
     array([0.01, 0.4 ])
     """
 
@@ -98,7 +93,7 @@ class ValueEstimate:
         array, shape = np.asarray(observations), tuple(self.features.space.shape)
         if array.shape == shape:
             return float(self.values(array[None])[0])
-        if array.shape[1:] == shape and array.ndim == len(shape) + 1:
+        if array.ndim == len(shape) + 1 and array.shape[1:] == shape:
             return self.values(array)
         raise InputError(
             f"an array of shape {array.shape} is neither an observation of {self.features.space} nor rows of them"
@@ -136,7 +131,7 @@ class ValueEstimate:
 
 
 def estimate(trajectory: Trajectory, features: Any, gamma: float, **options: Any) -> ValueEstimate:
-    """The value function of the policy that made a record.
+    """The value function of the policy that made a record, without a Monte Carlo check: see `evaluate` for one.
 
     Parameters
     ----------
@@ -153,11 +148,6 @@ def estimate(trajectory: Trajectory, features: Any, gamma: float, **options: Any
         that fits best, where the features can show one, and leave the coefficient of a feature that is never active at
         0: with `OneHot` this is the value of a state that no step was taken from, such as a terminal one.
 
-    Returns
-    -------
-    ValueEstimate
-        Without a Monte Carlo check, which needs the environment; see `evaluate`.
-
     Examples
     --------
     >>> import multireplay as mr
@@ -169,30 +159,22 @@ def estimate(trajectory: Trajectory, features: Any, gamma: float, **options: Any
     """
     PolicyEvaluation(gamma)  # raises at once where gamma is no discount factor
     bound = bound_to(features, trajectory.observation_space, trajectory.observations)
-    options.setdefault("x0", mean_value(trajectory, bound, gamma))
-    updates = [options] if CHOSEN_BY_USER & options.keys() else [options | {"update": u} for u in (Newton(), ROUNDS)]
+    ones = bound.constant(trajectory.observations)
+    if ones is not None:  # the one value for all states that fits best: what is seldom seen is not worth 0 for long
+        mean = trajectory.rewards.sum() / np.sum(1 - gamma * ~trajectory.terminated)
+        options.setdefault("x0", mean * ones)
     problem, buffer = bound.problem_of(gamma), bound.buffer_of(trajectory)
     with warnings.catch_warnings():
         # a feature is small here because it is seldom active; standardizing it would be no help
         warnings.filterwarnings("ignore", message="features differ in size")
-        result = _first_that_can(problem, buffer, updates)
+        if {"update", "passes", "replay", "step"} & options.keys():
+            result = solve(problem, buffer, **options)
+        else:
+            try:
+                result = solve(problem, buffer, update=Newton(), **options)
+            except InputError:
+                result = solve(problem, buffer, update=ROUNDS, **options)
     return ValueEstimate(bound, float(gamma), trajectory, result)
-
-
-def _first_that_can(problem: PolicyEvaluation, buffer: Buffer, ways: list[dict[str, Any]]) -> Result:
-    """The answer of the first of these ways to solve it that is not refused."""
-    for options in ways[:-1]:
-        with suppress(InputError):
-            return solve(problem, buffer, **options)
-    return solve(problem, buffer, **ways[-1])
-
-
-def mean_value(trajectory: Trajectory, features: BoundFeatures, gamma: float) -> Vector | None:
-    """The start: the one value for all states that fits best, so that what is seldom seen is not worth 0 for long."""
-    ones = features.constant(trajectory.observations)
-    if ones is None:
-        return None
-    return np.asarray(trajectory.rewards.sum() / np.sum(1 - gamma * ~trajectory.terminated) * ones)
 
 
 def evaluate(
@@ -244,9 +226,8 @@ def evaluate(
     PolicyEvaluation(gamma)  # raises at once where gamma is no discount factor
     whole_number("check", check, least=0)
     with opened(env) as world:
-        space = world.single_observation_space if is_vector(world) else world.observation_space
         if not isinstance(features, BoundFeatures):
-            as_features(features).require(Coding(space).space)  # before anything is collected
+            as_features(features).require(Coding(spaces_of(world)[0]).space)  # before anything is collected
         record = collect(world, policy, steps, seed, progress=progress)
         try:
             found = estimate(record, features, gamma, **options)
@@ -255,7 +236,9 @@ def evaluate(
             with single(world) if check_env is None else opened(check_env) as place:
                 if place is None:
                     return replace(found, note=NO_PLACE)
-                rollouts = monte_carlo(place, policy, found.values, found.gamma, max(check, 2), _another(seed))
+                # a seed that has nothing to do with this one and the next ones, which a vector environment's parts have
+                another = int(np.random.SeedSequence([seed, 2]).generate_state(1)[0]) // 2
+                rollouts = monte_carlo(place, policy, found.values, found.gamma, max(check, 2), another)
         except KeyboardInterrupt:
             raise CollectionInterrupted(
                 "interrupted; the steps collected are in the error's trajectory", record
@@ -264,8 +247,3 @@ def evaluate(
             message = f"in the Monte Carlo check {error.__cause__}; the steps collected are in the error's trajectory"
             raise CollectionError(message, record) from error
     return replace(found, check=rollouts)
-
-
-def _another(seed: int) -> int:
-    """A seed that has nothing to do with this one and those beside it, which a vector environment's parts have."""
-    return int(np.random.SeedSequence([seed, 2]).generate_state(1)[0]) // 2

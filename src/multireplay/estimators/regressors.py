@@ -1,0 +1,242 @@
+"""Generalized linear models on a dependent record, as scikit-learn estimators: amounts and counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Number
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import d2_tweedie_score
+from sklearn.utils import check_array
+
+from multireplay._check import Vector
+from multireplay.errors import InputError
+from multireplay.estimators.base import MEREstimator
+from multireplay.estimators.standardize import Columns
+from multireplay.problems import GLM
+
+
+class WeightedEstimator(MEREstimator):
+    """A GLM of rows with weights: the mean loss plus the L2 penalty (alpha/2)‖w‖², the intercept left out."""
+
+    link: ClassVar[str]
+
+    def _problem(self) -> GLM:
+        return GLM(self.link, **self._penalty())
+
+    def _level(self, columns: Mapping[str, Any], targets: Vector) -> float:
+        """The link's inverse at the mean target, away from where it is infinite."""
+        return self._inverse(float(np.average(targets, weights=columns.get("weights"))), len(targets))
+
+    def _inverse(self, mean: float, rows: int) -> float:
+        return mean
+
+    def _record(self, rows: Any, targets: Any, sample_weight: Any) -> tuple[Columns, Any]:
+        """Columns and targets of a whole record: without rows of weight 0, the others with weights of mean 1."""
+        columns, targets = self._block(rows, targets, sample_weight)
+        weights = columns.pop("weights")
+        if weights.min() < weights.max():
+            columns["weights"] = weights / weights.mean()
+        return columns, targets
+
+    def _block(self, rows: Any, targets: Any, sample_weight: Any) -> tuple[Columns, Any]:
+        """Columns and targets of the next rows of a stream, with weights as they are, 1 where none are given."""
+        weights = as_weights(sample_weight, rows.shape[0])
+        counts = weights > 0
+        if not counts.all():
+            rows, targets, weights = rows[counts], targets[counts], weights[counts]
+        return {"features": rows, "weights": weights}, targets
+
+
+class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
+    """Linear regression on a record whose **rows are in time order** and depend on their neighbours.
+
+    It minimizes the mean of (y − wᵀx − b)²/2 plus (alpha/2)‖w‖², from rows that are far apart in time, put right in
+    passes over all of them (`multireplay.solve`). Do not shuffle the rows: their order is what replay works with. To
+    choose between parameters use `TimeSeriesSplit`, not a shuffled split.
+
+    Parameters
+    ----------
+    alpha : float, default=1e-4
+        L2 penalty, as in `SGDRegressor`; `Ridge` has rows · alpha. The intercept is left out. With `standardize` it is
+        the coefficients of the standardized features that are penalized, as with a `StandardScaler` before.
+    fit_intercept : bool, default=True
+        Whether to learn b.
+    standardize : bool, default=True
+        Bring every feature to mean 0 and standard deviation 1 in a pass of its own, and undo it in `coef_` and
+        `intercept_`. Sparse features, and all features without an intercept, are only divided by their standard
+        deviation.
+    passes : int, optional
+        The most passes over the rows. By default as many as it takes, at most 5 (`multireplay.Newton`): on fewer than
+        8192 rows the first one comes to the exact minimum, on more usually the second. Where that cannot be used, as
+        with more than about 1000 features, or alpha=0 and features that leave the answer open, it is variance
+        reduction, and 1 is a plain pass, 3 one round, 5 two.
+    replay : multireplay replay scheme, optional
+        Take plain steps in that order instead; `multireplay.Multiscale()` is the paper's algorithm. With `passes` of 3
+        and more, rounds of variance reduction in that order.
+    step : float, multireplay.steps schedule or "auto", default="auto"
+        Step size, for the standardized features. A number asks for steps: rounds of variance reduction.
+    average : "none", "full", "weighted" or a fraction in (0, 1], default=7/8
+        Which iterates a plain pass, or an epoch of `partial_fit`, averages.
+    capacity : int, default=4096
+        Buffer size of `partial_fit`: memory for twice as many rows is taken.
+    warn_autocorrelation : bool, default=True
+        Look at the last rows, and warn (`AutocorrelationWarning`) if learning them in order would have been biased, see
+        `dependence_`. Costs at most half a pass on a long record.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (features,)
+        w, for the features as they were given.
+    intercept_ : float
+        b.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str
+        Their names, if X was a data frame (pandas or polars) with string names.
+    results_ : tuple of multireplay.Result
+        What `solve` said, after `fit`; ``results_[0].status`` is a sentence.
+    dependence_ : Dependence or None
+        After `fit`: the autocorrelation time of the rows, and where a pass in order would have ended.
+
+    Notes
+    -----
+    ``set_output`` is for transformers: it says what ``transform`` gives back. A predictor gives arrays; a pipeline
+    whose transformers give data frames passes their names on to `feature_names_in_`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import multireplay as mr
+    >>> rng = np.random.default_rng(0)
+    >>> X = 50 + 10 * rng.standard_normal((4000, 2))
+    >>> y = X @ [1.0, -2.0] + 7 + rng.standard_normal(4000)
+    >>> model = mr.MERRegressor().fit(X, y)
+    >>> model.coef_.round(2), round(model.intercept_, 1)
+    (array([ 1., -2.]), 6.9)
+    >>> model.predict([[50.0, 50.0]]).round(1)
+    array([-43.])
+
+    Rows that come one block after the other:
+
+    >>> online = mr.MERRegressor(capacity=512)
+    >>> for block in range(0, 4000, 100):
+    ...     online = online.partial_fit(X[block : block + 100], y[block : block + 100])
+    >>> online.coef_.round(1)
+    array([ 1., -2.])
+    """
+
+    link: ClassVar[str] = "identity"
+    rival: ClassVar[str] = "SGDRegressor(shuffle=False)"
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit to a record whose rows are in time order.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (rows, features)
+            The features, oldest row first.
+        y : array of shape (rows,)
+            The targets.
+        sample_weight : array of shape (rows,), optional
+            Weights of the rows, at least 0. Only their proportions matter.
+        """
+        rows, targets = self._checked(X, y, reset=True)
+        columns, targets = self._record(rows, targets, sample_weight)
+        return self._fit(columns, targets[:, None])
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Take in the next rows of a stream, by the online algorithm (`multireplay.Online`).
+
+        The first `capacity` rows fill its buffer. Until then the answer is that of `fit` on the rows so far (worked out
+        anew each time there are a quarter more of them). From then on features are standardized as these first rows
+        say, every epoch restarts from their answer, and memory does not grow. After `fit` the stream goes on from what
+        was fitted. How the rows are cut into blocks makes no difference once the buffer is full.
+
+        Parameters
+        ----------
+        X, y
+            The next rows, oldest first.
+        sample_weight : array of shape (rows,), optional
+            Weights of the rows, where 1 is that of an ordinary row: unlike in `fit`, they are not divided by their
+            mean, since that of the rows to come is not known.
+        """
+        rows, targets = self._checked(X, y, reset=not hasattr(self, "coef_"))
+        columns, targets = self._block(rows, targets, sample_weight)
+        return self._partial_fit(columns, targets[:, None])
+
+    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
+        """Rows and targets, checked."""
+        rows, targets = self._validated(X, y, y_numeric=True, reset=reset)
+        return rows, np.asarray(targets, dtype=np.float64)
+
+
+class MERPoissonRegressor(MERRegressor):
+    """Poisson regression with a log link on a record whose **rows are in time order** and depend on their neighbours.
+
+    It minimizes the mean of exp(z) − y·z with z = wᵀx + b, plus (alpha/2)‖w‖², which is what scikit-learn's
+    `PoissonRegressor` minimizes for the same alpha.
+
+    Parameters
+    ----------
+    alpha, fit_intercept, standardize, passes, replay, step, average, capacity, warn_autocorrelation
+        As in `MERRegressor`, and so are the attributes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import multireplay as mr
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((4000, 2))
+    >>> y = rng.poisson(np.exp(X @ [0.5, -0.5] + 1))
+    >>> model = mr.MERPoissonRegressor().fit(X, y)
+    >>> model.coef_.round(1), round(model.intercept_, 1)
+    (array([ 0.5, -0.5]), 1.0)
+    >>> round(model.score(X, y), 1)
+    0.6
+    """
+
+    link: ClassVar[str] = "exp"
+    rival: ClassVar[str] = "stochastic gradient descent without shuffling"
+
+    def predict(self, X: Any) -> Vector:
+        """The expected count exp(wᵀx + b) for every row of X."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(self._scores(X)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """D², the share of the Poisson deviance of the counts y explained, as `PoissonRegressor` scores itself."""
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+
+    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
+        rows, targets = super()._checked(X, y, reset=reset)
+        if (targets < 0).any():
+            bad = int(np.flatnonzero(targets < 0)[0])
+            raise InputError(f"y is {targets[bad]:g} at row {bad} (counting from 0); counts are at least 0")
+        return rows, targets
+
+    def _inverse(self, mean: float, rows: int) -> float:
+        return math.log(max(mean, 0.5 / rows))  # no count at all is as good as half of one
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+def as_weights(sample_weight: Any, rows: int) -> Vector:
+    """One weight of at least 0 a row, not all 0; a number is the weight of every row, and None is 1."""
+    if sample_weight is None or isinstance(sample_weight, Number):
+        sample_weight = np.full(rows, 1.0 if sample_weight is None else sample_weight)
+    weights: Vector = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if weights.shape != (rows,):
+        raise InputError(f"sample_weight has shape {weights.shape}, but X has {rows} rows: it needs ({rows},)")
+    if (weights < 0).any():
+        bad = int(np.flatnonzero(weights < 0)[0])
+        raise InputError(f"sample_weight is {weights[bad]:g} at row {bad} (counting from 0); it must be at least 0")
+    if not weights.any():
+        raise InputError("all values of sample_weight are zero, so that no row counts; at least one weight must not be")
+    return weights
