@@ -22,11 +22,6 @@ def row_count(columns: Columns) -> int:
     return int(next(iter(columns.values())).shape[0])
 
 
-def row_blocks(rows: Any, count: int = 2**13) -> list[Any]:
-    """The rows in blocks of so many, as views, so that temporaries stay small."""
-    return [rows[start : start + count] for start in range(0, rows.shape[0], count)]
-
-
 def size_of(column: Any) -> int:
     """Bytes of a column, dense or sparse."""
     return int(column.data.nbytes + column.indices.nbytes if issparse(column) else column.nbytes)

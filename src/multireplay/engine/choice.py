@@ -48,7 +48,8 @@ def make_stepper(
     InputError
         Where the backend or the precision that was asked for cannot be had, with the reasons.
     """
-    spec = constraint.spec(dim)  # also checks that the set fits the dimension
+    whole = isinstance(constraint, WholeSpace)
+    in_python = not whole and constraint.spec(dim) is None  # also checks that the set fits the dimension
     if isinstance(problem, OverBatches) and precision != "float64":
         raise InputError(f"precision={precision!r} is for the compiled loop; in lanes give float32 columns instead")
     if isinstance(problem, OverBatches):
@@ -58,11 +59,11 @@ def make_stepper(
     reasons = []
     if not problem.compiled:
         reasons.append(f"{problem!r} calls a plain Python function (jit it with numba.njit)")
-    if spec is None:
+    if in_python:
         reasons.append(f"{constraint!r} is a plain Python set")
     if backend == "compiled" and reasons:
         raise InputError(f"backend='compiled' cannot be used: {'; '.join(reasons)}")
-    sparse = has_sparse_rows(samples) and isinstance(constraint, WholeSpace)
+    sparse = whole and has_sparse_rows(samples)
     if precision != "float64" and (backend == "python" or reasons or sparse):
         raise InputError(f"precision={precision!r} is for the compiled loop on dense features")
     if backend == "python" or reasons:

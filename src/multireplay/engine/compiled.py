@@ -20,10 +20,8 @@ from multireplay.problems.glm import RegressionSamples
 from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.replay import PlannedEpoch
 from multireplay.result import Epoch
-from multireplay.sets import Set
-from multireplay.sets.projections import WHOLE
+from multireplay.sets import Set, WholeSpace
 from multireplay.steps import Constant, Theorem1
-from multireplay.vectors.intrinsics import apart, row_bytes, zeros
 
 if TYPE_CHECKING:
     from multireplay.engine.epoch import Job
@@ -32,6 +30,8 @@ GROUP = 2**12
 """Bytes of iterates of a group of lanes, which share a sum, at least. Fixed, and a thread gets whole groups, so that
 the number of threads does not change a bit of the answer."""
 MOST_GROUPS = 8
+LINE, PAGE = 64, 4096
+"""Bytes of a cache line and of a page."""
 
 
 class CompiledStepper(Stepper):
@@ -40,9 +40,8 @@ class CompiledStepper(Stepper):
     name = "compiled"
 
     def __init__(self, constraint: Set, dim: int, dtype: Any = np.float64) -> None:
-        spec = cast(Vector, constraint.spec(dim))
         self.constraint = constraint
-        self.projection = None if spec[0] == WHOLE else spec
+        self.projection = None if isinstance(constraint, WholeSpace) else cast(Vector, constraint.spec(dim))
         """The feasible set as the loops take it: None for the whole space, where nothing is projected."""
         self.x = zeros(dim, dtype)
         self.total = zeros(dim)
@@ -207,3 +206,28 @@ class Lanes(Member):
         whole = self.run.averaging.weight(length, length) * self.chains
         total = self._totals[:, 0, :dim].sum(axis=0)
         return last, np.asarray(total / whole) if whole > 0 else last.copy()
+
+
+def row_bytes(dim: int, itemsize: int) -> int:
+    """Bytes of a row that begins with a cache line, unless it is shorter than one."""
+    wanted = dim * itemsize
+    return wanted if wanted < LINE else -(-wanted // LINE) * LINE
+
+
+def apart(groups: int, count: int, dim: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Zeros for `count` rows of `dim` numbers in each of several groups, and some room after the rows and each group.
+
+    A row begins with a cache line, so that no pack of float64 lies on two of them, unless it is shorter than one.
+    Groups are a page apart: the processor fetches lines before they are asked for, and two threads would take them
+    from each other.
+    """
+    width = row_bytes(dim, dtype.itemsize)
+    count += -(-PAGE // width)
+    room = np.zeros(groups * count * width + LINE, dtype=np.uint8)
+    first = -room.ctypes.data % LINE
+    return room[first : first + groups * count * width].view(dtype).reshape(groups, count, -1)
+
+
+def zeros(dim: int, dtype: Any = np.float64) -> NDArray[Any]:
+    """That many zeros from the beginning of a cache line on, so that no pack of float64 lies on two of them."""
+    return apart(1, 1, dim, np.dtype(dtype))[0, 0, :dim]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from multireplay.engine.chains import Member, OneChain, run_alone, run_in_parts
 from multireplay.engine.epoch import Job
 from multireplay.engine.stepper import Told, Way
-from multireplay.engine.team import Team
+from multireplay.engine.team import ALONE, Team
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.base import BLOCK
 from multireplay.result import Epoch
@@ -110,8 +110,10 @@ class Itinerary:
             for name, (member, _) in served.items():
                 member.load({what.removeprefix(name): array for what, array in state.items() if what.startswith(name)})
         before = 0
-        windows = job.record.windows(first, len(members) > 1, aside=sum(member.nbytes for member in members))
-        with Team(job.threads) as team, closing(windows):
+        aside = sum(member.nbytes for member in members) if job.record.on_disk else 0
+        windows = job.record.windows(first, len(members) > 1, aside)
+        several = any(leg.way == "lanes" for leg in self.legs)
+        with Team(job.threads) if several else nullcontext(ALONE) as team, closing(windows):
             for window in windows:
                 for member in members:
                     member.advance(window, first + 1, team)

@@ -59,3 +59,7 @@ class Team:
         work(cuts[0], cuts[1])
         for other in others:
             other.result()
+
+
+ALONE = Team(1)
+"""The calling thread."""

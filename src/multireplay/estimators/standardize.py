@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from multireplay._check import Vector
-from multireplay.buffer.columns import row_blocks
 from multireplay.errors import InputError
+from multireplay.problems.base import row_blocks
 
 Columns = dict[str, Any]
 

@@ -11,7 +11,7 @@ from multireplay.buffer.columns import Columns
 from multireplay.buffer.record import MemoryRecord, Record
 from multireplay.engine.sums import Batches, Folding, operator_batches
 from multireplay.problems import Problem
-from multireplay.sets import Set
+from multireplay.sets import Set, WholeSpace
 
 WELL_BELOW = 0.1
 """A mean operator shorter than this share of its own standard error is noise: more passes would fit that."""
@@ -55,8 +55,10 @@ def standard_error_of_length(images: Vector) -> float:
 
 def residual_of(batches: Batches, feasible: Set, x: Vector) -> Residual:
     """What is left of F̂(x) on the feasible set, and its standard error."""
-    left = x - feasible.projected(x - batches.mean)
-    parts = np.array([x - feasible.projected(x - mean) for mean in batches.means])
+    left, parts = batches.mean, batches.means
+    if not isinstance(feasible, WholeSpace):
+        left = x - feasible.projected(x - left)
+        parts = np.array([x - feasible.projected(x - mean) for mean in parts])
     return Residual(batches.mean, float(np.linalg.norm(left)), standard_error_of_length(parts))
 
 

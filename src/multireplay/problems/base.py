@@ -160,7 +160,7 @@ class Problem(ABC):
     def column(self, buffer: Buffer, name: str) -> NDArray[Any]:
         """One column as this problem reads it: in NumPy, also where it lies on a device."""
         column = buffer[name]
-        return as_numpy(column) if is_foreign(column) else column
+        return as_numpy(column) if type(column) is not np.ndarray and is_foreign(column) else column
 
     def _refuse_misspelt(self, names: Iterable[str]) -> None:
         """Raise if a column that is not read was probably meant as an optional one; other columns may stay."""
@@ -211,3 +211,8 @@ def refuse(bad: NDArray[np.bool_], name: str, values: NDArray[Any], needs: str) 
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise InputError(f"column {name!r} holds {values[row]:g} at row {row} (counting from 0); {needs}")
+
+
+def row_blocks(rows: Any, count: int = 2**13) -> list[Any]:
+    """The rows in blocks of so many, as views, so that temporaries stay small."""
+    return [rows[start : start + count] for start in range(0, rows.shape[0], count)]

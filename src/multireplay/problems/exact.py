@@ -17,8 +17,9 @@ from scipy.sparse import diags_array, issparse
 from scipy.sparse.linalg import LinearOperator, cg, lsmr, svds
 
 from multireplay._check import Vector
-from multireplay.buffer.columns import Columns, row_blocks
+from multireplay.buffer.columns import Columns
 from multireplay.errors import InputError
+from multireplay.problems.base import row_blocks
 from multireplay.problems.features import Rows, scaled_columns
 from multireplay.problems.residual import dense_products, is_wide
 from multireplay.sets import Set, WholeSpace

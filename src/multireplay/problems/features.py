@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from multireplay._check import Vector
-from multireplay.buffer.columns import SparseColumn, row_blocks
+from multireplay.buffer.columns import SparseColumn
+from multireplay.problems.base import row_blocks
 
 Rows: TypeAlias = Any
 

@@ -12,10 +12,10 @@ from scipy.sparse import issparse
 
 from multireplay._check import Vector, number_in
 from multireplay.buffer.buffer import STATES, Buffer
-from multireplay.buffer.columns import Columns, SparseColumn, row_blocks
+from multireplay.buffer.columns import Columns, SparseColumn
 from multireplay.buffer.foreign import as_numpy
 from multireplay.errors import InputError
-from multireplay.problems.base import as_constraint, refuse
+from multireplay.problems.base import as_constraint, refuse, row_blocks
 from multireplay.problems.exact import solve_linear
 from multireplay.problems.features import IndexedRows, Rows
 from multireplay.problems.packed import IndexedTransitionSamples, SparseTransitionSamples, nonzeros, pack_table

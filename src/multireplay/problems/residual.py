@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, diags_array, issparse
 
 from multireplay._check import Vector, number_in, whole_number
-from multireplay.buffer.columns import Columns, row_blocks
+from multireplay.buffer.columns import Columns
 from multireplay.buffer.foreign import as_numpy, is_foreign, like
 from multireplay.errors import InputError
-from multireplay.problems.base import GROWTH, UNBOUNDED, Problem
+from multireplay.problems.base import GROWTH, UNBOUNDED, Problem, row_blocks
 from multireplay.problems.features import IndexedRows, Rows, largest_square, scaled_rows, square_lengths
 
 DENSE = 2000
@@ -121,12 +121,13 @@ class ResidualProblem(Problem):
 
     def outcomes_of(self, samples: Any) -> Vector:
         """What was observed, from packed samples."""
-        return as_numpy(getattr(samples, self.outcome))
+        found = getattr(samples, self.outcome)
+        return found if isinstance(found, np.ndarray) else as_numpy(found)
 
     def weights_of(self, samples: Any) -> Vector | None:
         """The weights of packed samples, where there are any."""
         weights = getattr(samples, "weights", None)
-        return None if weights is None else as_numpy(weights)
+        return weights if weights is None or isinstance(weights, np.ndarray) else as_numpy(weights)
 
     def largest_square(self, samples: Any) -> float:
         """max w_t‖ψ_t‖² over packed samples."""
@@ -152,7 +153,9 @@ class ResidualProblem(Problem):
         return self.heaviest(samples) * GROWTH * self.size(largest(self.outcomes_of(samples)), scores) or UNBOUNDED
 
     def extreme_rows(self, samples: Any, x0: Vector) -> NDArray[np.intp]:
-        lengths, weights = square_lengths(samples.features), self.weights_of(samples)
+        rows, weights = samples.features, self.weights_of(samples)
+        dense = type(rows) is np.ndarray
+        lengths = np.einsum("ij,ij->i", rows, rows, dtype=np.float64) if dense else square_lengths(rows)
         watched = [self.outcomes_of(samples), self.scores(samples, x0)]
         return extremes(lengths, *watched) if weights is None else extremes(weights * lengths, weights, *watched)
 
@@ -169,7 +172,7 @@ def largest(values: NDArray[Any]) -> float:
 
 def scores_of(rows: Rows, x: Vector) -> Vector:
     """⟨ψ_t, x⟩ of every row, in NumPy: in blocks, of which float64 copies may be made."""
-    if is_foreign(rows):
+    if type(rows) is not np.ndarray and is_foreign(rows):
         return as_numpy(rows @ like(x, rows)).astype(np.float64)
     return np.concatenate([block @ x for block in row_blocks(rows)])
 

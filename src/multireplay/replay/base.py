@@ -81,7 +81,8 @@ class Replay(ABC):
         2 2.0 4 [2 4 6 8]
         3 1.0 8 [1 2 3 4 5 6 7 8]
         """
-        length = whole_number("the number of samples", length, least=1)
+        if type(length) is not int or length < 1:
+            length = whole_number("the number of samples", length, least=1)
         if length > MAX_ROWS:
             raise InputError(f"{length} samples are more than the {MAX_ROWS} that positions are computed for")
         return self._epochs(length)

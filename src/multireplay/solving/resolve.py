@@ -177,7 +177,11 @@ def as_passes(passes: object, update: Update | None) -> int:
 
 def as_step(step: Any) -> Any:
     """A schedule, "auto", a number, or several numbers, checked."""
-    if isinstance(step, Schedule) or (isinstance(step, str) and step == "auto"):
+    if (
+        isinstance(step, Schedule)
+        or (isinstance(step, str) and step == "auto")
+        or (type(step) is float and 0 < step < np.inf)
+    ):
         return step
     if isinstance(step, str):
         raise InputError(f"step must be a positive number, a schedule from mr.steps or 'auto', not {step!r}")

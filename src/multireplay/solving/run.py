@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from multireplay._check import Vector
 from multireplay.averaging import Averaging
-from multireplay.engine import Backend, Stepper, make_stepper
+from multireplay.engine import Backend
 from multireplay.problems import Problem
 from multireplay.replay import Replay
 from multireplay.sets import Set
@@ -115,11 +115,6 @@ class Run:
     def route(self) -> Route:
         """The way to the answer."""
         return self.update.route
-
-    def make_stepper(self) -> Stepper:
-        """What takes plain steps."""
-        record = self.record
-        return make_stepper(record.problem, self.feasible, record.dim, self.backend, record.example, self.precision)
 
     def __reduce__(self) -> tuple[Any, ...]:
         left_behind = {"buffer": None, "record": None, "checkpoint": None, "track": None, "progress": False}

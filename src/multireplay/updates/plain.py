@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
-from multireplay.engine import Job, Stepper, arrange
+from multireplay.engine import Job, Stepper, arrange, make_stepper
 from multireplay.engine.sums import ExtremeRows, Folding, fold, operator_batches
 from multireplay.errors import InputError, warn
 from multireplay.inference.residuals import residual_of
@@ -77,7 +78,7 @@ class Walk:
     ) -> None:
         record = run.record
         self.run, self.plan = run, run.replay.plan(record.length)
-        self.make = run.make_stepper if make is None else make
+        self.make = partial(plain_stepper, run) if make is None else make
         self.make()  # says first what cannot be
         all_rows = run.automatic or not record.on_disk
         self.extremes = extreme_samples(record, run.start, run.threads) if all_rows else record.example
@@ -177,6 +178,12 @@ class Walk:
         if self.run.on_the_whole_space or not has_sparse_rows(self.run.record.example):
             return ()
         return (f"every step projects on {self.run.feasible!r}, and so costs O(d) although the rows are sparse",)
+
+
+def plain_stepper(run: Run) -> Stepper:
+    """What takes the plain steps of a run."""
+    record = run.record
+    return make_stepper(record.problem, run.feasible, record.dim, run.backend, record.example, run.precision)
 
 
 def extreme_samples(record: Record, x0: Vector, threads: int = 1) -> Any:

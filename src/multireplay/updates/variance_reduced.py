@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from multireplay._check import whole_number
 from multireplay.engine import ReducedStepper
 from multireplay.updates.base import Found, Needs, Route, Update
-from multireplay.updates.plain import AUTO_SHARE, Walk
+from multireplay.updates.plain import AUTO_SHARE, Walk, plain_stepper
 from multireplay.updates.precondition import choose, shortening
 from multireplay.updates.rounds import Rounds
 
@@ -83,7 +83,7 @@ class VarianceReduced(Update):
         record, preconditioner = run.record, choose(self.precondition, run.record, run.feasible)
 
         def make() -> ReducedStepper:
-            return run.make_stepper().reduced(preconditioner)
+            return plain_stepper(run).reduced(preconditioner)
 
         how = " with variance reduction"
         how += f", preconditioner of rank {preconditioner.rank}" if preconditioner.rank else ""

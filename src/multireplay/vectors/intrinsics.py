@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
-from numpy.typing import NDArray
 
 from multireplay._jit import kernel
 
-_LINE, _PAGE = 64, 4096
+_LINE = 64
 _BYTE_ALIGNED = 1
 WIDTH = 8
 """Numbers in a pack: a cache line of float64."""
@@ -52,31 +50,6 @@ class _PackModel(models.PrimitiveModel):  # type: ignore[misc]
 def can_be_packed(*arrays: Any) -> bool:
     """Whether arrays of these types are such that neighbouring numbers lie side by side."""
     return all(array.layout == "C" and array.dtype in (types.float64, types.float32) for array in arrays)
-
-
-def row_bytes(dim: int, itemsize: int) -> int:
-    """Bytes of a row that begins with a cache line, unless it is shorter than one."""
-    wanted = dim * itemsize
-    return wanted if wanted < _LINE else -(-wanted // _LINE) * _LINE
-
-
-def apart(groups: int, count: int, dim: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Zeros for `count` rows of `dim` numbers in each of several groups, and some room after the rows and each group.
-
-    A row begins with a cache line, so that no pack of float64 lies on two of them, unless it is shorter than one.
-    Groups are a page apart: the processor fetches lines before they are asked for, and two threads would take them
-    from each other.
-    """
-    width = row_bytes(dim, dtype.itemsize)
-    count += -(-_PAGE // width)
-    room = np.zeros(groups * count * width + _LINE, dtype=np.uint8)
-    first = -room.ctypes.data % _LINE
-    return room[first : first + groups * count * width].view(dtype).reshape(groups, count, -1)
-
-
-def zeros(dim: int, dtype: Any = np.float64) -> NDArray[Any]:
-    """That many zeros from the beginning of a cache line on, so that no pack of float64 lies on two of them."""
-    return apart(1, 1, dim, np.dtype(dtype))[0, 0, :dim]
 
 
 class _Place:
