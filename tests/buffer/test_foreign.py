@@ -8,10 +8,10 @@ import array_api_strict
 import numpy as np
 import pytest
 from arrays_of import device_array, strict_array, torch_array
-from multireplay.solving.resolve import over_batches as in_lanes
 
 import multireplay as mr
 from multireplay.buffer import foreign as arrays
+from multireplay.solving.resolve import over_batches as in_lanes
 
 
 def test_tensors_are_kept_where_they_are():

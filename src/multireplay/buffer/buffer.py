@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast, overload
 
@@ -186,9 +187,6 @@ class Buffer:
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._columns
-
     @overload
     def __getitem__(self, key: str) -> Array: ...
 
@@ -211,17 +209,14 @@ class Buffer:
         return _of_checked(arrays)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (dict(self._columns),))
+        return partial(Buffer, **self._columns), ()
 
     def __repr__(self) -> str:
-        parts = (
-            f"{name} {tuple(array.shape)} {array.dtype}{_nonzeros(array)}" for name, array in self._columns.items()
-        )
+        parts = []
+        for name, array in self._columns.items():
+            nonzeros = f" with {array.nnz} nonzeros" if isinstance(array, SparseColumn) else ""
+            parts.append(f"{name} {tuple(array.shape)} {array.dtype}{nonzeros}")
         return f"Buffer({self._length} rows: {', '.join(parts)})"
-
-
-def _rebuild(columns: dict[str, Array]) -> Buffer:
-    return Buffer(**columns)
 
 
 def _of_checked(arrays: dict[str, Array]) -> Buffer:
@@ -229,10 +224,6 @@ def _of_checked(arrays: dict[str, Array]) -> Buffer:
     found = Buffer.__new__(Buffer)
     found._keep(arrays)
     return found
-
-
-def _nonzeros(array: Array) -> str:
-    return f" with {array.nnz} nonzeros" if isinstance(array, SparseColumn) else ""
 
 
 def _as_column(name: str, values: Any) -> Array:
@@ -268,14 +259,11 @@ def _from_objects(name: str, array: Array) -> Array:
             try:
                 float(value)
             except (TypeError, ValueError, OverflowError):
+                where = foreign.place_in_words(place)
                 raise InputError(
-                    f"column {name!r} holds {value!r} at {_where(place)} (counting from 0), which is not a number"
+                    f"column {name!r} holds {value!r} at {where} (counting from 0), which is not a number"
                 ) from None
         raise InputError(f"column {name!r} has dtype object; it needs real numbers or booleans") from None
-
-
-def _where(place: tuple[int, ...]) -> str:
-    return f"row {place[0]}" + (f", feature {place[1]}" if len(place) == 2 else "")
 
 
 def _check_lengths(lengths: dict[str, int]) -> None:

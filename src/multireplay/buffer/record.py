@@ -43,16 +43,9 @@ class Window(NamedTuple):
 
 
 class Record(ABC):
-    """What a run asks of the data.
+    """What a run asks of the data. `example` is packed samples of some rows, from which the types can be seen.
 
-    Attributes
-    ----------
-    problem : Problem
-        What is solved.
-    example : named tuple
-        Packed samples of some rows, from which the types can be seen.
-    length, dim : int
-        Rows, and coordinates of x.
+    Who reads says how many bytes of the memory budget it needs `aside`.
     """
 
     problem: Problem
@@ -70,10 +63,7 @@ class Record(ABC):
 
     @abstractmethod
     def parts(self, first: int, aside: int = 0) -> Generator[tuple[int, Columns], None, None]:
-        """The columns from row `first` on, counted from 0, part after part: the row it begins with, and its columns.
-
-        The caller needs `aside` bytes of the memory budget.
-        """
+        """The columns from row `first` on, counted from 0, part after part: the row it begins with, and its columns."""
 
     @abstractmethod
     def head(self) -> Columns:
@@ -94,17 +84,11 @@ class Record(ABC):
 
     @abstractmethod
     def chunks(self, blocks: Iterable[Positions], aside: int = 0) -> Iterator[Chunk]:
-        """The samples at these positions, block after block, in any order.
-
-        The caller needs `aside` bytes of the memory budget.
-        """
+        """The samples at these positions, block after block, in any order."""
 
     @abstractmethod
     def windows(self, first: int, cached: bool, aside: int = 0) -> Generator[Window, None, None]:
-        """All samples in order from row `first` on, counted from 0; small windows if `cached`.
-
-        The caller needs `aside` bytes of the memory budget.
-        """
+        """All samples in order from row `first` on, counted from 0; small windows if `cached`."""
 
 
 class MemoryRecord(Record):
@@ -172,7 +156,9 @@ class StoredRecord(Record):
         return columns
 
     def parts(self, first: int, aside: int = 0) -> Generator[tuple[int, Columns], None, None]:
-        return self._blocks(first, aside)
+        with closing(self.stored.blocks(self.names, first, aside=aside)) as blocks:
+            for start, block in blocks:
+                yield start, self._checked(block, start)
 
     def at_once(self, aside: int = 0) -> int:
         memory = max(self.stored.memory - aside, self.stored.memory // 4)
@@ -202,13 +188,8 @@ class StoredRecord(Record):
         return self.take(positions - 1), positions
 
     def windows(self, first: int, cached: bool, aside: int = 0) -> Generator[Window, None, None]:
-        for start, block in self._blocks(first, aside):
+        for start, block in self.parts(first, aside):
             yield Window(self.problem.samples(block), start + 1, start + row_count(block))
-
-    def _blocks(self, first: int, aside: int = 0) -> Generator[tuple[int, Columns], None, None]:
-        with closing(self.stored.blocks(self.names, first, aside=aside)) as blocks:
-            for start, block in blocks:
-                yield start, self._checked(block, start)
 
     def _checked(self, columns: Columns, first: int) -> Columns:
         try:

@@ -19,7 +19,7 @@ import numpy as np
 
 from multireplay.buffer.columns import Array
 from multireplay.buffer.disk import files
-from multireplay.buffer.disk.files import Checksums, RunningChecksums, visible
+from multireplay.buffer.disk.files import Checksums, RunningChecksums
 from multireplay.buffer.disk.npy import ArrayFile, ArraySource
 from multireplay.buffer.disk.source import Field
 from multireplay.errors import InputError
@@ -31,26 +31,19 @@ _PIECE = 2**22
 """Bytes that are written at a time."""
 
 
-def open_folder(folder: Path) -> ArraySource:
-    """The columns of a folder: those of its page, or every .npy file where there is none."""
+def open_saved(folder: Path) -> ArraySource:
+    """The columns of a folder that was saved, as its page names them."""
     page = folder / PAGE_NAME
-    if page.exists():
-        return ArraySource(str(folder), _open_page(page))
-    return ArraySource(
-        str(folder), {path.stem: ArrayFile.open(path) for path in visible(folder) if path.suffix == ".npy"}
-    )
-
-
-def _open_page(page: Path) -> dict[str, ArrayFile]:
     try:
         told: dict[str, Any] = json.loads(page.read_text(encoding="utf-8"))
         if told["format"] != FORMAT or told["version"] != VERSION:
             raise InputError(f"{page} is of version {told['version']}; this program reads version {VERSION}")
-        return {str(column["name"]): _open(page, column) for column in told["columns"]}
+        files = {str(column["name"]): _open(page, column) for column in told["columns"]}
     except InputError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{page} cannot be understood ({type(error).__name__}: {error}); is it corrupt?") from None
+    return ArraySource(str(folder), files)
 
 
 def _open(page: Path, told: dict[str, Any]) -> ArrayFile:

@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import FileIO
 from pathlib import Path
 from typing import IO, Any, cast
@@ -22,7 +22,6 @@ import numpy as np
 from multireplay._check import Positions
 from multireplay.buffer.columns import Array, kept_type
 from multireplay.buffer.disk.files import Checksums, RunningChecksums, Stamp, named
-from multireplay.buffer.disk.memory import pages
 from multireplay.buffer.disk.source import Field, Reader, Source
 from multireplay.errors import InputError
 
@@ -90,9 +89,9 @@ class ArrayFile:
                 f"{self.label} has {size} bytes of numbers, but its header says {self.size}: "
                 "something was written after the array"
             )
-        row = size // Field(self.raw, self.width).row_bytes
+        row = size // self.raw.row_bytes
         if self.by_feature:  # the rows end where the last feature does
-            row = max(0, size // self.raw.itemsize - (self.shape[1] - 1) * self.rows)
+            row = max(0, size // self.dtype.itemsize - (self.shape[1] - 1) * self.rows)
         raise self.ends(row, f"{size} bytes of numbers, its header says {self.size}")
 
     def ends(self, row: int, detail: str) -> InputError:
@@ -108,31 +107,28 @@ class ArrayFile:
         return self.dtype.itemsize * math.prod(self.shape)
 
     @property
-    def width(self) -> int | None:
-        return self.shape[1] if len(self.shape) == 2 else None
-
-    @property
     def by_feature(self) -> bool:
         """Whether the features lie one after the other."""
-        return self.fortran and self.width is not None
+        return self.fortran and len(self.shape) == 2
+
+    @property
+    def raw(self) -> Field:
+        """The numbers in the file, dates as the integers they are."""
+        dtype = np.dtype(np.int64).newbyteorder(self.dtype.byteorder) if self.dtype.kind in "mM" else self.dtype
+        return Field(dtype, self.shape[1] if len(self.shape) == 2 else None)
 
     @property
     def field(self) -> Field:
-        """What the column is handed on as; dates are handed on as integers."""
-        return Field(kept_type(self.raw) or np.dtype(np.int64), self.width)
-
-    @property
-    def raw(self) -> np.dtype[Any]:
-        """The type in the file, dates as the integers they are."""
-        return np.dtype(np.int64).newbyteorder(self.dtype.byteorder) if self.dtype.kind in "mM" else self.dtype
+        """What the column is handed on as."""
+        return replace(self.raw, dtype=cast("np.dtype[Any]", kept_type(self.raw.dtype)))
 
     def strips(self, start: int) -> Iterator[tuple[int, Field, int | None]]:
         """The contiguous runs of rows: where each begins, what it holds, and which feature it is (None: all)."""
         if not self.by_feature:
-            yield start, Field(self.raw, self.width), None
+            yield start, self.raw, None
             return
         for feature in range(self.shape[1]):
-            yield start + feature * self.rows * self.raw.itemsize, Field(self.raw, None), feature
+            yield start + feature * self.rows * self.dtype.itemsize, replace(self.raw, width=None), feature
 
     def identity(self) -> list[object]:
         """What tells the array from another: its checksums, or what is known of its file."""
@@ -175,16 +171,14 @@ class ArrayFile:
                 raise self.ends(reached, "it was complete when it was opened")
             done += count
 
-    def take(self, rows: Positions) -> Array:
-        """These rows, ascending and distinct, with one read for rows that are close together."""
-        found = pages(self.field, len(rows))
+    def take(self, target: Array, rows: Positions) -> None:
+        """Fill the target with these rows, ascending and distinct, with one read for rows that are close together."""
         self.stamp.check(int(rows[0]))
         with ArrayFile.opened(self, 0) as file:
             advise(file, "RANDOM")
             for begin, field, feature in self.strips(self.start + self.header):
-                self._take_strip(file, begin, field, rows, found if feature is None else found[:, feature])
+                self._take_strip(file, begin, field, rows, target if feature is None else target[:, feature])
         self.stamp.check(int(rows[-1]))
-        return found
 
     def _take_strip(self, file: IO[bytes], begin: int, field: Field, rows: Positions, target: Array) -> None:
         step = field.row_bytes
@@ -293,8 +287,9 @@ class ArraySource(Source):
     def reader(self, names: Sequence[str], first: int) -> Reader:
         return _ArrayReader({name: self._files[name] for name in names}, first)
 
-    def take(self, names: Sequence[str], rows: Positions) -> dict[str, Array]:
-        return {name: self._files[name].take(rows) for name in names}
+    def take(self, targets: Mapping[str, Array], rows: Positions) -> None:
+        for name, target in targets.items():
+            self._files[name].take(target, rows)
 
     def place(self, name: str, row: int) -> tuple[str, int]:
         return self._files[name].label, row
@@ -307,7 +302,7 @@ class ArraySource(Source):
 
     def touched(self, names: Sequence[str]) -> tuple[float, str]:
         files = [self._files[name] for name in names]
-        row = sum(Field(file.raw, file.width).row_bytes for file in files)
+        row = sum(file.raw.row_bytes for file in files)
         reason = (
             f"a row of {row} bytes in {len(files)} {'array' if len(files) == 1 else 'arrays'} "
             f"comes with the pages of {PAGE} bytes around it"

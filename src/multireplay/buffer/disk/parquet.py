@@ -133,7 +133,7 @@ class ParquetSource(TableSource):
 
     def overhead(self, names: Sequence[str]) -> int:
         pages = sum(min(_PAGES, 2 * max(file.largest.get(name, 0) for file in self._files)) for name in names)
-        return pages + _BATCHES * min(BATCH_BYTES, self.rows * sum(self.field(name).row_bytes for name in names))
+        return pages + _BATCHES * min(BATCH_BYTES, self.rows * self.row_bytes(names))
 
     def identity(self, names: Sequence[str]) -> list[object]:
         return [file.stamp.identity(file.footer) for file in self._files]
@@ -141,7 +141,7 @@ class ParquetSource(TableSource):
     def touched(self, names: Sequence[str]) -> tuple[float, str]:
         groups = [rows for file in self._files for rows in file.groups]
         typical = sum(rows * rows for rows in groups) / self.rows
-        row = sum(self.field(name).row_bytes for name in names)
+        row = self.row_bytes(names)
         return typical * row, f"a row of {row} bytes comes with all of its row group, of about {typical:.0f} rows"
 
 

@@ -68,9 +68,6 @@ class StoredBuffer:
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._columns
-
     def width(self, name: str) -> int | None:
         """How many numbers a row of the column has; None for a one-dimensional column."""
         return self._field(name).width
@@ -193,7 +190,7 @@ class StoredBuffer:
         """What one pass in random order costs compared with one in order, as a sentence."""
         assembly = self._assembly(self.names)
         touched, reason = self._source.touched(assembly.names)
-        ratio = touched / sum(self._source.field(name).row_bytes for name in assembly.names)
+        ratio = touched / self._source.row_bytes(assembly.names)
         lots = -(-LOTS * self.nbytes // self.memory)
         if lots < ratio:
             ratio = lots

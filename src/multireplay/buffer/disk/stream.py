@@ -64,12 +64,6 @@ def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
 
     An exception of `items` is raised where its item would have come. The thread ends with the last item, or when this
     generator is closed, at the latest after the item it is at.
-
-    Examples
-    --------
-    >>> from multireplay.buffer.disk.stream import read_ahead
-    >>> list(read_ahead(number**2 for number in range(4)))
-    [0, 1, 4, 9]
     """
     with closing(items), ThreadPoolExecutor(1, "multireplay-read-ahead") as thread:
         pending = thread.submit(_next, items)

@@ -17,7 +17,6 @@ from multireplay._check import Positions
 from multireplay.buffer.columns import Array
 from multireplay.buffer.disk import npy
 from multireplay.buffer.disk.files import Stamp, named
-from multireplay.buffer.disk.memory import pages
 from multireplay.buffer.disk.npy import ArrayFile, Cursor, read_header
 
 _BROKEN = (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, OSError, NotImplementedError, RuntimeError)
@@ -67,18 +66,16 @@ class ZippedArray(ArrayFile):
             with self.reading(row):
                 file.read(1)  # after the last bytes the archive compares its checksum
 
-    def take(self, rows: Positions) -> Array:
+    def take(self, target: Array, rows: Positions) -> None:
         if not self.through:
-            return super().take(rows)
-        found = pages(self.field, len(rows))
+            return super().take(target, rows)
         step = max(1, npy.PIECE * self.rows // self.size)
         block = np.empty(self.field.shape(min(step, self.rows)), self.field.dtype)
         with closing(Cursor(self, 0)) as cursor:
             for first in range(0, int(rows[-1]) + 1, step):
                 cursor.read(block[: self.rows - first])
                 low, high = np.searchsorted(rows, (first, first + step))
-                found[low:high] = block[rows[low:high] - first]
-        return found
+                target[low:high] = block[rows[low:high] - first]
 
 
 def open_members(path: Path) -> dict[str, ZippedArray]:
