@@ -143,13 +143,8 @@ class Buffer:
         >>> buffer.to_numpy() is buffer
         True
         """
-        if not any(map(foreign.is_foreign, self._columns.values())):
-            return self
-        arrays = {
-            name: foreign.as_numpy(array) if foreign.is_foreign(array) else array
-            for name, array in self._columns.items()
-        }
-        return _of_checked(arrays)
+        brought = {name: foreign.as_numpy(array) for name, array in self._columns.items() if foreign.is_foreign(array)}
+        return _of_checked({**self._columns, **brought}) if brought else self
 
     def fingerprint(self) -> str:
         """Thirty-two letters that tell this record from any other of the same shape: a hash of 128 bits.

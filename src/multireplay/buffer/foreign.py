@@ -53,11 +53,9 @@ def as_numpy(array: Array) -> NDArray[Any]:
     if isinstance(array, np.ndarray):
         return array
     if compat.is_torch_array(array):
-        return np.asarray(array.detach().cpu().numpy())
-    if compat.is_cupy_array(array):
-        return np.asarray(array.get())
-    if not is_foreign(array):
-        return np.asarray(array)
+        array = array.detach().cpu()
+    elif compat.is_cupy_array(array):
+        array = array.get()
     try:
         return np.asarray(array)
     except RuntimeError:  # it lies where NumPy cannot read: bring it home first

@@ -97,8 +97,7 @@ class MemoryRecord(Record):
     on_disk = False
 
     def __init__(self, problem: Problem, columns: Columns) -> None:
-        self.problem = problem
-        self.columns = columns
+        self.problem, self.columns = problem, columns
         self.samples = self.example = problem.samples(columns)
         self.length = row_count(columns)
         self.dim = problem.dim(columns)
@@ -131,12 +130,9 @@ class StoredRecord(Record):
     on_disk = True
 
     def __init__(self, problem: Problem, stored: StoredBuffer) -> None:
-        self.problem = problem
-        self.stored = stored
-        self.budget = stored.memory
-        self.length = len(stored)
-        head = problem.columns(Buffer(**stored.take(np.arange(min(EXAMPLE, self.length)))))
-        self._head = head
+        self.problem, self.stored = problem, stored
+        self.length, self.budget = len(stored), stored.memory
+        self._head = head = problem.columns(Buffer(**stored.take(np.arange(min(EXAMPLE, self.length)))))
         self.names = tuple(head)
         self.dim = problem.dim(head)
         self.example = problem.samples(head)
@@ -165,27 +161,11 @@ class StoredRecord(Record):
         return max(1, memory // LOTS // self.row_bytes)
 
     def chunks(self, blocks: Iterable[Positions], aside: int = 0) -> Generator[Chunk, None, None]:
-        with closing(read_ahead(self._lots(blocks, self.at_once(aside)))) as lots:
+        gathered = _gathered(blocks, self.at_once(aside))
+        with closing(read_ahead((self.take(positions - 1), positions) for positions in gathered)) as lots:
             for columns, positions in lots:
                 here = np.arange(1, len(positions) + 1, dtype=np.int64)
                 yield Chunk(self.problem.samples(columns), here, positions)
-
-    def _lots(self, blocks: Iterable[Positions], most: int) -> Generator[tuple[Columns, Positions], None, None]:
-        """At most so many positions at a time."""
-        waiting: list[Positions] = []
-        for block in blocks:
-            for start in range(0, len(block), most):
-                part = block[start : start + most]
-                if sum(map(len, waiting)) + len(part) > most:
-                    yield self._lot(waiting)
-                    waiting = []
-                waiting.append(part)
-        if waiting:
-            yield self._lot(waiting)
-
-    def _lot(self, parts: list[Positions]) -> tuple[Columns, Positions]:
-        positions = np.concatenate(parts)
-        return self.take(positions - 1), positions
 
     def windows(self, first: int, cached: bool, aside: int = 0) -> Generator[Window, None, None]:
         for start, block in self.parts(first, aside):
@@ -197,6 +177,19 @@ class StoredRecord(Record):
         except InputError as error:
             raise InputError(f"{error} (rows counted from row {first} of the record)") from None
         return columns
+
+
+def _gathered(blocks: Iterable[Positions], most: int) -> Iterator[Positions]:
+    """Several blocks of positions as one, at most so many positions at a time."""
+    waiting: list[Positions] = []
+    for block in blocks:
+        for part in (block[start : start + most] for start in range(0, len(block), most)):
+            if sum(map(len, waiting)) + len(part) > most:
+                yield np.concatenate(waiting)
+                waiting = []
+            waiting.append(part)
+    if waiting:
+        yield np.concatenate(waiting)
 
 
 def as_record(problem: Problem, buffer: Buffer | StoredBuffer) -> Record:
