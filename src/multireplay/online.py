@@ -278,8 +278,7 @@ class Online:
         path
             The file.
         problem, step, constraint
-            What was your own and could not be written, as it was when the run began. What is given takes the place of
-            what is in the file.
+            What was your own and could not be written; what is given takes the place of what is in the file.
         """
         given = {"problem": problem, "step": step, "constraint": constraint}
         arguments, state = online_file.read(path, {name: value for name, value in given.items() if value is not None})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast, overload
@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from multireplay.buffer import foreign
-from multireplay.buffer.columns import Array, SparseColumn, as_sparse_column, kept_type
+from multireplay.buffer.columns import Array, Columns, SparseColumn, as_sparse_column, kept_type, row_count
 from multireplay.buffer.fingerprint import Fingerprint
 from multireplay.errors import InputError
 
@@ -47,14 +47,10 @@ class Buffer:
     >>> import multireplay as mr
     >>> F = np.eye(4)
     >>> buffer = mr.Buffer(features=F[:-1], next_features=F[1:], rewards=[1, 0, 2])
-    >>> len(buffer)
-    3
-    >>> buffer["rewards"]
-    array([1., 0., 2.])
     >>> buffer
     Buffer(3 rows: features (3, 4) float64, next_features (3, 4) float64, rewards (3,) float64)
-    >>> buffer[1:]["rewards"]
-    array([0., 2.])
+    >>> len(buffer), buffer[1:]["rewards"]
+    (3, array([0., 2.]))
     >>> import scipy.sparse
     >>> mr.Buffer(features=scipy.sparse.csr_array(F), targets=[1, 0, 2, 0])
     Buffer(4 rows: features (4, 4) float64 with 4 nonzeros, targets (4,) float64)
@@ -156,11 +152,9 @@ class Buffer:
         Examples
         --------
         >>> import multireplay as mr
-        >>> one, other = mr.Buffer(targets=[0.0, 1.0, 2.0]), mr.Buffer(targets=[0.0, 2.0, 1.0])
-        >>> one.fingerprint() == mr.Buffer(targets=[0, 1, 2]).fingerprint()
-        True
-        >>> one.fingerprint() == other.fingerprint()
-        False
+        >>> one, same, other = (mr.Buffer(targets=values).fingerprint() for values in ([0.0, 1.0], [0, 1], [1, 0]))
+        >>> one == same, one == other
+        (True, False)
         """
         found = Fingerprint()
         for name in sorted(self._columns):
@@ -168,16 +162,15 @@ class Buffer:
         return found.text()
 
     def _keep(self, arrays: dict[str, Array]) -> None:
-        self._columns = MappingProxyType(arrays)
-        self._length = int(next(iter(arrays.values())).shape[0])
+        self._columns: Columns = MappingProxyType(arrays)
 
     @property
-    def columns(self) -> Mapping[str, Array]:
+    def columns(self) -> Columns:
         """The columns by name, in the order they were given."""
         return self._columns
 
     def __len__(self) -> int:
-        return self._length
+        return row_count(self._columns)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
@@ -198,10 +191,10 @@ class Buffer:
         return self._columns[key]
 
     def _rows(self, rows: slice) -> Buffer:
-        arrays = {name: foreign.rows_of(array, rows) for name, array in self._columns.items()}
-        if not next(iter(arrays.values())).shape[0]:
-            raise InputError(f"no rows in {rows} of this buffer, which has {self._length}")
-        return _of_checked(arrays)
+        found = _of_checked({name: foreign.rows_of(array, rows) for name, array in self._columns.items()})
+        if not len(found):
+            raise InputError(f"no rows in {rows} of this buffer, which has {len(self)}")
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(Buffer, **self._columns), ()
@@ -211,7 +204,7 @@ class Buffer:
         for name, array in self._columns.items():
             nonzeros = f" with {array.nnz} nonzeros" if isinstance(array, SparseColumn) else ""
             parts.append(f"{name} {tuple(array.shape)} {array.dtype}{nonzeros}")
-        return f"Buffer({self._length} rows: {', '.join(parts)})"
+        return f"Buffer({len(self)} rows: {', '.join(parts)})"
 
 
 def _of_checked(arrays: dict[str, Array]) -> Buffer:

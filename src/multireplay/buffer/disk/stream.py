@@ -98,4 +98,4 @@ def check_order(source: Source, time: Layout, memory: int) -> None:
                     f"the rows are not in time order: {file} has {name} = {times[back[0] + 1]} at row {inside} "
                     f"(counting from 0), after {times[back[0]]} in {where}"
                 )
-            before = times[-1:]
+            before = times[-1:].copy()  # a view would keep them all
