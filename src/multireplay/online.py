@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
@@ -91,19 +91,21 @@ class Online:
             raise InputError(f"capacity {capacity} is too large: twice as many samples must fit in memory")
         self.last_scale = Multiscale(epochs).epoch_count(self.capacity)
         self.repeat_last = repeat_last
-        self._epochs: list[Epoch] = []
-        self._average, self._averaging = average, as_averaging(average)
         self._automatic = isinstance(step, str)
         if (self._automatic and isinstance(problem, VariationalInequality)) or not self._automatic:
             as_schedule(as_step(step), problem, None)  # what can be wrong without the data is said at once
-        self._step = step
-        self._schedule: Schedule | None = None
-        self._x0 = None if x0 is None else as_vector("x0", x0)
+        self._averaging = as_averaging(average)
         self._constraint = problem.constraint if constraint is None else as_constraint(constraint)
-        self._backend = as_backend(backend)
+        self._arguments: dict[str, Any] = {
+            "problem": problem, "capacity": self.capacity, "step": step, "epochs": self.last_scale,
+            "repeat_last": repeat_last, "average": average, "x0": None if x0 is None else as_vector("x0", x0),
+            "backend": as_backend(backend), "constraint": constraint,
+        }  # fmt: skip
         self._example: dict[str, Any] = {}
         self._store: ForgettingStore | None = None
+        self._stepping: Stepping | None = None
         self._run: EpochRun | None = None
+        self._epochs: list[Epoch] = []
         self._step_in_epoch = 0
 
     def observe(self, **sample: Any) -> int:
@@ -123,9 +125,7 @@ class Online:
         block = Buffer(**as_block(sample, self.problem.required, self.problem.optional, f"{self.problem!r}"))
         columns = self.problem.columns(block)
         rows = self.problem.samples(columns)
-        if self._store is None:
-            self._prepare(columns, rows)
-        store = cast(ForgettingStore, self._store)
+        store = self._prepare(columns, rows) if self._store is None else self._store
         store.check(rows)
         used = 0
         while used < len(block) and not self.done:
@@ -141,14 +141,16 @@ class Online:
             warnings.warn(f"{len(block) - used} samples were not used: {self.status}", stacklevel=2)
         return used
 
-    def _prepare(self, columns: Columns, rows: Any) -> None:
+    def _prepare(self, columns: Columns, rows: Any) -> ForgettingStore:
+        """What can be made once it is known what the samples look like."""
         dim = self.problem.dim(columns)
-        start = starting_point(self._x0, self._constraint, dim)
-        stepper = make_stepper(self.problem, self._constraint, dim, self._backend, rows)
+        start = starting_point(self._arguments["x0"], self._constraint, dim)
+        stepper = make_stepper(self.problem, self._constraint, dim, self._arguments["backend"], rows)
         self.problem.probe(start, rows)
         self._start, self._stepper = start, stepper
         self._store = ForgettingStore(rows, self.capacity)
         self._example = {name: np.array(values[:1]) for name, values in columns.items()}
+        return self._store
 
     def _take(self, store: ForgettingStore, rows: Any, first: int, left: int) -> int:
         """Fill the buffer, or take steps to the end of the epoch; the number of rows used.
@@ -159,9 +161,9 @@ class Online:
             count = min(left, self.capacity - store.length)
             store.append(rows, first, count)
             return count
-        if self._run is None or self._step_in_epoch == self._run.planned.length:
-            self._begin(store)
-        run = cast(EpochRun, self._run)
+        run = self._run
+        if run is None or self._step_in_epoch == run.planned.length:
+            run = self._begin(store)
         at = self._step_in_epoch
         count = min(left, run.planned.length - at)
         before = self._stepper.x.copy(), self._stepper.total.copy(), run.taken
@@ -176,35 +178,27 @@ class Online:
             raise
         self._step_in_epoch += count
         if self._step_in_epoch == run.planned.length:
-            self._end(run, store)
+            store.end_epoch()
+            self._epochs.append(run.finish())
+            if len(self._epochs) > self.last_scale + KEPT:
+                del self._epochs[self.last_scale]
         if not going:
             warnings.warn(str(self.status), DivergenceWarning, stacklevel=3)
         return count
 
-    def _begin(self, store: ForgettingStore) -> None:
-        if self._schedule is None:
-            self._schedule = as_schedule(self._step, self.problem, store.first)
-            self._limit = self.problem.limit(store.first, self._start)
-        run = self._epoch(min(len(self._epochs) + 1, self.last_scale), store)
+    def _begin(self, store: ForgettingStore) -> EpochRun:
+        if self._stepping is None:
+            schedule = as_schedule(self._arguments["step"], self.problem, store.first)
+            self._stepping = self._steps(schedule, self.problem.limit(store.first, self._start))
+        k = min(len(self._epochs) + 1, self.last_scale)
+        run = EpochRun(self._stepping, scale(k, self.capacity), name=store.name_of)
         store.begin_epoch(run.planned.positions)
         self._run, self._step_in_epoch = run, 0
+        return run
 
-    def _epoch(self, k: int, store: ForgettingStore) -> EpochRun:
-        how = Stepping(
-            problem=self.problem,
-            stepper=self._stepper,
-            schedule=cast(Schedule, self._schedule),
-            averaging=self._averaging,
-            x0=self._start,
-            limit=self._limit,
-        )
-        return EpochRun(how, scale(k, self.capacity), name=store.name_of)
-
-    def _end(self, run: EpochRun, store: ForgettingStore) -> None:
-        store.end_epoch()
-        self._epochs.append(run.finish())
-        if len(self._epochs) > self.last_scale + KEPT:
-            del self._epochs[self.last_scale]
+    def _steps(self, schedule: Schedule, limit: float) -> Stepping:
+        shared: dict[str, Any] = {"problem": self.problem, "stepper": self._stepper, "averaging": self._averaging}
+        return Stepping(**shared, schedule=schedule, x0=self._start, limit=limit)
 
     @property
     def epochs(self) -> tuple[Epoch, ...]:
@@ -267,12 +261,7 @@ class Online:
         An older file of that name is replaced only when the new one is complete. What is your own (an operator, a
         link, a set, a schedule) cannot be written: it is given to `load` again.
         """
-        arguments = {
-            "problem": self.problem, "capacity": self.capacity, "step": self._step, "epochs": self.last_scale,
-            "repeat_last": self.repeat_last, "average": self._average, "x0": self._x0, "backend": self._backend,
-            "constraint": None if self._constraint is self.problem.constraint else self._constraint,
-        }  # fmt: skip
-        online_file.write(path, arguments, self._state())
+        online_file.write(path, self._arguments, self._state())
 
     @staticmethod
     def load(
@@ -289,8 +278,7 @@ class Online:
         path
             The file.
         problem, step, constraint
-            What was your own and could not be written, as it was when the run began. What is given takes the place of
-            what is in the file.
+            What was your own and could not be written; what is given takes the place of what is in the file.
         """
         given = {"problem": problem, "step": step, "constraint": constraint}
         arguments, state = online_file.read(path, {name: value for name, value in given.items() if value is not None})
@@ -304,7 +292,8 @@ class Online:
         state: dict[str, Any] = {"example": self._example, "store": self._store.state()}
         state |= {"x": self._stepper.x, "total": self._stepper.total}
         if self._run is not None:
-            state |= {"schedule": self._schedule if self._automatic else None, "limit": self._limit}
+            schedule = self._run.schedule if self._automatic else None
+            state |= {"schedule": schedule, "limit": self._run.limit}
             state |= {"k": self._run.planned.k, "taken": self._run.taken, "stopped": self._run.stopped}
             state |= {"step_in_epoch": self._step_in_epoch, "epochs": self._epochs}
         return state
@@ -313,14 +302,14 @@ class Online:
         if not state:
             return
         columns = self.problem.columns(Buffer(**state["example"]))
-        self._prepare(columns, self.problem.samples(columns))
-        store = cast(ForgettingStore, self._store)
+        store = self._prepare(columns, self.problem.samples(columns))
         store.restore(state["store"])
         if "k" in state:
-            self._schedule = state["schedule"] or as_schedule(self._step, self.problem, None)
-            self._limit, self._epochs, self._step_in_epoch = state["limit"], state["epochs"], state["step_in_epoch"]
-            self._run = self._epoch(state["k"], store)
+            schedule = state["schedule"] or as_schedule(self._arguments["step"], self.problem, None)
+            self._stepping = self._steps(schedule, state["limit"])
+            self._run = EpochRun(self._stepping, scale(state["k"], self.capacity), name=store.name_of)
             self._run.taken, self._run.stopped = state["taken"], state["stopped"]
+            self._epochs, self._step_in_epoch = state["epochs"], state["step_in_epoch"]
         if state["x"].shape != self._stepper.x.shape:
             raise InputError(f"x has {len(state['x'])} coordinates in the file, and this problem has another dimension")
         self._stepper.x[:], self._stepper.total[:] = state["x"], state["total"]

@@ -11,12 +11,12 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,55 +39,44 @@ class CannotBeWritten(Exception):
     """A file cannot hold this object: it is of a class that is not built in, or has a part that is not."""
 
 
-class Kind(NamedTuple):
-    """A class that a file may name: the arguments of an object of it, and how they make it again."""
-
-    of: type
-    arguments: Callable[[Any], Mapping[str, Any]]
-    make: Callable[..., Any]
-
-
 @cache
-def _kinds() -> dict[str, Kind]:
+def _classes() -> dict[str, type]:
+    """The classes that a file may name."""
     from multireplay.theory import Constants  # only a schedule holds them, and steps knows no theory either
 
-    by_fields = (
+    found = (
         steps.Constant, steps.Theorem1, steps.Decaying, steps.Capped, steps.Doubled, Constants, Averaging, Epoch,
+        sets.WholeSpace, sets.NonNegative, sets.Ball, sets.Box, sets.Halfspace, sets.Simplex, sets.L1Ball, sets.Product,
+        GLM, PolicyEvaluation, SparseColumn, dict,
     )  # fmt: skip
-    by_attributes = (
-        sets.WholeSpace, sets.NonNegative, sets.Ball, sets.Box, sets.Halfspace, sets.Simplex, sets.L1Ball,
-    )  # fmt: skip
-    kinds = [
-        *(Kind(each, lambda it: {f.name: getattr(it, f.name) for f in fields(it)}, each) for each in by_fields),
-        *(Kind(each, vars, each) for each in by_attributes),
-        Kind(sets.Product, vars, lambda factors: sets.Product(*factors)),
-        Kind(GLM, _arguments_of, GLM),
-        Kind(PolicyEvaluation, _arguments_of, PolicyEvaluation),
-        Kind(SparseColumn, _parts_of, lambda shape, **parts: SparseColumn(tuple(parts.values()), shape)),
-        Kind(dict, lambda it: it, dict),
-    ]
-    return {kind.of.__name__: kind for kind in kinds}
+    return {each.__name__: each for each in found}
 
 
-def _arguments_of(problem: GLM | PolicyEvaluation) -> dict[str, Any]:
-    shared = {"constraint": problem.constraint, **asdict(problem.penalty)}
-    if isinstance(problem, GLM):
-        return {"link": problem._link_argument, "lipschitz": problem._lipschitz, **shared}
-    return {"gamma": problem.gamma, "table": problem.table, **shared}
+def _arguments_of(value: Any) -> Mapping[str, Any]:
+    """What makes an object of a class again."""
+    if isinstance(value, GLM | PolicyEvaluation):
+        shared = {"constraint": value.constraint, **asdict(value.penalty)}
+        if isinstance(value, GLM):
+            return {"link": value._link_argument, "lipschitz": value._lipschitz, **shared}
+        return {"gamma": value.gamma, "table": value.table, **shared}
+    if isinstance(value, SparseColumn):
+        return {name: getattr(value, name) for name in ("data", "indices", "indptr", "shape")}
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return value if isinstance(value, dict) else vars(value)
 
 
-def _parts_of(rows: SparseColumn) -> dict[str, Any]:
-    return {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr, "shape": rows.shape}
+def _made(kind: type, arguments: dict[str, Any]) -> Any:
+    if kind is sets.Product:
+        return sets.Product(*arguments["factors"])
+    if kind is SparseColumn:
+        shape = arguments.pop("shape")
+        return SparseColumn(tuple(arguments.values()), shape)
+    return kind(**arguments)
 
 
 def described(value: Any, arrays: Arrays) -> Any:
-    """A value as JSON can hold it; the arrays in it are added to the list.
-
-    Raises
-    ------
-    CannotBeWritten
-        If there is something of the user's own in it.
-    """
+    """A value as JSON can hold it; the arrays in it are added to the list. What is the user's own cannot be written."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
@@ -97,10 +86,10 @@ def described(value: Any, arrays: Arrays) -> Any:
         return {"array": len(arrays) - 1}
     if isinstance(value, list | tuple):
         return [described(each, arrays) for each in value]
-    kind = _kinds().get(type(value).__name__)
-    if kind is None or kind.of is not type(value):
+    name = type(value).__name__
+    if _classes().get(name) is not type(value):
         raise CannotBeWritten(f"{value!r}")
-    return {"is": type(value).__name__, "with": {k: described(v, arrays) for k, v in kind.arguments(value).items()}}
+    return {"is": name, "with": {each: described(part, arrays) for each, part in _arguments_of(value).items()}}
 
 
 def made(text: Any, arrays: Arrays) -> Any:
@@ -111,7 +100,7 @@ def made(text: Any, arrays: Arrays) -> Any:
         return text
     if "array" in text:
         return arrays[text["array"]]
-    return _kinds()[text["is"]].make(**{name: made(value, arrays) for name, value in text["with"].items()})
+    return _made(_classes()[text["is"]], {name: made(value, arrays) for name, value in text["with"].items()})
 
 
 def write(path: str | os.PathLike[str], arguments: Mapping[str, Any], state: Mapping[str, Any]) -> None:
@@ -152,13 +141,7 @@ def write(path: str | os.PathLike[str], arguments: Mapping[str, Any], state: Map
 
 
 def read(path: str | os.PathLike[str], given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arguments and the state in a file, with what is given in place of the arguments of these names.
-
-    Raises
-    ------
-    InputError
-        If it is another file, one of another version, or damaged, or if an argument is missing that it does not hold.
-    """
+    """The arguments and the state in a file, with what is given in place of the arguments of these names."""
     content = _content(path)
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:

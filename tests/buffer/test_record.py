@@ -11,6 +11,7 @@ from disk_records import record, stored
 import multireplay as mr
 from multireplay.buffer.record import MemoryRecord, StoredRecord
 from multireplay.engine import chains, stepper
+from multireplay.updates.plain import extreme_samples
 
 PROBLEMS = {
     "linear": mr.GLM(),
@@ -131,7 +132,7 @@ def test_extremes_are_those_of_the_whole_record(tmp_path, seed):
     x0 = np.random.default_rng(seed).standard_normal(3) * (seed % 2)
     for problem in (mr.GLM("exp"), mr.PolicyEvaluation(0.5)):
         memory = MemoryRecord(problem, problem.columns(buffer)).samples
-        small = StoredRecord(problem, disk).extremes(x0)
+        small = extreme_samples(StoredRecord(problem, disk), x0)
         assert len(small.features) < 500
         assert problem.lipschitz(small) == problem.lipschitz(memory)
         assert problem.limit(small, x0) == pytest.approx(problem.limit(memory, x0), rel=1e-12)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast, overload
 
@@ -11,7 +12,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from multireplay.buffer import foreign
-from multireplay.buffer.columns import Array, SparseColumn, as_sparse_column, kept_type
+from multireplay.buffer.columns import Array, Columns, SparseColumn, as_sparse_column, kept_type, row_count
 from multireplay.buffer.fingerprint import Fingerprint
 from multireplay.errors import InputError
 
@@ -46,14 +47,10 @@ class Buffer:
     >>> import multireplay as mr
     >>> F = np.eye(4)
     >>> buffer = mr.Buffer(features=F[:-1], next_features=F[1:], rewards=[1, 0, 2])
-    >>> len(buffer)
-    3
-    >>> buffer["rewards"]
-    array([1., 0., 2.])
     >>> buffer
     Buffer(3 rows: features (3, 4) float64, next_features (3, 4) float64, rewards (3,) float64)
-    >>> buffer[1:]["rewards"]
-    array([0., 2.])
+    >>> len(buffer), buffer[1:]["rewards"]
+    (3, array([0., 2.]))
     >>> import scipy.sparse
     >>> mr.Buffer(features=scipy.sparse.csr_array(F), targets=[1, 0, 2, 0])
     Buffer(4 rows: features (4, 4) float64 with 4 nonzeros, targets (4,) float64)
@@ -142,13 +139,8 @@ class Buffer:
         >>> buffer.to_numpy() is buffer
         True
         """
-        if not any(map(foreign.is_foreign, self._columns.values())):
-            return self
-        arrays = {
-            name: foreign.as_numpy(array) if foreign.is_foreign(array) else array
-            for name, array in self._columns.items()
-        }
-        return _of_checked(arrays)
+        brought = {name: foreign.as_numpy(array) for name, array in self._columns.items() if foreign.is_foreign(array)}
+        return _of_checked({**self._columns, **brought}) if brought else self
 
     def fingerprint(self) -> str:
         """Thirty-two letters that tell this record from any other of the same shape: a hash of 128 bits.
@@ -160,11 +152,9 @@ class Buffer:
         Examples
         --------
         >>> import multireplay as mr
-        >>> one, other = mr.Buffer(targets=[0.0, 1.0, 2.0]), mr.Buffer(targets=[0.0, 2.0, 1.0])
-        >>> one.fingerprint() == mr.Buffer(targets=[0, 1, 2]).fingerprint()
-        True
-        >>> one.fingerprint() == other.fingerprint()
-        False
+        >>> one, same, other = (mr.Buffer(targets=values).fingerprint() for values in ([0.0, 1.0], [0, 1], [1, 0]))
+        >>> one == same, one == other
+        (True, False)
         """
         found = Fingerprint()
         for name in sorted(self._columns):
@@ -172,22 +162,18 @@ class Buffer:
         return found.text()
 
     def _keep(self, arrays: dict[str, Array]) -> None:
-        self._columns = MappingProxyType(arrays)
-        self._length = int(next(iter(arrays.values())).shape[0])
+        self._columns: Columns = MappingProxyType(arrays)
 
     @property
-    def columns(self) -> Mapping[str, Array]:
+    def columns(self) -> Columns:
         """The columns by name, in the order they were given."""
         return self._columns
 
     def __len__(self) -> int:
-        return self._length
+        return row_count(self._columns)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._columns
 
     @overload
     def __getitem__(self, key: str) -> Array: ...
@@ -205,23 +191,20 @@ class Buffer:
         return self._columns[key]
 
     def _rows(self, rows: slice) -> Buffer:
-        arrays = {name: foreign.rows_of(array, rows) for name, array in self._columns.items()}
-        if not next(iter(arrays.values())).shape[0]:
-            raise InputError(f"no rows in {rows} of this buffer, which has {self._length}")
-        return _of_checked(arrays)
+        found = _of_checked({name: foreign.rows_of(array, rows) for name, array in self._columns.items()})
+        if not len(found):
+            raise InputError(f"no rows in {rows} of this buffer, which has {len(self)}")
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (dict(self._columns),))
+        return partial(Buffer, **self._columns), ()
 
     def __repr__(self) -> str:
-        parts = (
-            f"{name} {tuple(array.shape)} {array.dtype}{_nonzeros(array)}" for name, array in self._columns.items()
-        )
-        return f"Buffer({self._length} rows: {', '.join(parts)})"
-
-
-def _rebuild(columns: dict[str, Array]) -> Buffer:
-    return Buffer(**columns)
+        parts = []
+        for name, array in self._columns.items():
+            nonzeros = f" with {array.nnz} nonzeros" if isinstance(array, SparseColumn) else ""
+            parts.append(f"{name} {tuple(array.shape)} {array.dtype}{nonzeros}")
+        return f"Buffer({len(self)} rows: {', '.join(parts)})"
 
 
 def _of_checked(arrays: dict[str, Array]) -> Buffer:
@@ -229,10 +212,6 @@ def _of_checked(arrays: dict[str, Array]) -> Buffer:
     found = Buffer.__new__(Buffer)
     found._keep(arrays)
     return found
-
-
-def _nonzeros(array: Array) -> str:
-    return f" with {array.nnz} nonzeros" if isinstance(array, SparseColumn) else ""
 
 
 def _as_column(name: str, values: Any) -> Array:
@@ -268,14 +247,11 @@ def _from_objects(name: str, array: Array) -> Array:
             try:
                 float(value)
             except (TypeError, ValueError, OverflowError):
+                where = foreign.place_in_words(place)
                 raise InputError(
-                    f"column {name!r} holds {value!r} at {_where(place)} (counting from 0), which is not a number"
+                    f"column {name!r} holds {value!r} at {where} (counting from 0), which is not a number"
                 ) from None
         raise InputError(f"column {name!r} has dtype object; it needs real numbers or booleans") from None
-
-
-def _where(place: tuple[int, ...]) -> str:
-    return f"row {place[0]}" + (f", feature {place[1]}" if len(place) == 2 else "")
 
 
 def _check_lengths(lengths: dict[str, int]) -> None:

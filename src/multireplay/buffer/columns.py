@@ -28,15 +28,7 @@ def size_of(column: Any) -> int:
 
 
 class SparseColumn(csr_array):  # type: ignore[misc]
-    """Sparse rows, a sample each: a scipy ``csr_array`` whose slices of rows are views.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> column = SparseColumn(np.eye(4))
-    >>> column[1:3].toarray().tolist()
-    [[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]]
-    """
+    """Sparse rows, a sample each: a scipy ``csr_array`` whose slices of rows are views."""
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
@@ -55,18 +47,17 @@ def as_sparse_column(name: str, values: Any) -> SparseColumn:
     """Any scipy sparse matrix as a column: CSR, sorted, every place once, real numbers; copied only where it must be.
 
     Places are 32-bit wherever they fit, which is half the memory, and one compiled loop instead of two.
-
-    Raises
-    ------
-    InputError
-        If it is not two-dimensional, damaged, or holds something else than finite real numbers.
     """
     if values.ndim != 2:
         raise InputError(f"sparse column {name!r} has {values.ndim} dimensions; it needs 2 (rows)")
     given = values.tocsr()
     places = np.int32 if max(given.nnz, *given.shape) <= np.iinfo(np.int32).max else np.int64
     indices, indptr = (part.astype(places, copy=False) for part in (given.indices, given.indptr))
-    column = SparseColumn((_as_real(name, given.data), indices, indptr), shape=given.shape)
+    kind = kept_type(given.dtype)
+    if kind is None:
+        raise InputError(f"sparse column {name!r} has dtype {given.dtype}; it needs real numbers")
+    data = given.data.astype(kind if kind.kind == "f" else np.float64, copy=False)
+    column = SparseColumn((data, indices, indptr), shape=given.shape)
     try:
         column.check_format(full_check=True)
     except ValueError as error:
@@ -74,7 +65,13 @@ def as_sparse_column(name: str, values: Any) -> SparseColumn:
     if not column.has_canonical_format:
         column = column.copy()
         column.sum_duplicates()
-    _check_finite(name, column)
+    place = first_not_finite(column.data)
+    if place is not None:
+        row = int(np.searchsorted(column.indptr, place[0], side="right")) - 1
+        raise InputError(
+            f"column {name!r} holds {column.data[place[0]]} at row {row}, feature {column.indices[place[0]]} "
+            "(counting from 0); all values must be finite"
+        )
     return column
 
 
@@ -86,20 +83,3 @@ def kept_type(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     if dtype.kind == "f":
         return np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
     return dtype.newbyteorder("=") if dtype.kind in "iub" else None
-
-
-def _as_real(name: str, data: Any) -> Any:
-    kind = kept_type(data.dtype)
-    if kind is None:
-        raise InputError(f"sparse column {name!r} has dtype {data.dtype}; it needs real numbers")
-    return data.astype(kind if kind.kind == "f" else np.float64, copy=False)
-
-
-def _check_finite(name: str, column: SparseColumn) -> None:
-    place = first_not_finite(column.data)
-    if place is not None:
-        row = int(np.searchsorted(column.indptr, place[0], side="right")) - 1
-        raise InputError(
-            f"column {name!r} holds {column.data[place[0]]} at row {row}, feature {column.indices[place[0]]} "
-            "(counting from 0); all values must be finite"
-        )

@@ -28,21 +28,7 @@ Words = NDArray[np.uint64]
 
 
 class Fingerprint:
-    """The fingerprint of whatever is added to it, in that order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multireplay.buffer.fingerprint import Fingerprint
-    >>> one, other = Fingerprint(), Fingerprint()
-    >>> one.add_array("x", np.array([1.0, 2.0, 3.0]))
-    >>> other.add_array("x", np.array([1.0, 9.0, 2.0, 9.0, 3.0, 9.0])[::2])
-    >>> one.text() == other.text(), len(one.text())
-    (True, 32)
-    >>> one.add_facts(["step", 0.5])
-    >>> one.text() == other.text()
-    False
-    """
+    """The fingerprint of whatever is added to it, in that order."""
 
     def __init__(self) -> None:
         self._digest = blake2b(digest_size=16)

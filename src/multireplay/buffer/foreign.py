@@ -44,14 +44,7 @@ def on_cpu(array: Array) -> bool:
 
 
 def describe(array: Array) -> str:
-    """The library and device of an array, for a person.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> describe(np.zeros(3))
-    'numpy on cpu'
-    """
+    """The library and device of an array, for a person: "numpy on cpu"."""
     return f"{type(array).__module__.partition('.')[0]} on {compat.device(array)}"
 
 
@@ -60,11 +53,9 @@ def as_numpy(array: Array) -> NDArray[Any]:
     if isinstance(array, np.ndarray):
         return array
     if compat.is_torch_array(array):
-        return np.asarray(array.detach().cpu().numpy())
-    if compat.is_cupy_array(array):
-        return np.asarray(array.get())
-    if not is_foreign(array):
-        return np.asarray(array)
+        array = array.detach().cpu()
+    elif compat.is_cupy_array(array):
+        array = array.get()
     try:
         return np.asarray(array)
     except RuntimeError:  # it lies where NumPy cannot read: bring it home first
@@ -79,13 +70,7 @@ def like(values: NDArray[Any], other: Array) -> Array:
 
 
 def row_dots(xp: Namespace, X: Array, Y: Array) -> Array:
-    """The inner product of each row of X with the same row of Y.
-
-    Examples
-    --------
-    >>> row_dots(np, np.ones((2, 3)), np.arange(6.0).reshape(2, 3))
-    array([ 3., 12.])
-    """
+    """The inner product of each row of X with that row of Y."""
     if Y.shape[1] < NARROW:
         return (X * Y) @ xp.ones_like(Y[0, :])
     if isinstance(Y, np.ndarray):
@@ -160,9 +145,14 @@ def require_finite(name: str, array: Array) -> None:
         block = rows_of(array, rows)
         place = first_not_finite(block)
         if place is not None:
-            where = f"row {rows.start + place[0]}" + (f", feature {place[1]}" if array.ndim == 2 else "")
             value = float(block[place[: array.ndim]])
+            where = place_in_words((rows.start + place[0], place[1])[: array.ndim])
             raise InputError(f"column {name!r} holds {value} at {where} (counting from 0); all values must be finite")
+
+
+def place_in_words(place: tuple[int, ...]) -> str:
+    """A place in a column of one or two dimensions, for messages."""
+    return f"row {place[0]}" + (f", feature {place[1]}" if len(place) == 2 else "")
 
 
 def first_not_finite(block: Array) -> tuple[int, int] | None:

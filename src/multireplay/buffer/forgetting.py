@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from multireplay._check import Positions
@@ -22,20 +23,14 @@ class ForgettingStore:
     far are a sorted list of row numbers, and one merge of two sorted lists at the beginning of an epoch translates
     all its indices. Rows are moved only when the 2B rows of memory are full, at most once in B/2 steps of a full run.
 
-    Parameters
-    ----------
-    rows : NamedTuple
-        Packed samples of any length, as `Problem.samples` gives them: they tell the widths and types.
-    capacity : int
-        B.
+    It is made from packed samples as `Problem.samples` gives them, any number of them: they tell the widths and types.
     """
 
     def __init__(self, rows: Any, capacity: int) -> None:
         self.capacity = capacity
-        self.samples = type(rows)(*(_room_for(field, 2 * capacity) for field in rows))
+        self.samples = _changed(rows, lambda field: np.zeros((2 * capacity, *field.shape[1:]), dtype=field.dtype))
         self.numbers: Positions = np.zeros(2 * capacity, dtype=np.int64)
-        self.seen = 0
-        self.written = 0
+        self.seen = self.written = 0
         self.deleted: Positions = np.zeros(0, dtype=np.int64)
         self.targets: Positions = np.zeros(0, dtype=np.int64)
 
@@ -52,8 +47,7 @@ class ForgettingStore:
     @property
     def first(self) -> Any:
         """The packed samples of the first B rows."""
-        fields = (field[: self.capacity] if isinstance(field, np.ndarray) else field for field in self.samples)
-        return type(self.samples)(*fields)
+        return _changed(self.samples, lambda field: field[: self.capacity])
 
     def check(self, rows: Any) -> None:
         """Raise unless the rows have the columns, widths and types of the first ones."""
@@ -70,9 +64,8 @@ class ForgettingStore:
     def append(self, rows: Any, first: int, count: int) -> None:
         """Write rows first, …, first + count − 1 at the end."""
         end = self.written + count
-        for new, old in zip(rows, self.samples, strict=True):
-            if isinstance(old, np.ndarray):
-                old[self.written : end] = new[first : first + count]
+        for new, old in zip(_arrays(rows), _arrays(self.samples), strict=True):
+            old[self.written : end] = new[first : first + count]
         self.numbers[self.written : end] = np.arange(self.seen + 1, self.seen + count + 1)
         self.written = end
         self.seen += count
@@ -101,19 +94,13 @@ class ForgettingStore:
 
     def state(self) -> dict[str, Any]:
         """All that is needed to go on with a new store for samples of the same kind, as numbers and arrays."""
-        rows = [field[: self.written] for field in self.samples if isinstance(field, np.ndarray)]
+        rows = [field[: self.written] for field in _arrays(self.samples)]
         places = {"numbers": self.numbers[: self.written], "deleted": self.deleted, "targets": self.targets}
         return {"rows": rows, "seen": self.seen, **places}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from the `state` of another store.
-
-        Raises
-        ------
-        InputError
-            If its samples were of another kind.
-        """
-        fields = [field for field in self.samples if isinstance(field, np.ndarray)]
+        """Go on from the `state` of another store, of samples of the same kind."""
+        fields = _arrays(self.samples)
         kinds = [[(field.shape[1:], field.dtype) for field in of] for of in (fields, state["rows"])]
         if kinds[0] != kinds[1]:
             raise InputError("the samples in the file are of other widths or types than those of this problem")
@@ -124,9 +111,8 @@ class ForgettingStore:
 
     def _compact(self) -> None:
         kept = np.delete(np.arange(self.written), self.deleted)
-        for field in (*self.samples, self.numbers):
-            if isinstance(field, np.ndarray):
-                field[: len(kept)] = field[kept]
+        for field in (*_arrays(self.samples), self.numbers):
+            field[: len(kept)] = field[kept]
         self.written = len(kept)
         self.deleted = np.zeros(0, dtype=np.int64)
 
@@ -136,14 +122,8 @@ def as_block(
 ) -> dict[str, Any]:
     """Samples with a leading axis of time, added if one sample was given.
 
-    Parameters
-    ----------
-    sample : mapping
-        One sample, or a block of them in order, by column.
-    required, optional : mapping
-        The columns that are read, with their number of dimensions in a block.
-    reader : str
-        Who reads them, for error messages.
+    The columns that are `required` and `optional` come with their number of dimensions in a block; `reader` is who
+    reads them, for error messages.
     """
     known = {**required, **optional}
     unknown = [name for name in sample if name not in known]
@@ -167,10 +147,13 @@ def as_block(
     raise InputError(f"observe takes one sample or a block of them, but the shapes are {shapes}")
 
 
-def _room_for(field: Any, rows: int) -> Any:
-    if not isinstance(field, np.ndarray):
-        return field
-    return np.zeros((rows, *field.shape[1:]), dtype=field.dtype)
+def _arrays(samples: Any) -> list[NDArray[Any]]:
+    """The fields with a row a sample; others, such as a table of features, are of the problem."""
+    return [field for field in samples if isinstance(field, np.ndarray)]
+
+
+def _changed(samples: Any, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
+    return type(samples)(*(change(field) if isinstance(field, np.ndarray) else field for field in samples))
 
 
 @jit

@@ -43,16 +43,9 @@ class Window(NamedTuple):
 
 
 class Record(ABC):
-    """What a run asks of the data.
+    """What a run asks of the data. `example` is packed samples of some rows, from which the types can be seen.
 
-    Attributes
-    ----------
-    problem : Problem
-        What is solved.
-    example : named tuple
-        Packed samples of some rows, from which the types can be seen.
-    length, dim : int
-        Rows, and coordinates of x.
+    Who reads says how many bytes of the memory budget it needs `aside`.
     """
 
     problem: Problem
@@ -70,10 +63,7 @@ class Record(ABC):
 
     @abstractmethod
     def parts(self, first: int, aside: int = 0) -> Generator[tuple[int, Columns], None, None]:
-        """The columns from row `first` on, counted from 0, part after part: the row it begins with, and its columns.
-
-        The caller needs `aside` bytes of the memory budget.
-        """
+        """The columns from row `first` on, counted from 0, part after part: the row it begins with, and its columns."""
 
     @abstractmethod
     def head(self) -> Columns:
@@ -98,17 +88,11 @@ class Record(ABC):
 
     @abstractmethod
     def chunks(self, blocks: Iterable[Positions], aside: int = 0) -> Iterator[Chunk]:
-        """The samples at these positions, block after block, in any order.
-
-        The caller needs `aside` bytes of the memory budget.
-        """
+        """The samples at these positions, block after block, in any order."""
 
     @abstractmethod
     def windows(self, first: int, cached: bool, aside: int = 0) -> Generator[Window, None, None]:
-        """All samples in order from row `first` on, counted from 0; small windows if `cached`.
-
-        The caller needs `aside` bytes of the memory budget.
-        """
+        """All samples in order from row `first` on, counted from 0; small windows if `cached`."""
 
 
 class MemoryRecord(Record):
@@ -117,8 +101,7 @@ class MemoryRecord(Record):
     on_disk = False
 
     def __init__(self, problem: Problem, columns: Columns) -> None:
-        self.problem = problem
-        self.columns = columns
+        self.problem, self.columns = problem, columns
         self.samples = self.example = problem.samples(columns)
         self.length = int(next(iter(columns.values())).shape[0])
         self.dim = problem.dim(columns)
@@ -152,12 +135,9 @@ class StoredRecord(Record):
     on_disk = True
 
     def __init__(self, problem: Problem, stored: StoredBuffer) -> None:
-        self.problem = problem
-        self.stored = stored
-        self.budget = stored.memory
-        self.length = len(stored)
-        head = problem.columns(Buffer(**stored.take(np.arange(min(EXAMPLE, self.length)))))
-        self._head = head
+        self.problem, self.stored = problem, stored
+        self.length, self.budget = len(stored), stored.memory
+        self._head = head = problem.columns(Buffer(**stored.take(np.arange(min(EXAMPLE, self.length)))))
         self.names = tuple(head)
         self.dim = problem.dim(head)
         self.example = problem.samples(head)
@@ -177,43 +157,24 @@ class StoredRecord(Record):
         return columns
 
     def parts(self, first: int, aside: int = 0) -> Generator[tuple[int, Columns], None, None]:
-        return self._blocks(first, aside)
+        with closing(self.stored.blocks(self.names, first, aside=aside)) as blocks:
+            for start, block in blocks:
+                yield start, self._checked(block, start)
 
     def at_once(self, aside: int = 0) -> int:
         memory = max(self.stored.memory - aside, self.stored.memory // 4)
         return max(1, memory // LOTS // self.row_bytes)
 
     def chunks(self, blocks: Iterable[Positions], aside: int = 0) -> Generator[Chunk, None, None]:
-        with closing(read_ahead(self._lots(blocks, self.at_once(aside)))) as lots:
+        gathered = _gathered(blocks, self.at_once(aside))
+        with closing(read_ahead((self.take(positions - 1), positions) for positions in gathered)) as lots:
             for columns, positions in lots:
                 here = np.arange(1, len(positions) + 1, dtype=np.int64)
                 yield Chunk(self.problem.samples(columns), here, positions)
 
-    def _lots(self, blocks: Iterable[Positions], most: int) -> Generator[tuple[Columns, Positions], None, None]:
-        """At most so many positions at a time."""
-        waiting: list[Positions] = []
-        for block in blocks:
-            for start in range(0, len(block), most):
-                part = block[start : start + most]
-                if sum(map(len, waiting)) + len(part) > most:
-                    yield self._lot(waiting)
-                    waiting = []
-                waiting.append(part)
-        if waiting:
-            yield self._lot(waiting)
-
-    def _lot(self, parts: list[Positions]) -> tuple[Columns, Positions]:
-        positions = np.concatenate(parts)
-        return self.take(positions - 1), positions
-
     def windows(self, first: int, cached: bool, aside: int = 0) -> Generator[Window, None, None]:
-        for start, block in self._blocks(first, aside):
+        for start, block in self.parts(first, aside):
             yield Window(self.problem.samples(block), start + 1, start + row_count(block))
-
-    def _blocks(self, first: int, aside: int = 0) -> Generator[tuple[int, Columns], None, None]:
-        with closing(self.stored.blocks(self.names, first, aside=aside)) as blocks:
-            for start, block in blocks:
-                yield start, self._checked(block, start)
 
     def _checked(self, columns: Columns, first: int) -> Columns:
         try:
@@ -221,6 +182,19 @@ class StoredRecord(Record):
         except InputError as error:
             raise InputError(f"{error} (rows counted from row {first} of the record)") from None
         return columns
+
+
+def _gathered(blocks: Iterable[Positions], most: int) -> Iterator[Positions]:
+    """Several blocks of positions as one, at most so many positions at a time."""
+    waiting: list[Positions] = []
+    for block in blocks:
+        for part in (block[start : start + most] for start in range(0, len(block), most)):
+            if sum(map(len, waiting)) + len(part) > most:
+                yield np.concatenate(waiting)
+                waiting = []
+            waiting.append(part)
+    if waiting:
+        yield np.concatenate(waiting)
 
 
 def as_record(problem: Problem, buffer: Buffer | StoredBuffer) -> Record:

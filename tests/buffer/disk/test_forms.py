@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from written import FORMS, joined, stored, write
 
 import multireplay as mr
-from multireplay.buffer.disk import files, layout, npy, table, zipped
+from multireplay.buffer.disk import files, layout, npy, table
 from multireplay.buffer.disk import folder as folder_module
 from multireplay.buffer.disk import stored as stored_module
 
@@ -24,7 +24,7 @@ def pieces(request):
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "tiny":
             for module, name, value in (
-                (npy, "PIECE", 50), (npy, "NEAR", 30), (npy, "AHEAD", 3), (zipped, "PIECE", 50),
+                (npy, "PIECE", 50), (npy, "NEAR", 30), (npy, "AHEAD", 3),
                 (folder_module, "_PIECE", 60), (files, "CHUNK_BYTES", 70), (table, "BATCH_BYTES", 60),
                 (layout, "_CHECKED", 40), (stored_module, "STEP", 60),
             ):  # fmt: skip

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from multireplay._check import Positions
 from multireplay.buffer.disk.files import Stamp, named
 from multireplay.buffer.disk.memory import in_words
 from multireplay.buffer.disk.table import Batch, TableSource
@@ -48,20 +47,8 @@ class CsvSource(TableSource):
                 yield Batch(self.label, start, start, data)
             start += data.num_rows
 
-    def batches_of(self, names: Sequence[str], rows: Positions, size: int) -> Generator[Batch, None, None]:
-        return self.batches(names, 0, size)
-
-    def place(self, name: str, row: int) -> tuple[str, int]:
-        return self.label, row
-
-    def overhead(self, names: Sequence[str]) -> int:
-        return 0
-
     def identity(self, names: Sequence[str]) -> list[object]:
         return self._stamp.identity()
-
-    def touched(self, names: Sequence[str]) -> tuple[float, str]:
-        return sum(self.field(name).row_bytes for name in names), "it is in memory"
 
 
 def _too_large(path: Path, size: int, memory: int) -> InputError:

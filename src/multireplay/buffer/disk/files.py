@@ -74,15 +74,7 @@ def named(what: str, *kinds: type[Exception]) -> Iterator[None]:
 
 
 def natural(path: Path) -> list[tuple[bool, int, str]]:
-    """Key that sorts names as people count: part-2 before part-10.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from multireplay.buffer.disk.files import natural
-    >>> [path.name for path in sorted(map(Path, ["part-10", "part-2", "part-1"]), key=natural)]
-    ['part-1', 'part-2', 'part-10']
-    """
+    """Key that sorts names as people count: part-2 before part-10."""
     pieces = re.split(r"(\d+)", path.name)
     return [(piece.isdigit(), int(piece) if piece.isdigit() else 0, piece) for piece in pieces]
 
@@ -96,10 +88,7 @@ def visible(folder: Path) -> list[Path]:
 
 @dataclass
 class Checksums:
-    """The CRC-32 of every chunk of a column's rows, and which chunks have been found right already.
-
-    A flipped bit or a lost sector in a saved buffer is noticed by them.
-    """
+    """The CRC-32 of every chunk of a column's rows, and which chunks have been found right already."""
 
     chunk: int
     values: tuple[int, ...]
@@ -107,16 +96,7 @@ class Checksums:
 
 
 class RunningChecksums:
-    """Checksums of the chunks of a column that passes by in order, from some row on.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from multireplay.buffer.disk.files import RunningChecksums
-    >>> running = RunningChecksums(chunk=4, rows=6)
-    >>> running.add(np.arange(3.0)), [chunk for chunk, _ in running.add(np.arange(3.0, 6.0))]
-    ([], [0, 1])
-    """
+    """Checksums of the chunks of a column that passes by in order, from some row on."""
 
     def __init__(self, chunk: int, rows: int, first: int = 0, skip: Container[int] = ()) -> None:
         self.chunk, self._rows, self._row, self._skip = chunk, rows, first, skip

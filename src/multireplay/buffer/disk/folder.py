@@ -11,7 +11,6 @@ import shutil
 import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
@@ -20,7 +19,7 @@ import numpy as np
 
 from multireplay.buffer.columns import Array
 from multireplay.buffer.disk import files
-from multireplay.buffer.disk.files import Checksums, RunningChecksums, visible
+from multireplay.buffer.disk.files import Checksums, RunningChecksums
 from multireplay.buffer.disk.npy import ArrayFile, ArraySource
 from multireplay.buffer.disk.source import Field
 from multireplay.errors import InputError
@@ -32,58 +31,37 @@ _PIECE = 2**22
 """Bytes that are written at a time."""
 
 
-@dataclass(frozen=True)
-class SavedColumn:
-    """What the page says of one column."""
-
-    name: str
-    file: str
-    dtype: str
-    shape: tuple[int, ...]
-    sums: Checksums
-
-
-def open_folder(folder: Path) -> ArraySource:
-    """The columns of a folder: those of its page, or every .npy file where there is none."""
+def open_saved(folder: Path) -> ArraySource:
+    """The columns of a folder that was saved, as its page names them."""
     page = folder / PAGE_NAME
-    if page.exists():
-        return ArraySource(str(folder), {entry.name: _open(folder, entry) for entry in _read_page(page)})
-    files = [path for path in visible(folder) if path.suffix == ".npy"]
-    return ArraySource(str(folder), {path.stem: ArrayFile.open(path) for path in files})
-
-
-def _open(folder: Path, entry: SavedColumn) -> ArrayFile:
-    path = folder / entry.file
-    if not path.exists():
-        raise InputError(f"{path} is missing: {folder / PAGE_NAME} says that it holds the column {entry.name!r}")
-    found = ArrayFile.open(path, entry.sums)
-    told = (entry.dtype, entry.shape, False)
-    if (found.header.dtype.str, found.header.shape, found.header.fortran) != told:
-        raise InputError(
-            f"{path} holds {found.header.dtype.str} of shape {found.header.shape}, but {folder / PAGE_NAME} says "
-            f"{entry.dtype} of shape {entry.shape}: it is not the file that was saved"
-        )
-    return found
-
-
-def _read_page(page: Path) -> list[SavedColumn]:
     try:
         told: dict[str, Any] = json.loads(page.read_text(encoding="utf-8"))
         if told["format"] != FORMAT or told["version"] != VERSION:
             raise InputError(f"{page} is of version {told['version']}; this program reads version {VERSION}")
-        return [_entry(column) for column in told["columns"]]
+        files = {str(column["name"]): _open(page, column) for column in told["columns"]}
+    except InputError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{page} cannot be understood ({type(error).__name__}: {error}); is it corrupt?") from None
+    return ArraySource(str(folder), files)
 
 
-def _entry(column: dict[str, Any]) -> SavedColumn:
-    shape = tuple(int(side) for side in column["shape"])
-    sums = Checksums(int(column["crc32"]["rows"]), tuple(int(value) for value in column["crc32"]["values"]))
+def _open(page: Path, told: dict[str, Any]) -> ArrayFile:
+    """The file of one column, if it is what the page says of it."""
+    shape = tuple(int(side) for side in told["shape"])
+    sums = Checksums(int(told["crc32"]["rows"]), tuple(int(value) for value in told["crc32"]["values"]))
     if sums.chunk < 1 or len(sums.values) != -(-shape[0] // sums.chunk):
-        raise ValueError(f"the checksums of {column['name']!r} are not as many as its rows need")
-    return SavedColumn(str(column["name"]), str(column["file"]), str(column["dtype"]), shape, sums)
+        raise ValueError(f"the checksums of {told['name']!r} are not as many as its rows need")
+    path = page.parent / str(told["file"])
+    if not path.exists():
+        raise InputError(f"{path} is missing: {page} says that it holds the column {told['name']!r}")
+    found = ArrayFile.open(path, sums)
+    if (found.dtype.str, found.shape, found.fortran) != (str(told["dtype"]), shape, False):
+        raise InputError(
+            f"{path} holds {found.dtype.str} of shape {found.shape}, but {page} says "
+            f"{told['dtype']} of shape {shape}: it is not the file that was saved"
+        )
+    return found
 
 
 def save_arrays(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,15 +64,13 @@ class MappedColumn:
 def resolve(columns: Any, source: Source, time: Any = None) -> dict[str, MappedColumn]:
     """The columns that are asked for, or all stored ones but the time under their own names."""
     if columns is None:
-        refused = {name: reason for name, reason in source.refused.items() if name != time}
-        if refused:
-            reason = next(iter(refused.values()))
-            raise InputError(f"{reason}. Choose columns without it: columns={{'features': ..., 'targets': ...}}")
+        for name, reason in source.refused.items():
+            if name != time:
+                raise InputError(f"{reason}. Choose columns without it: columns={{'features': ..., 'targets': ...}}")
         columns = {name: name for name in source.fields if name != time}
     if not isinstance(columns, Mapping) or not columns:
-        raise InputError(
-            f"columns must be a dictionary such as {{'features': ['a', 'b'], 'targets': 'y'}}: {columns!r}"
-        )
+        example = "{'features': ['a', 'b'], 'targets': 'y'}"
+        raise InputError(f"columns must be a dictionary such as {example}: {columns!r}")
     for name in columns:
         if not isinstance(name, str):
             raise InputError(f"a column's name must be text, not {name!r}, in columns={columns!r}")
@@ -107,16 +104,14 @@ def _column(name: str, wanted: Any, source: Source) -> MappedColumn:
 def _layout(name: str, wanted: Any, source: Source, fields: Mapping[str, Field]) -> Layout:
     if isinstance(wanted, str):
         return Layout((Part(wanted),), _find(wanted, source, fields).width is None)
-    if _is_number(wanted):
-        return Layout((Part(BARE, _picked(name, [wanted], source)),), True)
-    if isinstance(wanted, slice):
-        return Layout((Part(BARE, _picked(name, wanted, source)),), False)
-    if isinstance(wanted, list) and wanted and all(isinstance(part, str) for part in wanted):
-        for part in wanted:
+    listed = wanted if isinstance(wanted, list) and wanted else [wanted]
+    if all(isinstance(part, str) for part in listed):
+        for part in listed:
             _find(part, source, fields)
-        return Layout(tuple(map(Part, wanted)), False)
-    if isinstance(wanted, list) and wanted and all(map(_is_number, wanted)):
-        return Layout((Part(BARE, _picked(name, wanted, source)),), False)
+        return Layout(tuple(map(Part, listed)), False)
+    if isinstance(wanted, slice) or all(map(_is_number, listed)):
+        picked = _picked(name, wanted if isinstance(wanted, slice) else listed, source)
+        return Layout((Part(BARE, picked),), flat=_is_number(wanted))
     raise InputError(
         f"column {name!r} is {wanted!r}; it needs the name of a stored column, a list of names, "
         "or, for one array in a .npy file, a number, a slice or a list of numbers"
@@ -181,32 +176,32 @@ class Assembly:
     @property
     def scratch_bytes(self) -> int:
         """Bytes of a row of the copies."""
-        return sum(self.source.field(name).row_bytes for name in self._copied)
+        return self.source.row_bytes(self._copied)
 
     def read(self, reader: Reader, filled: Mapping[Layout, Array], first: int) -> None:
         """Fill the arrays, all of one length, with the reader's next rows, of which row `first` is the first."""
-        copies = {name: self._copy(name, len(next(iter(filled.values())))) for name in self._copied}
-        straight = {
-            part.name: strip
-            for layout, array in filled.items()
-            for part, strip in self._strips(layout, array)
-            if part.name not in copies
-        }
-        reader.read({**straight, **copies})
-        self._spread(copies, filled)
+        self._fill(reader.read, filled)
         self._check(filled, first)
 
     def take(self, rows: Positions) -> dict[Layout, Array]:
         """These rows, which are ascending and distinct."""
-        stored = self.source.take(self.names, rows)
-        filled = {}
-        for layout, field in self.fields.items():
-            alone = layout.parts[0].name
-            whole = len(layout.parts) == 1 and alone not in self._copied and field == self.source.field(alone)
-            filled[layout] = stored.pop(alone) if whole else pages(field, len(rows))
-        self._spread(stored, filled)
+        filled = {layout: pages(field, len(rows)) for layout, field in self.fields.items()}
+        self._fill(partial(self.source.take, rows=rows), filled)
         self._check(filled, rows)
         return filled
+
+    def _fill(self, fetch: Callable[[Mapping[str, Array]], None], filled: Mapping[Layout, Array]) -> None:
+        copies = {name: self._copy(name, len(next(iter(filled.values())))) for name in self._copied}
+        strips = [both for layout, array in filled.items() for both in self._strips(layout, array)]
+        fetch({part.name: strip for part, strip in strips} | copies)
+        for part, strip in strips:
+            if part.name not in copies:
+                continue
+            values = copies[part.name]
+            if part.pick is None:
+                strip[...] = values
+            else:  # a fancy index would make another copy
+                np.take(values, part.pick, axis=1, out=strip.reshape(len(values), -1), mode="clip")
 
     def _strips(self, layout: Layout, array: Array) -> Iterator[tuple[Part, Array]]:
         """The parts of a layout, each with the place it fills, of as many dimensions as its stored column."""
@@ -220,26 +215,10 @@ class Assembly:
                 yield part, array[:, start] if field.width is None else array[:, start:stop]
             start = stop
 
-    def _spread(self, stored: Mapping[str, Array], filled: Mapping[Layout, Array]) -> None:
-        for layout, array in filled.items() if stored else ():
-            for part, strip in self._strips(layout, array):
-                if part.name not in stored:
-                    continue
-                values, pick = stored[part.name], part.pick
-                if pick is None:
-                    strip[...] = values
-                elif strip.ndim == 1:
-                    strip[...] = values[:, pick[0]]
-                elif pick == tuple(range(pick[0], pick[-1] + 1)):
-                    strip[...] = values[:, pick[0] : pick[-1] + 1]
-                else:  # one feature after the other: a fancy index would make another copy
-                    for place, feature in enumerate(pick):
-                        strip[:, place] = values[:, feature]
-
     def _copy(self, name: str, count: int) -> Array:
         if name not in self._scratch or len(self._scratch[name]) < count:
             field = self.source.field(name)
-            self._scratch[name] = np.empty(field.shape(count), field.dtype)
+            self._scratch[name] = pages(field, count)
         return self._scratch[name][:count]
 
     def _check(self, block: Mapping[Layout, Array], rows: int | Positions) -> None:
@@ -254,8 +233,8 @@ class Assembly:
                     raise self._bad(layout, row, feature, array[at] if array.ndim == 1 else array[at, feature])
 
     def _bad(self, layout: Layout, row: int, feature: int, value: object) -> InputError:
-        widths = (Layout.width_of(part, self.source.field(part.name)) for part in layout.parts)
-        name = layout.parts[bisect_right(list(accumulate(widths)), feature)].name
+        widths = [Layout.width_of(part, self.source.field(part.name)) for part in layout.parts]
+        name = layout.parts[np.repeat(range(len(widths)), widths)[feature]].name
         file, inside = self.source.place(name, row)
         exact = f", feature {feature}" if not layout.flat and len(layout.parts) == 1 else ""
         if isinstance(value, np.bool_):

@@ -8,7 +8,7 @@ from typing import Any
 
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.disk.files import visible
-from multireplay.buffer.disk.folder import PAGE_NAME, open_folder
+from multireplay.buffer.disk.folder import PAGE_NAME, open_saved
 from multireplay.buffer.disk.layout import BARE, resolve, resolve_time
 from multireplay.buffer.disk.memory import bytes_of
 from multireplay.buffer.disk.npy import ArrayFile, ArraySource
@@ -24,10 +24,7 @@ PARQUET = (".parquet", ".pq")
 def open_buffer(
     path: str | os.PathLike[str], columns: Any = None, memory: Any = "512 MB", time: Any = None
 ) -> Buffer | StoredBuffer:
-    """A buffer from a file or folder: in memory where it takes at most half of `memory`, else on disk.
-
-    `Buffer.open` says what the arguments mean.
-    """
+    """A buffer from a file or folder, as `Buffer.open` says."""
     budget = bytes_of(memory)
     source = find_source(Path(path), budget)
     chosen = resolve(columns, source, time)
@@ -64,8 +61,10 @@ def _folder(path: Path) -> Source:
     there = visible(path)
     arrays = [file for file in there if file.suffix == ".npy"]
     tables = [file for file in there if file.suffix in PARQUET]
-    if (path / PAGE_NAME).exists() or (arrays and not tables):
-        return open_folder(path)
+    if (path / PAGE_NAME).exists():
+        return open_saved(path)
+    if arrays and not tables:
+        return ArraySource(str(path), {file.stem: ArrayFile.open(file) for file in arrays})
     if arrays:
         raise InputError(f"{path} holds both .npy and Parquet files: open one kind, in a folder of its own")
     if not tables:

@@ -31,12 +31,9 @@ _PAGES = 3 * 2**20
 @dataclass(frozen=True)
 class _File:
     stamp: Stamp
-    groups: tuple[int, ...]
-    """Rows of every row group."""
-    largest: dict[str, int]
-    """Bytes of the largest row group of every stored column, unpacked."""
-    footer: int
-    """Bytes of the index at the end of the file, which has bounds, sizes and places of all columns of all groups."""
+    groups: tuple[int, ...]  # rows of every row group
+    largest: dict[str, int]  # bytes of the largest row group of every stored column, unpacked
+    footer: int  # bytes of the index at the end, which has bounds, sizes and places of all columns of all groups
 
     @property
     def rows(self) -> int:
@@ -106,26 +103,23 @@ class ParquetSource(TableSource):
             found = opened.iter_batches(size, row_groups=list(groups), columns=list(names), use_threads=False)
             while row < last:
                 place = f"at row {row} or after it (counting from 0)"
-                with named(f"{label} is corrupt {place}", *_BROKEN), self._missing_lists_named(label, names, place):
+                try:
                     data = next(found, None)
+                except _BROKEN as error:
+                    raise self._broken(label, names, place, error) from None
                 file.stamp.check(row)
                 if data is None:
                     raise InputError(f"{label} ends after row {row} of {file.rows}, against its own index")
                 yield Batch(label, row, self._starts[index] + row, data)
                 row += data.num_rows
 
-    @contextmanager
-    def _missing_lists_named(self, label: str, names: Sequence[str], place: str) -> Iterator[None]:
+    def _broken(self, label: str, names: Sequence[str], place: str, error: Exception) -> InputError:
         """Arrow before version 26 cannot read lists of a fixed length where one is missing, and says it its own way."""
-        try:
-            yield
-        except pa.ArrowInvalid as error:
-            lists = [repr(name) for name in names if self.field(name).width is not None]
-            if not lists or "lists to be of size" not in str(error):
-                raise
-            raise InputError(
-                f"{label} has nothing in column {' or '.join(lists)} {place}; fill or drop such rows ({error})"
-            ) from None
+        lists = [repr(name) for name in names if self.field(name).width is not None]
+        if lists and "lists to be of size" in str(error):
+            missing = f"{label} has nothing in column {' or '.join(lists)} {place}"
+            return InputError(f"{missing}; fill or drop such rows ({error})")
+        return InputError(f"{label} is corrupt {place}: {error}")
 
     def place(self, name: str, row: int) -> tuple[str, int]:
         index = bisect.bisect_right(self._starts, row) - 1
@@ -133,7 +127,7 @@ class ParquetSource(TableSource):
 
     def overhead(self, names: Sequence[str]) -> int:
         pages = sum(min(_PAGES, 2 * max(file.largest.get(name, 0) for file in self._files)) for name in names)
-        return pages + _BATCHES * min(BATCH_BYTES, self.rows * sum(self.field(name).row_bytes for name in names))
+        return pages + _BATCHES * min(BATCH_BYTES, self.rows * self.row_bytes(names))
 
     def identity(self, names: Sequence[str]) -> list[object]:
         return [file.stamp.identity(file.footer) for file in self._files]
@@ -141,7 +135,7 @@ class ParquetSource(TableSource):
     def touched(self, names: Sequence[str]) -> tuple[float, str]:
         groups = [rows for file in self._files for rows in file.groups]
         typical = sum(rows * rows for rows in groups) / self.rows
-        row = sum(self.field(name).row_bytes for name in names)
+        row = self.row_bytes(names)
         return typical * row, f"a row of {row} bytes comes with all of its row group, of about {typical:.0f} rows"
 
 

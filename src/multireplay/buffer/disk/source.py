@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,20 +58,20 @@ class Source(ABC):
         """A reader of these columns that starts at row `first`."""
 
     @abstractmethod
-    def take(self, names: Sequence[str], rows: Positions) -> dict[str, Array]:
-        """These rows, which are ascending and distinct."""
+    def take(self, targets: Mapping[str, Array], rows: Positions) -> None:
+        """Fill the targets with these rows, which are ascending and distinct."""
 
-    @abstractmethod
     def place(self, name: str, row: int) -> tuple[str, int]:
         """The file that holds this row of the column, and the row's number in that file."""
+        return self.label, row
 
-    @abstractmethod
     def overhead(self, names: Sequence[str]) -> int:
         """Bytes that reading takes beyond what it fills."""
+        return 0
 
-    @abstractmethod
     def touched(self, names: Sequence[str]) -> tuple[float, str]:
         """Bytes that must be read to get at one row alone, and a clause that says why."""
+        return self.row_bytes(names), "it is in memory"
 
     @abstractmethod
     def identity(self, names: Sequence[str]) -> list[object]:
@@ -82,3 +82,7 @@ class Source(ABC):
 
     def field(self, name: str) -> Field:
         return self.fields[name] if name in self.fields else self.times[name]
+
+    def row_bytes(self, names: Iterable[str]) -> int:
+        """Bytes of a row of these columns."""
+        return sum(self.field(name).row_bytes for name in names)

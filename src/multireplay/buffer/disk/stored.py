@@ -14,7 +14,7 @@ from multireplay.buffer.columns import Array
 from multireplay.buffer.disk.folder import save_folder
 from multireplay.buffer.disk.layout import Assembly, Layout, MappedColumn
 from multireplay.buffer.disk.memory import in_words
-from multireplay.buffer.disk.source import Field, Source
+from multireplay.buffer.disk.source import Source
 from multireplay.buffer.disk.stream import block_rows, read_ahead, stream
 from multireplay.buffer.fingerprint import Fingerprint
 from multireplay.errors import InputError
@@ -68,16 +68,13 @@ class StoredBuffer:
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._columns
-
     def width(self, name: str) -> int | None:
         """How many numbers a row of the column has; None for a one-dimensional column."""
-        return self._field(name).width
+        return self._fields[self._chosen(name)[0]].width
 
     def dtype(self, name: str) -> np.dtype[Any]:
         """The type of the column's numbers."""
-        return self._field(name).dtype
+        return self._fields[self._chosen(name)[0]].dtype
 
     @property
     def nbytes(self) -> int:
@@ -118,17 +115,16 @@ class StoredBuffer:
         stop = self._length if last is None else last
         if not 0 <= first <= stop <= self._length:
             raise InputError(f"rows {first} to {stop} are not in this buffer, which has rows 0 to {self._length}")
-        rows = block_rows(self._assembly(chosen), self.memory, self._overlap(chosen), aside)
-        return self._blocks(chosen, first, stop, rows)
+        assembly, overlap = self._assembly(chosen), self._overlap(chosen)
+        rows = block_rows(assembly, self.memory, overlap, aside)
+        return self._ahead(stream(assembly, first, stop, rows, overlap), chosen)
 
-    def _blocks(
-        self, names: tuple[str, ...], first: int, last: int, rows: int
+    def _ahead(
+        self, blocks: Generator[tuple[int, dict[Layout, Array]], None, None], names: tuple[str, ...]
     ) -> Generator[tuple[int, dict[str, Array]], None, None]:
-        blocks = stream(self._assembly(names), first, last, rows, self._overlap(names))
         with closing(read_ahead(blocks)) as ready:
             for start, block in ready:
-                count = min(rows, last - start)
-                shown = {name: self._shown(block, name, count) for name in names}
+                shown = self._shown(block, names)
                 del block
                 yield start, shown
                 del shown
@@ -146,11 +142,11 @@ class StoredBuffer:
         chosen = self._chosen(names)
         wanted = self._checked_rows(rows)
         found: dict[str, Array] = {}
+        distinct, back = np.unique(wanted, return_inverse=True)
+        straight = np.array_equal(distinct, wanted)
         for shift in sorted({self._columns[name].shift for name in chosen}):
             here = [name for name in chosen if self._columns[name].shift == shift]
-            distinct, back = np.unique(wanted, return_inverse=True)
             arrays = self._assembly(here).take(distinct + shift)
-            straight = len(distinct) == len(wanted) and bool((distinct == wanted).all())
             for name in here:
                 array = arrays[self._columns[name].layout]
                 found[name] = array if straight else array[back]
@@ -166,7 +162,7 @@ class StoredBuffer:
             for start in range(0, rows, step):
                 part = {layout: array[start : start + step] for layout, array in whole.items()}
                 assembly.read(reader, part, start)
-        return Buffer(**{name: self._shown(whole, name, self._length) for name in self.names})
+        return Buffer(**self._shown(whole, self.names))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the folder form, block by block: one .npy file a column and a page that says what is there."""
@@ -193,7 +189,7 @@ class StoredBuffer:
         """What one pass in random order costs compared with one in order, as a sentence."""
         assembly = self._assembly(self.names)
         touched, reason = self._source.touched(assembly.names)
-        ratio = touched / sum(self._source.field(name).row_bytes for name in assembly.names)
+        ratio = touched / self._source.row_bytes(assembly.names)
         lots = -(-LOTS * self.nbytes // self.memory)
         if lots < ratio:
             ratio = lots
@@ -204,9 +200,6 @@ class StoredBuffer:
             f"One pass over {self._source.label} in random order reads about {ratio:.3g} times the bytes "
             f"of one in order: {reason}."
         )
-
-    def _field(self, name: str) -> Field:
-        return self._fields[self._chosen([name])[0]]
 
     def _chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
         if isinstance(names, str):
@@ -226,9 +219,11 @@ class StoredBuffer:
         """Rows that a block needs beyond its own; all blocks are read from shift 0 on, as the record begins there."""
         return max(self._columns[name].shift for name in names)
 
-    def _shown(self, block: Mapping[Layout, Array], name: str, count: int) -> Array:
-        column = self._columns[name]
-        return block[column.layout][column.shift : column.shift + count]
+    def _shown(self, block: Mapping[Layout, Array], names: tuple[str, ...]) -> dict[str, Array]:
+        """The columns of a block with the rows that it needs beyond its own."""
+        count = len(next(iter(block.values()))) - self._overlap(names)
+        columns = {name: self._columns[name] for name in names}
+        return {name: block[column.layout][column.shift :][:count] for name, column in columns.items()}
 
     def _checked_rows(self, rows: Any) -> Array:
         wanted = np.asarray(rows)
@@ -236,9 +231,8 @@ class StoredBuffer:
             raise InputError(f"rows must be a list of whole numbers, not {wanted.dtype} of shape {wanted.shape}")
         if not len(wanted):
             raise InputError("rows is empty; give at least one row")
-        if wanted.min() < 0 or wanted.max() >= self._length:
-            raise InputError(
-                f"row {wanted.min() if wanted.min() < 0 else wanted.max()} is not in this buffer, which has rows 0 to "
-                f"{self._length - 1}"
-            )
+        low, high = wanted.min(), wanted.max()
+        if low < 0 or high >= self._length:
+            wrong, last = low if low < 0 else high, self._length - 1
+            raise InputError(f"row {wrong} is not in this buffer, which has rows 0 to {last}")
         return wanted.astype(np.int64)

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TypeVar
 
+import numpy as np
+
 from multireplay.buffer.columns import Array
 from multireplay.buffer.disk.layout import Assembly, Layout
 from multireplay.buffer.disk.memory import Pool, in_words
@@ -64,12 +66,6 @@ def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
 
     An exception of `items` is raised where its item would have come. The thread ends with the last item, or when this
     generator is closed, at the latest after the item it is at.
-
-    Examples
-    --------
-    >>> from multireplay.buffer.disk.stream import read_ahead
-    >>> list(read_ahead(number**2 for number in range(4)))
-    [0, 1, 4, 9]
     """
     with closing(items), ThreadPoolExecutor(1, "multireplay-read-ahead") as thread:
         pending = thread.submit(_next, items)
@@ -88,24 +84,18 @@ def _next(items: Generator[T, None, None]) -> list[T]:
 def check_order(source: Source, time: Layout, memory: int) -> None:
     """Read the time column once and raise where it goes back, within a file or from one file to the next."""
     name = time.parts[0].name
-    before = None
     assembly = Assembly(source, [time])
+    before = np.empty(0, assembly.fields[time].dtype)
     with closing(read_ahead(stream(assembly, 0, source.rows, block_rows(assembly, memory, 0)))) as blocks:
         for start, block in blocks:
-            times = block[time]
-            if before is not None and times[0] < before:
-                raise _back(source, name, start, before, times[0])
-            back = (times[1:] < times[:-1]).nonzero()[0]
+            times = np.concatenate([before, block[time]])
+            back = np.flatnonzero(times[1:] < times[:-1])
             if len(back):
-                raise _back(source, name, start + int(back[0]) + 1, times[back[0]], times[back[0] + 1])
-            before = times[-1]
-
-
-def _back(source: Source, name: str, row: int, before: object, after: object) -> InputError:
-    file, inside = source.place(name, row)
-    last, at = source.place(name, row - 1)
-    where = f"row {at} of the same file" if last == file else f"the last row of {last}"
-    return InputError(
-        f"the rows are not in time order: {file} has {name} = {after} at row {inside} (counting from 0), "
-        f"after {before} in {where}"
-    )
+                row = start - len(before) + int(back[0])
+                (last, at), (file, inside) = source.place(name, row), source.place(name, row + 1)
+                where = f"row {at} of the same file" if last == file else f"the last row of {last}"
+                raise InputError(
+                    f"the rows are not in time order: {file} has {name} = {times[back[0] + 1]} at row {inside} "
+                    f"(counting from 0), after {times[back[0]]} in {where}"
+                )
+            before = times[-1:].copy()  # a view would keep them all

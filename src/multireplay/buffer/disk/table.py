@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,6 @@ import pyarrow.compute as pc
 
 from multireplay._check import Positions
 from multireplay.buffer.columns import Array, kept_type
-from multireplay.buffer.disk.memory import pages
 from multireplay.buffer.disk.source import Field, Reader, Source
 from multireplay.errors import InputError
 
@@ -22,15 +20,12 @@ BATCH_BYTES = 2**21
 """About how much of a table is decoded at a time."""
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Some rows of one file of a table."""
+class Batch(NamedTuple):
+    """Some rows of one file of a table; the first is number `first` of the file and `start` of the whole record."""
 
     label: str
     first: int
-    """The number of the first row in the file."""
     start: int
-    """The number of the first row in the whole record."""
     data: Any
 
 
@@ -41,9 +36,9 @@ class TableSource(Source):
     def batches(self, names: Sequence[str], first: int, size: int) -> Generator[Batch, None, None]:
         """Batches of at most `size` rows from the one that holds row `first` on."""
 
-    @abstractmethod
     def batches_of(self, names: Sequence[str], rows: Positions, size: int) -> Generator[Batch, None, None]:
         """Batches that hold these rows, ascending, and possibly others."""
+        return self.batches(names, int(rows[0]), size)
 
     def sort_out(self, label: object, schema: Any) -> None:
         """Which columns are numbers, which are dates, and which are neither."""
@@ -62,19 +57,18 @@ class TableSource(Source):
     def reader(self, names: Sequence[str], first: int) -> Reader:
         return _TableReader(self, names, first)
 
-    def take(self, names: Sequence[str], rows: Positions) -> dict[str, Array]:
-        found = {name: pages(self.field(name), len(rows)) for name in names}
+    def take(self, targets: Mapping[str, Array], rows: Positions) -> None:
+        names = tuple(targets)
         with closing(self.batches_of(names, rows, self.batch_rows(names))) as batches:
             for batch in batches:
                 low, high = np.searchsorted(rows, (batch.start, batch.start + batch.data.num_rows))
                 for name in names if high > low else ():
                     values = values_of(batch, name, self.field(name))
-                    found[name][low:high] = values[rows[low:high] - batch.start]
+                    targets[name][low:high] = values[rows[low:high] - batch.start]
         give_back_memory()
-        return found
 
     def batch_rows(self, names: Sequence[str]) -> int:
-        return max(1, BATCH_BYTES // sum(self.field(name).row_bytes for name in names))
+        return max(1, BATCH_BYTES // self.row_bytes(names))
 
 
 class _TableReader(Reader):
