@@ -9,7 +9,7 @@ import numpy as np
 
 from multireplay import Multiscale, Track, solve, theory
 from multireplay.bench.figures import MRP_LENGTH
-from multireplay.bench.runner import Untuned
+from multireplay.bench.runner import UNTUNED, PaperExperiment
 from multireplay.bench.store import Arrays
 from multireplay.bench.table import Row, mean_and_error
 from multireplay.bench.world import Size, seeds
@@ -27,12 +27,13 @@ def three_states() -> MarkovRewardProcess:
     return MarkovRewardProcess(transitions, features, [1.0, 0.0, -0.5], gamma=0.3)
 
 
-class Bounds(Untuned):
+class Bounds(PaperExperiment):
     """The experiment `theory`."""
 
     name = "theory"
     title = "Theorem 1 against measured errors"
     seconds = 0.3
+    tuning = UNTUNED
 
     def settings(self) -> dict[str, Any]:
         return {"works": WORKS, "length": MRP_LENGTH}

@@ -18,7 +18,7 @@ import numpy as np
 from multireplay import theory
 from multireplay._check import Positions, Vector
 from multireplay._jit import jit
-from multireplay.bench.runner import Untuned
+from multireplay.bench.runner import UNTUNED, PaperExperiment
 from multireplay.bench.store import Arrays
 from multireplay.bench.table import Row, mean_and_error
 from multireplay.bench.world import Size, seeds
@@ -45,12 +45,13 @@ class Setting:
     """``simulate(T, step, kept, chains, seed)``: ‖Δ‖ and ‖Δ̃‖ of every chain, kept = ρⁿ."""
 
 
-class Following(Untuned):
+class Following(PaperExperiment):
     """The experiment `tracking`."""
 
     name = "tracking"
     title = "Following the i.i.d. error (Theorem 2, Corollaries 2 and 4)"
     seconds = 1.5
+    tuning = UNTUNED
 
     def settings(self) -> dict[str, Any]:
         return {"betas": BETAS, "steps": STEPS_TAKEN, "chains": CHAINS}

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Protocol
 
 from multireplay.bench import figure_claims, table, theory_claims
 from multireplay.bench.bounds import Bounds
 from multireplay.bench.claims import Curves, Verdict
 from multireplay.bench.figures import FIGURES
 from multireplay.bench.following import Following
-from multireplay.bench.runner import Advance, Experiment, Scope, cost, work_out
-from multireplay.bench.store import Arrays
+from multireplay.bench.runner import Advance, PaperExperiment, Scope, cost, work_out
 from multireplay.bench.world import Size
-
-
-class PaperExperiment(Experiment, Protocol):
-    """A figure, `tracking` or `theory`: an experiment with its own number of tuning instances and its own table."""
-
-    @property
-    def tuning(self) -> Mapping[Size, int]: ...
-    def rows(self, reports: list[Arrays], chosen: Mapping[str, float], size: Size) -> list[table.Row]: ...
-
 
 EXPERIMENTS: dict[str, PaperExperiment] = {**FIGURES, "tracking": Following(), "theory": Bounds()}
 
