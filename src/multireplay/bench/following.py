@@ -57,13 +57,13 @@ class Following(PaperExperiment):
         return {"betas": BETAS, "steps": STEPS_TAKEN, "chains": CHAINS}
 
     @cached_property
-    def _settings(self) -> tuple[Setting, Setting]:
+    def parts(self) -> tuple[Setting, Setting]:
         return policy_evaluation_setting(), regression_setting()
 
     def report(self, size: Size, seed: int, instance: int, chosen: Any) -> Arrays:
         """For every setting, the mean difference of errors and the mean error of the independent run, by β and T."""
         found = {}
-        for setting in self._settings:
+        for setting in self.parts:
             differences = np.empty((len(BETAS), len(STEPS_TAKEN)))
             errors = np.empty_like(differences)
             for i, beta in enumerate(BETAS):
@@ -81,7 +81,7 @@ class Following(PaperExperiment):
         """Measured |E‖Δ‖ − E‖Δ̃‖|, Theorem 2's bound where β > 1, and the corollary's at its own β."""
         rows = []
         count = len(reports)
-        for setting in self._settings:
+        for setting in self.parts:
             name, steps = setting.name, {T: theory.max_step(setting.L1, T) for T in STEPS_TAKEN}
             for i, beta in enumerate(BETAS):
                 panel = f"{name}, beta={beta:g}"
