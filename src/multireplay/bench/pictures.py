@@ -13,12 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
-from multireplay.bench.bounds import TERMS
-from multireplay.bench.claims import Curves
 from multireplay.bench.figures import PANELS
-from multireplay.bench.following import BETAS, CHAINS, STEPS_TAKEN
 from multireplay.bench.store import Arrays
-from multireplay.bench.table import Row
+from multireplay.bench.table import Curves, Row
+from multireplay.bench.theorems import BETAS, CHAINS, STEPS_TAKEN, TERMS
 from multireplay.bench.world import Size
 from multireplay.show import plotting
 from multireplay.show.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
