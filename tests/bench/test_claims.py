@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from multireplay.bench import EXPERIMENTS, reproduce, table
-from multireplay.bench.claims import Curves, combine
-from multireplay.bench.figure_claims import policy_evaluation_claims
-from multireplay.bench.table import Row
+from multireplay.bench.claims import combine, policy_evaluation_claims
+from multireplay.bench.table import Curves, Row
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import multireplay as mr
-from multireplay.bench.methods import METHODS, library, others, rivals
+from multireplay.bench.methods import METHODS, library, rivals
 from multireplay.bench.world import Case, World
 from multireplay.bench.worlds.series import mean_slope
 from multireplay.updates import batch_reduced
@@ -175,14 +175,14 @@ def test_multilevel(case):
 def test_recursive_lstd(trace):
     case = policy_case()
     samples = case.samples
-    matrix, vector = np.eye(3) / (others.START * case.unit), np.zeros(3)
+    matrix, vector = np.eye(3) / (rivals.START * case.unit), np.zeros(3)
     z, discount = np.zeros(3), 0.0
     for row in range(LENGTH):
         z = discount * trace * z + samples.features[row]
         discount = samples.discounts[row]
         matrix += np.outer(z, samples.features[row] - discount * samples.next_features[row])
         vector += z * samples.rewards[row]
-    np.testing.assert_allclose(others.recursive_lstd(trace, case, None).x, np.linalg.solve(matrix, vector), rtol=1e-6)
+    np.testing.assert_allclose(rivals.recursive_lstd(trace, case, None).x, np.linalg.solve(matrix, vector), rtol=1e-6)
 
 
 def test_several_passes_are_one_after_the_other():

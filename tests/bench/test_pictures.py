@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from multireplay.bench import EXPERIMENTS, draw, pictures, table
+from multireplay.bench import EXPERIMENTS, pictures, table
 from multireplay.bench.figures import FIGURES
 from multireplay.bench.runner import Scope, work_out
 from multireplay.bench.table import Row
@@ -30,7 +30,7 @@ def figures(everything):
     for name, experiment in EXPERIMENTS.items():
         reports = reports_of(everything, name)
         rows = table.read(everything / f"{name}.csv")
-        with matplotlib.rc_context(draw.FONTS):
+        with matplotlib.rc_context(pictures.FONTS):
             found[name] = DRAWINGS.get(name, pictures.curves)(experiment, rows, reports, "small")
             found[name].draw_without_rendering()
     return found
@@ -87,8 +87,8 @@ def test_ticks_can_be_read(figures, name):
 @pytest.mark.parametrize("name", FIGURES)
 def test_curves_fill_the_panels(figures, everything, name):
     low, high = figures[name].axes[0].get_ylim()
-    means = [row.error_mean for row in table.read(everything / f"{name}.csv") if row.error_mean < draw.TOP]
-    assert low < min(means) <= max(means) < high < 2 * draw.TOP
+    means = [row.error_mean for row in table.read(everything / f"{name}.csv") if row.error_mean < pictures.TOP]
+    assert low < min(means) <= max(means) < high < 2 * pictures.TOP
     assert np.log(max(means) / min(means)) > 0.5 * np.log(high / low)
 
 
@@ -127,4 +127,4 @@ def test_a_diverged_run_leaves_at_the_top(everything):
     serial = next(line for line in ax.lines if line.get_label() == "serial")
     assert np.isfinite(serial.get_ydata()).all()
     assert serial.get_ydata()[-1] > 100 * ax.get_ylim()[1]
-    assert ax.get_ylim()[1] < draw.TOP * 1.5
+    assert ax.get_ylim()[1] < pictures.TOP * 1.5

@@ -39,12 +39,12 @@ def test_other_settings_and_other_code_are_other_folders(tmp_path, monkeypatch):
 def test_the_code_that_matters(tmp_path, monkeypatch):
     package = tmp_path / "multireplay"
     (package / "bench").mkdir(parents=True)
-    names = ("__init__.py", "solve.py", "bench/draw.py")
+    names = ("__init__.py", "solve.py", "bench/pictures.py")
     for name in names:
         (package / name).write_text("pass\n", encoding="utf-8")
     monkeypatch.setattr(store.multireplay, "__file__", str(package / "__init__.py"))
     before = store.code_version.__wrapped__()
-    (package / "bench" / "draw.py").write_text("colour = 1\n", encoding="utf-8")
+    (package / "bench" / "pictures.py").write_text("colour = 1\n", encoding="utf-8")
     assert store.code_version.__wrapped__() == before
     (package / "solve.py").write_text("step = 1\n", encoding="utf-8")
     assert store.code_version.__wrapped__() != before

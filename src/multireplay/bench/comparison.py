@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from multireplay.bench import scores
-from multireplay.bench.method import GRID, PUBLISHED, TUNED, Method, key
+from multireplay.bench.method import GRID, PUBLISHED, TUNED, attempt, key
 from multireplay.bench.methods import METHODS
 from multireplay.bench.methods.library import EXACT
-from multireplay.bench.runner import Advance, Scope, best_of, cost, work_out
+from multireplay.bench.runner import Advance, Experiment, Scope, best_of, cost, work_out
 from multireplay.bench.store import Arrays
-from multireplay.bench.world import Case, MissingExtra, Size, World, seeds
-from multireplay.bench.worlds import WORLDS, make_world, worlds_of
-from multireplay.errors import InputError, MultireplayError
+from multireplay.bench.world import Case, Listing, MissingExtra, Size, World, seeds
+from multireplay.bench.worlds import make_world, worlds_of
+from multireplay.errors import InputError
 
 
-def attempt(method: Method, case: Case, step: float | None) -> tuple[float, float, float, float]:
-    """Error, passes over the record, samples read and seconds; the error is infinite where the run failed."""
-    began = time.perf_counter()
-    try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            found = method.run(case, step)
-    except (MultireplayError, ZeroDivisionError, OverflowError) as failure:
-        if step is None:
-            warnings.warn(f"{method.name} failed: {failure}", stacklevel=2)
-        return float("inf"), float("nan"), float("nan"), time.perf_counter() - began
-    seconds = time.perf_counter() - began
-    return case.world.error(found.x), found.touched / case.length, found.touched, seconds
-
-
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Experiment):
     """The experiment on one world: every method that is defined there, on the same records."""
 
-    name: str
-    cache: Path
     tuning_cost = 4.5
 
-    @property
-    def seconds(self) -> float:
-        return WORLDS[self.name].seconds
+    def __init__(self, listing: Listing, out: Path) -> None:
+        self.name, self.seconds = listing.name, listing.seconds
+        self.cache = (out / "references").absolute()  # workers may be elsewhere
 
     def settings(self) -> dict[str, Any]:
         return {"methods": list(METHODS), "grid": GRID}
@@ -143,7 +124,7 @@ def compare(
     scope = Scope(size, 0, seeds, tuning_seeds, jobs, out)
     table = scores.Scores([], {}, {})
     for listing in worlds_of(suite):
-        experiment = Comparison(listing.name, (out / "references").absolute())  # workers may be elsewhere
+        experiment = Comparison(listing, out)
         try:
             world = experiment.world(size)
         except MissingExtra as missing:
@@ -161,4 +142,4 @@ def compare(
 
 def total_cost(suite: str | Sequence[str] = "all", seeds: int = 30, tuning_seeds: int = 5) -> float:
     """Rough cost of a comparison, in the units that `advance` is told: seconds of one core at full size."""
-    return sum(cost(Comparison(listing.name, Path()), seeds, tuning_seeds) for listing in worlds_of(suite))
+    return sum(cost(Comparison(listing, Path()), seeds, tuning_seeds) for listing in worlds_of(suite))

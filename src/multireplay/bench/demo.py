@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from multireplay._check import Positions, Vector
-from multireplay.bench import draw
+from multireplay.bench import pictures
 from multireplay.bench.figures import error_curve, exact_error, policy_evaluation
 from multireplay.bench.methods.library import of_figures, skip
 from multireplay.show.plotting import method_style
@@ -74,14 +75,14 @@ def demo_table(summaries: Mapping[str, Summary], lstd: float) -> TextTable:
 
 def draw_demo(summaries: Mapping[str, Summary], lstd: float, m: float, instances: int, path: Path) -> None:
     """Error by iterations, log-log, with LSTD as a line."""
-    figure = draw.new_figure(8, 5)
+    figure = Figure(figsize=(8, 5), layout="constrained")
     ax = figure.subplots()
     for name, (iterations, mean, error) in summaries.items():
         band = np.maximum(mean - 2 * error, 1e-12), mean + 2 * error
-        draw.curve(ax, (iterations, mean, band), name, method_style(name), alpha=0.15)
+        pictures.curve(ax, (iterations, mean, band), name, method_style(name), alpha=0.15)
     ax.axhline(lstd, color="0.4", linestyle="--", label="LSTD (exact fit)")
     ax.set(xscale="log", yscale="log", xlabel="iterations", ylabel="normalized squared error")
     ax.set_title(f"Paper's Markov reward process, m = {m:g}, step {STEP:g}, {instances} trajectories of {LENGTH}")
     ax.set_ylim(lstd / 3, 2)
     ax.legend(frameon=False, ncols=2)
-    draw.save(figure, path)
+    pictures.save(figure, path)

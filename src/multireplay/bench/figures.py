@@ -14,7 +14,7 @@ from multireplay import DivergenceWarning, Track, solve
 from multireplay._check import Positions, Vector
 from multireplay.bench.method import Method
 from multireplay.bench.methods.library import of_figures, skip
-from multireplay.bench.runner import best_of
+from multireplay.bench.runner import PaperExperiment, best_of
 from multireplay.bench.store import Arrays
 from multireplay.bench.table import Row, mean_and_error
 from multireplay.bench.world import Case, Size, World, seeds
@@ -81,35 +81,14 @@ def exact_error(case: Case, penalty: float) -> Vector:
     return np.array([plain[0] / plain[1], weighted[0] / weighted[1]])
 
 
-@dataclass(frozen=True)
-class CurveFigure:
-    """A figure of the numerical section.
+@dataclass
+class CurveFigure(PaperExperiment):
+    """A figure of the numerical section: methods compared on the instances that ``case(length, seed, instance)`` makes.
 
-    Attributes
-    ----------
-    name, title : str
-        As on the command line, and above the picture.
-    case : callable
-        ``case(length, seed, instance)`` makes one instance.
-    lengths : mapping
-        Samples in the record for each size.
-    methods : tuple of Method
-        What is compared.
-    shared_step : float
-        The constant step of the first panel.
-    grid : tuple of float
-        The common grid from which each method's best step is chosen, on other instances than those reported.
-    exact_grids : mapping
-        For every exact fit, the penalties to choose from in the same way.
-    averaged : bool
-        Whether the averaged or the last iterate is plotted; the paper does the first for policy evaluation, the
-        second for logistic regression.
-    tuning : mapping
-        Number of tuning instances for each size.
-    seconds : float
-        Rough time of one full instance, for the estimate of the time left.
-    details : mapping
-        Whatever else its cases are made from, so that instances of other cases are not taken for its own.
+    In the first panel all share one constant step, in the second each has its best one of the grid, chosen on other
+    instances than those reported; likewise the penalty of every exact fit. Plotted is the averaged or the last iterate:
+    the paper does the first for policy evaluation, the second for logistic regression. `details` is whatever else its
+    cases are made from, so that instances of other cases are not taken for its own.
     """
 
     name: str

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from multireplay._check import Vector
 from multireplay.bench.world import Case, World
+from multireplay.errors import MultireplayError
 from multireplay.problems import GLM, PolicyEvaluation
 from multireplay.replay import Replay
 
@@ -16,7 +21,6 @@ GRID = tuple(2.0**power for power in range(-11, 7))
 
 TAIL = 7 / 8
 """Share of the iterates that is averaged, wherever a method's definition leaves it open."""
-
 
 PUBLISHED, TUNED = "published", "tuned"
 """The two kinds of step a method is run at."""
@@ -31,27 +35,12 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Method:
-    """A method of the bench.
+    """A method of the bench, by the name in the tables, which also gives it its colour.
 
-    Attributes
-    ----------
-    name : str
-        In the tables, and by which it has its colour.
-    run : callable
-        ``run(case, step)``: with its own published step sizes if `step` is None, otherwise with that constant
-        step in units of 1/L.
-    published : str
-        What its own step sizes are, in a word; empty if it has none and is only tuned.
-    tuned : bool
-        Whether it is also run at its best step of the grid.
-    works_on : callable
-        Whether it is defined on a world.
-    note : str
-        What a reader of the table needs to know.
-    order : callable, optional
-        ``order(case)``: the replay scheme, where the method is one with the plain update; it has error curves.
-    independent : bool
-        Whether it is fed independent samples instead of the record, in error curves.
+    ``run(case, step)`` runs it with its own published step sizes if `step` is None, otherwise with that constant step
+    in units of 1/L. `published` says in a word what its own step sizes are; it is empty if a method is only tuned.
+    ``order(case)`` is the replay scheme, where the method is one with the plain update: it has error curves, and in
+    these it may be fed independent samples instead of the record.
     """
 
     name: str
@@ -74,5 +63,16 @@ def is_rank_one(world: World) -> bool:
     return isinstance(world.problem, PolicyEvaluation | GLM)
 
 
-def is_policy_evaluation(world: World) -> bool:
-    return isinstance(world.problem, PolicyEvaluation)
+def attempt(method: Method, case: Case, step: float | None) -> tuple[float, float, float, float]:
+    """Error, passes over the record, samples read and seconds; the error is infinite where the run failed."""
+    began = time.perf_counter()
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            found = method.run(case, step)
+    except (MultireplayError, ZeroDivisionError, OverflowError) as failure:
+        if step is None:
+            warnings.warn(f"{method.name} failed: {failure}", stacklevel=2)
+        return float("inf"), float("nan"), float("nan"), time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    return case.world.error(found.x), found.touched / case.length, found.touched, seconds

@@ -1,30 +1,35 @@
-"""The pictures of the bench: the paper's figures in its form, the comparison, and the demonstration."""
+"""The pictures of the bench: the paper's figures in its form, and the comparison."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
-from multireplay.bench import draw
-from multireplay.bench.bounds import TERMS
 from multireplay.bench.figures import PANELS
-from multireplay.bench.following import BETAS, CHAINS, STEPS_TAKEN
 from multireplay.bench.store import Arrays
-from multireplay.bench.table import Row
+from multireplay.bench.table import Curves, Row
+from multireplay.bench.theorems import BETAS, CHAINS, STEPS_TAKEN, TERMS
 from multireplay.bench.world import Size
 from multireplay.show import plotting
 from multireplay.show.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+TOP = 2.0
+"""Errors above this are cut off: an error of 1 is that of the starting point."""
+FAR_OFF = 1e6
+"""Where a diverged run is drawn to, far above the picture."""
+FONTS: dict[Any, Any] = {"font.size": 11, "axes.titlesize": 12, "figure.titlesize": 13, "legend.fontsize": 10}
+SETTINGS = {"svg.hashsalt": "multireplay", **FONTS}
 
 PANEL_TITLES = {"shared": "one shared constant step, {}", "best": "each method at its own best step, given below"}
-EXACT_LINES = {"LSTD": (0, (6, 3)), "best ridge": (0, (6, 3)), "maximum likelihood": (0, (1, 2))}
+EXACT_LINES = {"LSTD": (0, (6, 3)), "maximum likelihood": (0, (1, 2)), "best ridge": (0, (6, 3))}
 
 # what is not a method has none of the methods' colours: Tol's muted scheme, and light to dark for growing T
 TERM_STYLES: dict[str, dict[str, Any]] = {
@@ -54,98 +59,83 @@ FLOOR, CEILING = 0.3, 3e3
 
 def draw_experiment(experiment: Any, rows: Sequence[Row], reports: Sequence[Arrays], size: Size, stem: Path) -> None:
     """Write stem.png and stem.svg of a figure, of `tracking` or of `theory`."""
-    import matplotlib
-
     picture = {"tracking": following, "theory": bounds}.get(experiment.name, curves)
-    with matplotlib.rc_context(draw.SETTINGS):
+    with matplotlib.rc_context(SETTINGS):
         figure = picture(experiment, rows, reports, size)
-        draw.save(figure, stem.with_suffix(".png"))
-        draw.save(figure, stem.with_suffix(".svg"))
+        save(figure, stem.with_suffix(".png"))
+        save(figure, stem.with_suffix(".svg"))
 
 
 def curves(experiment: Any, rows: Sequence[Row], reports: Sequence[Arrays], size: Size) -> Figure:
     """Error by iterations in both panels: log axes, iterations on x, normalized squared error on y."""
-    length, count = experiment.lengths[size], len(reports)
-    title = (
-        f"{experiment.title}\n{count} instances of {length} samples: mean, and band from the 10th to 90th percentile"
-    )
-    figure, axes = draw.two_panels(title, sharey=True)
+    length, table = experiment.lengths[size], Curves(rows)
+    about = f"{len(reports)} instances of {length} samples: mean, and band from the 10th to 90th percentile"
+    figure, axes = two_panels(f"{experiment.title}\n{about}", sharey=True)
     seen = []
     for ax, panel in zip(axes, PANELS, strict=True):
         for method in experiment.methods:
-            points = [row for row in rows if row.panel == panel and row.method == method.name]
-            means = draw.cut([point.error_mean for point in points])
-            runs = draw.cut([report[f"{panel}/{method.name}"][1] for report in reports])
-            band = np.quantile(runs, [0.1, 0.9], axis=0)
+            points = table.points(panel, method.name)
+            means = cut([point.error_mean for point in points])
+            band = np.quantile(cut([report[f"{panel}/{method.name}"][1] for report in reports]), [0.1, 0.9], axis=0)
             style = plotting.method_style(method.name)
             if method.name == "dyadic":  # on top of the curves it follows, which show through the dashes
                 style |= {"zorder": 6, "linewidth": 2.4, "linestyle": (0, (2.5, 1.8))}
-            label = f"{method.name}: {draw.fraction(points[0].step)}" if panel == "best" else method.name
-            draw.curve(ax, ([point.iterations for point in points], means, band), label, style, alpha=0.12)
+            label = f"{method.name}: {fraction(points[0].step)}" if panel == "best" else method.name
+            curve(ax, ([point.iterations for point in points], means, band), label, style, alpha=0.12)
             seen += [*means, *band.ravel()]
-        for name in experiment.exact_grids:
-            error = next(row.error_mean for row in rows if row.panel == panel and row.method == name)
-            _horizontal(ax, name, error)
-            seen.append(error)
+        for name, line in EXACT_LINES.items():
+            for point in table.points(panel, name):  # one, or none where the figure has no such fit
+                above = point.error_mean >= TOP
+                label = name.replace("maximum", "max.") + (f" ({point.error_mean:.3g}↑)" if above else "")
+                level = math.nan if above else point.error_mean
+                ax.axhline(level, label=label, zorder=1.5, color="0.4", linestyle=line, linewidth=1.6)
+                seen.append(point.error_mean)
         ax.set(xscale="log", yscale="log", xlabel="iterations")
-        ax.set_title(PANEL_TITLES[panel].format(draw.fraction(experiment.shared_step)))
+        ax.set_title(PANEL_TITLES[panel].format(fraction(experiment.shared_step)))
         ax.grid(alpha=0.25, which="major")
-        draw.legend_below(ax)
-    low, high = draw.limits(seen, draw.TOP)
+        legend_below(ax)
+    low, high = limits(seen, TOP)
     for ax in axes:
         ax.set_ylim(low, high)
         ax.set_xlim(0.8, length * 1.25)
-        draw.plain_ticks(ax.yaxis, low, high)
-        draw.plain_ticks(ax.xaxis, 1, length, fine=False)
+        plain_ticks(ax.yaxis, low, high)
+        plain_ticks(ax.xaxis, 1, length, fine=False)
     axes[0].set_ylabel(f"normalized squared error, {'averaged' if experiment.averaged else 'last'} iterate")
     return figure
-
-
-def _horizontal(ax: Axes, name: str, error: float) -> None:
-    """The line of an exact fit, or its number where it is above the picture."""
-    label = name.replace("maximum", "max.")
-    style: dict[str, Any] = {"color": "0.4", "linestyle": EXACT_LINES[name], "linewidth": 1.6}
-    if error < draw.TOP:
-        ax.axhline(error, label=label, zorder=1.5, **style)
-    else:
-        ax.plot([], [], label=f"{label} ({error:.3g}↑)", **style)
 
 
 def following(experiment: Any, rows: Sequence[Row], reports: Sequence[Arrays], size: Size) -> Figure:
     """The difference from the i.i.d. error by the gap, for every number of steps, with Theorem 2's bound."""
     pairs = len(reports) * CHAINS[size]
-    figure, axes = draw.two_panels(f"{experiment.title}\n{pairs} pairs of chains for every point")
-    settings = {"policy evaluation": "Corollary 4", "logistic regression": "Corollary 2"}
-    for ax, (setting, corollary) in zip(axes, settings.items(), strict=True):
-        seen, lost = [], False
-        panels = {f"{setting}, beta={beta:g}": beta for beta in BETAS}
+    figure, axes = two_panels(f"{experiment.title}\n{pairs} pairs of chains for every point")
+    hollow: dict[str, Any] = {"markerfacecolor": "white", "linestyle": "none", "markersize": 5.5}
+    dotted: dict[str, Any] = {"linestyle": (0, (1, 2))}
+    for ax, setting in zip(axes, experiment.parts, strict=True):
+        panels = {f"{setting.name}, beta={beta:g}": beta for beta in BETAS}
+        there = [row for row in rows if row.panel in panels and row.method in ("measured difference", "Theorem 2")]
+        positive = [row for row in there if row.error_mean > 0]
         for (color, marker), T in zip(LENGTH_STYLES, STEPS_TAKEN, strict=True):
-            for method, line in (("measured difference", "-"), ("Theorem 2", "--")):
-                there = [row for row in rows if row.panel in panels and (row.method, row.iterations) == (method, T)]
-                measured = method == "measured difference"
-                points = [(panels[row.panel], row.error_mean) for row in there if row.error_mean > 0]
-                lost |= len(points) < len(there)
-                style: dict[str, Any] = {"color": color, "marker": marker if measured else None, "markersize": 5.5}
-                label = f"T = {T}" if measured else None
-                ax.plot([beta for beta, _ in points], [y for _, y in points], linestyle=line, label=label, **style)
-                noise = [(panels[row.panel], row.error_mean) for row in there if 0 < row.error_mean < 2 * row.error_se]
-                style |= {"linestyle": "none", "markerfacecolor": "white"}
-                ax.plot([beta for beta, _ in noise], [y for _, y in noise], **style)
-                seen += [y for _, y in points]
-            bound = next(row for row in rows if row.method == corollary and row.iterations == T)
-            ax.axhline(bound.error_mean, color=color, linestyle=(0, (1, 2)), linewidth=1.4)
+            bound, measured = (
+                [row for row in positive if row.iterations == T and (row.method == "Theorem 2") == is_bound]
+                for is_bound in (True, False)
+            )
+            noise = [row for row in measured if row.error_mean < 2 * row.error_se]
+            solid = {"marker": marker, "markersize": 5.5, "label": f"T = {T}"}
+            for some, style in ((measured, solid), (noise, {"marker": marker, **hollow}), (bound, {"linestyle": "--"})):
+                ax.plot([panels[row.panel] for row in some], [row.error_mean for row in some], color=color, **style)
+            limit = next(row for row in rows if row.method == setting.corollary and row.iterations == T)
+            ax.axhline(limit.error_mean, color=color, linewidth=1.4, **dotted)
         ax.plot([], [], "--", color="0.3", label="Theorem 2 (β > 1)")
-        ax.plot([], [], linestyle=(0, (1, 2)), color="0.3", label=f"{corollary} (β = 1.5 log T)")
-        hollow: dict[str, Any] = {"color": "0.3", "markerfacecolor": "white", "linestyle": "none", "markersize": 5.5}
-        ax.plot([], [], marker="o", label="within 2 s.e. of 0", **hollow)
-        ax.set(yscale="log", xlabel="gap in effective mixing times, β", title=setting)
-        draw.power_ticks(ax.yaxis)
-        low, high = draw.limits(seen)
+        ax.plot([], [], color="0.3", label=f"{setting.corollary} (β = 1.5 log T)", **dotted)
+        ax.plot([], [], marker="o", color="0.3", label="within 2 s.e. of 0", **hollow)
+        ax.set(yscale="log", xlabel="gap in effective mixing times, β", title=setting.name)
+        ax.yaxis.set_major_locator(LogLocator(numticks=9))
+        low, high = limits(row.error_mean for row in positive)
         ax.set_ylim(low / 10, high)
         ax.grid(alpha=0.25)
-        if lost:
-            draw.note(ax, "left out: below resolution (no pair of chains differed)")
-        draw.legend_below(ax)
+        if len(positive) < len(there):
+            note(ax, "left out: below resolution (no pair of chains differed)")
+        legend_below(ax)
     label = r"difference of errors, $|\,\mathrm{E}\|\Delta\| - \mathrm{E}\|\tilde{\Delta}\|\,|$"
     axes[0].set_ylabel(label, fontsize=12)
     return figure
@@ -153,13 +143,13 @@ def following(experiment: Any, rows: Sequence[Row], reports: Sequence[Arrays], s
 
 def bounds(experiment: Any, rows: Sequence[Row], reports: Sequence[Arrays], size: Size) -> Figure:
     """The terms of Theorem 1's bound by epoch, and the errors that are measured."""
-    figure, axes = draw.two_panels(f"{experiment.title}: MER's last iterate after every epoch")
+    figure, axes = two_panels(f"{experiment.title}: MER's last iterate after every epoch")
     titles = {"three states": "three states, B as large as the theorem asks", "paper MRP": "paper's process, m = 0.9"}
     for ax, panel in zip(axes, titles, strict=True):
         here = [row for row in rows if row.panel == panel and row.error_mean > 0]
         measured = [row.error_mean for row in here if row.method not in TERMS]
         low = 10 ** math.floor(math.log10(min(measured)) - 1)
-        high = draw.limits([row.error_mean for row in here if row.method == "total"])[1]
+        high = limits([row.error_mean for row in here if row.method == "total"])[1]
         for method in dict.fromkeys(row.method for row in rows if row.panel == panel):
             points = [row for row in here if row.method == method]
             style: dict[str, Any] = {"linewidth": 1.6, "markersize": 5} | TERM_STYLES.get(method, {})
@@ -174,11 +164,11 @@ def bounds(experiment: Any, rows: Sequence[Row], reports: Sequence[Arrays], size
             ax.plot([p.iterations for p in points], [p.error_mean for p in points], label=label, **style)
         ax.set(xscale="log", yscale="log", xlabel=r"steps of the epoch, $T_k$", title=titles[panel])
         ax.set_ylim(low, 3 * high)
-        draw.power_ticks(ax.yaxis)
+        ax.yaxis.set_major_locator(LogLocator(numticks=9))
         ax.grid(alpha=0.25)
         if any(row.error_mean < 0 for row in rows if row.panel == panel):
-            draw.note(ax, "left out: where the printed bound is negative")
-        draw.legend_below(ax, columns=2)
+            note(ax, "left out: where the printed bound is negative")
+        legend_below(ax, columns=2)
     axes[0].set_ylabel("squared error of the last iterate")
     return figure
 
@@ -195,7 +185,7 @@ def shown_scores(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Mappi
 def draw_comparison(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     """The ratio to the exact fit by problem and method; a line through its standard errors; ∞ at the right edge."""
     problems = list(dict.fromkeys(row["problem"] for row in rows))
-    figure = draw.new_figure(10, 2.6 + 0.5 * len(problems))
+    figure = Figure(figsize=(10, 2.6 + 0.5 * len(problems)), layout="constrained")
     ax = figure.subplots()
     shown = shown_scores(rows)
     for i, (method, best) in enumerate(shown.items()):
@@ -220,4 +210,75 @@ def draw_comparison(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     ax.set_xlabel(f"squared error / that of the exact fit (dotted: 1.05; right edge: {CEILING:.0f} and more, or ∞)")
     ax.set_title("Steps tuned on other seeds where a method has one", loc="left", fontsize=10)
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    draw.save(figure, path)
+    save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write the picture as PNG or SVG, by the name of the file; the same picture gives the same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def two_panels(title: str, **options: Any) -> tuple[Figure, Sequence[Axes]]:
+    """A figure with two axes side by side, below a title."""
+    figure = Figure(figsize=(11.5, 6.4), layout="constrained")
+    figure.suptitle(title)
+    figure.get_layout_engine().set(wspace=0.03)  # type: ignore[union-attr, call-arg]
+    axes: Sequence[Axes] = figure.subplots(1, 2, **options)
+    return figure, axes
+
+
+def curve(ax: Axes, points: tuple[Any, Any, Any], label: str, style: dict[str, Any], alpha: float) -> None:
+    """A curve of (iterations, means, (low, high)), with a band in its own colour."""
+    iterations, means, band = points
+    ax.plot(iterations, means, label=label, **style)
+    ax.fill_between(iterations, *band, color=style["color"], alpha=alpha, linewidth=0)
+
+
+def legend_below(ax: Axes, columns: int = 3) -> None:
+    """All labels under the axes, which the layout makes room for; in fewer columns where they would be too wide."""
+    labels = np.array([len(str(label)) for label in ax.get_legend_handles_labels()[1]])
+    if sum(6 + column.max() for column in np.array_split(labels, columns)) > 64:  # in letters
+        columns -= 1
+    ax.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=columns, frameon=False, borderaxespad=0.0,
+        handlelength=2.2, handletextpad=0.5, columnspacing=1.2,
+    )  # fmt: skip
+
+
+def note(ax: Axes, text: str) -> None:
+    """A small line of text at the lower left."""
+    ax.text(0.02, 0.03, text, transform=ax.transAxes, fontsize=9.5, color="0.3")
+
+
+def plain_ticks(axis: Any, low: float, high: float, fine: bool = True) -> None:
+    """Ticks of a log axis as plain numbers: 1, 2 and 5 of every decade, more where the axis spans less than one."""
+    digits: tuple[float, ...] = (1, 2, 5) if fine else (1,)
+    if high < 10 * low:
+        digits = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
+    if high < 1.6 * low:
+        digits = tuple(np.arange(1, 2, 0.05).round(2)) + tuple(np.arange(2, 10, 0.5))
+    decades = [10.0**e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    axis.set_major_locator(FixedLocator([digit * decade for decade in decades for digit in digits]))
+    axis.set_minor_locator(FixedLocator([digit * decade for decade in decades for digit in range(1, 10)]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.6g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def fraction(step: float) -> str:
+    """A step of one part in a whole number as 1/8; anything else in digits."""
+    parts = round(1 / step)
+    return f"{step:.2g}" if parts < 2 or abs(parts * step - 1) > 1e-5 else f"1/{parts}"
+
+
+def cut(values: Any) -> Any:
+    """Errors with those of diverged runs far above the picture, so that their curves leave it at the top."""
+    return np.nan_to_num(np.minimum(values, FAR_OFF), nan=FAR_OFF)
+
+
+def limits(values: Iterable[float], top: float = math.inf) -> tuple[float, float]:
+    """Limits of a log axis that the values up to `top` fill, with a little room."""
+    shown = [value for value in values if 0 < value < top]
+    low, high = min(shown), max(shown)
+    room = max(high / low, 1.1) ** 0.04
+    return low / room, high * room

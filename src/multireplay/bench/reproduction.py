@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Protocol
 
-from multireplay.bench import figure_claims, table, theory_claims
-from multireplay.bench.bounds import Bounds
-from multireplay.bench.claims import Curves, Verdict
+from multireplay.bench import claims, table, theory_claims
+from multireplay.bench.claims import Verdict
 from multireplay.bench.figures import FIGURES
-from multireplay.bench.following import Following
-from multireplay.bench.runner import Advance, Experiment, Scope, cost, work_out
-from multireplay.bench.store import Arrays
+from multireplay.bench.runner import Advance, PaperExperiment, Scope, cost, work_out
+from multireplay.bench.table import Curves
+from multireplay.bench.theorems import Bounds, Following
 from multireplay.bench.world import Size
-
-
-class PaperExperiment(Experiment, Protocol):
-    """A figure, `tracking` or `theory`: an experiment with its own number of tuning instances and its own table."""
-
-    @property
-    def tuning(self) -> Mapping[Size, int]: ...
-    def rows(self, reports: list[Arrays], chosen: Mapping[str, float], size: Size) -> list[table.Row]: ...
-
 
 EXPERIMENTS: dict[str, PaperExperiment] = {**FIGURES, "tracking": Following(), "theory": Bounds()}
 
@@ -62,25 +51,24 @@ def total_cost(experiments: Sequence[PaperExperiment], instances: int, size: Siz
 
 def verdicts_of(out: Path) -> list[Verdict]:
     """Verdicts on every claim that the tables in the folder can test."""
-    rows = {path.stem: table.read(path) for path in sorted(out.glob("*.csv"))}
-    curves = {name: Curves(found) for name, found in rows.items()}
+    tables = {path.stem: Curves(table.read(path)) for path in sorted(out.glob("*.csv"))}
     found = []
-    if "fig1" in rows:
-        found += figure_claims.schematic_claims(curves["fig1"])
-    if "fig2a" in rows or "fig2b" in rows:
+    if "fig1" in tables:
+        found += claims.schematic_claims(tables["fig1"])
+    figure_2: list[str] = [name for name in ("fig2a", "fig2b") if name in tables]
+    if figure_2:
         found += theory_claims.setting_claims()
-    for name in ("fig2a", "fig2b"):
-        if name in rows:
-            found += figure_claims.policy_evaluation_claims(name, curves[name])
-    if {"fig2a", "fig2b"} <= rows.keys():
-        found += figure_claims.insensitivity_claims(curves["fig2a"], curves["fig2b"])
+    for name in figure_2:
+        found += claims.policy_evaluation_claims(name, tables[name])
+    if len(figure_2) == 2:
+        found += claims.insensitivity_claims(tables["fig2a"], tables["fig2b"])
     for name in ("fig3a", "fig3b"):
-        if name in rows:
-            found += figure_claims.logistic_claims(name, curves[name])
-    if "theory" in rows:
-        found += theory_claims.bound_claims(rows["theory"])
-    if "tracking" in rows:
-        found += theory_claims.following_claims(rows["tracking"])
+        if name in tables:
+            found += claims.logistic_claims(name, tables[name])
+    if "theory" in tables:
+        found += theory_claims.bound_claims(tables["theory"])
+    if "tracking" in tables:
+        found += theory_claims.following_claims(tables["tracking"].rows)
     return found
 
 

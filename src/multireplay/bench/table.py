@@ -62,3 +62,41 @@ def markdown(rows: Sequence[Mapping[str, Any]], left: Sequence[str]) -> list[str
         f"|{'|'.join('---' if name in left else '--:' for name in rows[0])}|",
         *(f"| {' | '.join(map(str, row.values()))} |" for row in rows),
     ]
+
+
+class Curves:
+    """The table of one figure, asked by panel and method."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
+
+    def points(self, panel: str, method: str) -> list[Row]:
+        return [row for row in self.rows if row.panel == panel and row.method == method]
+
+    def end(self, panel: str, method: str) -> float:
+        """Error when its samples are used up."""
+        return self.points(panel, method)[-1].error_mean
+
+    def best(self, panel: str, method: str) -> float:
+        """Smallest error on its curve."""
+        return min(row.error_mean for row in self.points(panel, method))
+
+    def at(self, panel: str, method: str, iterations: float) -> float:
+        """Error after that many iterations, on the straight line between its points in the logarithms."""
+        points = self.points(panel, method)
+        x, y = ([math.log(getattr(row, name)) for row in points] for name in ("iterations", "error_mean"))
+        return float(np.exp(np.interp(math.log(iterations), x, y)))
+
+    def wins(self, panel: str, method: str, rival: str, factor: float = 1.0) -> float:
+        """Share of the method's points, up to the rival's last, at which its error is below factor × the rival's."""
+        last = self.points(panel, rival)[-1].iterations
+        points = [row for row in self.points(panel, method) if row.iterations <= last]
+        better = [row.error_mean < factor * self.at(panel, rival, row.iterations) for row in points]
+        return sum(better) / len(better)
+
+    def farthest(self, panel: str, method: str, reference: str) -> float:
+        """Largest ratio, up or down, of the errors of two methods over the iterations both take."""
+        last = min(self.points(panel, name)[-1].iterations for name in (method, reference))
+        points = [row for row in self.points(panel, method) if row.iterations <= last]
+        ratios = [row.error_mean / self.at(panel, reference, row.iterations) for row in points]
+        return max(max(ratio, 1 / ratio) for ratio in ratios)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from multireplay.bench.bounds import three_states
 from multireplay.bench.claims import FAILS, HOLDS, ONLY_IF, Verdict
-from multireplay.bench.table import Row
+from multireplay.bench.table import Curves, Row
+from multireplay.bench.theorems import AT_WORKS, three_states
 from multireplay.replay import Skip
 from multireplay.simulate import paper_mrp
 from multireplay.theory import policy_evaluation_constants
@@ -54,11 +54,11 @@ def setting_claims() -> list[Verdict]:
     ]
 
 
-def bound_claims(rows: Sequence[Row]) -> list[Verdict]:
+def bound_claims(curves: Curves) -> list[Verdict]:
     """Theorem 1."""
 
     def errors(panel: str, method: str) -> dict[int, float]:
-        return {row.iterations: row.error_mean for row in rows if (row.panel, row.method) == (panel, method)}
+        return {row.iterations: row.error_mean for row in curves.points(panel, method)}
 
     small, paper = (
         [total / errors(panel, "measured")[T] for T, total in errors(panel, "total").items()]
@@ -68,9 +68,7 @@ def bound_claims(rows: Sequence[Row]) -> list[Verdict]:
     general = policy_evaluation_constants(
         D_psi=1.0, R_bar=1.0, gamma=0.8, lambda_min=1 / 30, lambda_max=0.5, D=c.D, rho=c.rho, C_TV=29 / 30
     )  # fmt: skip
-    works = next(row.method for row in rows if row.panel == "paper MRP" and row.method.startswith("measured, step"))
-    usable = min(errors("paper MRP", works).values())
-    theorem_error = list(errors("paper MRP", "measured").values())[-1]
+    usable, theorem_error = curves.best("paper MRP", AT_WORKS), curves.end("paper MRP", "measured")
     start = float(np.sum(paper_mrp(0.9).solution ** 2))
     bias, total = (list(errors("three states", term).values()) for term in ("bias", "total"))
     exact = three_states().exact.constants

@@ -27,30 +27,12 @@ class MissingExtra(InputError):
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A problem with a known answer.
+    """A problem with a known answer x*, and ``record(seed)``, one dependent record of it.
 
-    Attributes
-    ----------
-    problem : Problem
-        What is solved.
-    record : callable
-        ``record(seed)``: one dependent record.
-    solution, weight : array
-        x* and the matrix Q of the norm in which the error (x − x*)ᵀQ(x − x*) is measured.
-    jacobian : array
-        Derivative of the mean operator at x*; from it come μ, L and the condition number.
-    time : float
-        Autocorrelation time of the record in steps: dependence falls by e in this time.
-    fresh : callable, optional
-        ``fresh(seed)``: as many independent samples, where the world can draw them.
-    exact : callable, optional
-        ``exact(record, ridge)``: the yardstick, if not the problem's own exact fit.
-    ridges : tuple of float
-        Penalties of the exact fit to choose from on the tuning seeds; no choice by default.
-    yardstick : str
-        What the exact fit is called.
-    reference : str
-        Where x* comes from, if not from the world itself.
+    The error is (x − x*)ᵀQ(x − x*) with Q = `weight`; `jacobian` is the derivative of the mean operator at x*, and
+    `time` the autocorrelation time in steps: dependence falls by e in it. ``fresh(seed)`` draws as many independent
+    samples. The yardstick is ``exact(record, ridge)``, by default the problem's own exact fit, at that of the
+    `ridges` which is best on the tuning seeds. `reference` says where x* comes from.
     """
 
     problem: Problem

@@ -169,7 +169,7 @@ def _figure(file: Path, rows: list[Row]) -> list[Block]:
 
 def curves(rows: list[Row]) -> Any:
     """Error by iterations of every method; an exact fit, which has one row, as a line across."""
-    from multireplay.bench.draw import FAR_OFF, TOP
+    from multireplay.bench.pictures import FAR_OFF, TOP
 
     methods = {name: [row for row in rows if row.method == name] for name in dict.fromkeys(row.method for row in rows)}
     lines = []

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from multireplay.bench.method import Method
-from multireplay.bench.methods import library, others, rivals
+from multireplay.bench.methods import library, rivals
 
-_MODULES = (library, rivals, others)
-METHODS: dict[str, Method] = {method.name: method for module in _MODULES for method in module.METHODS}
+METHODS: dict[str, Method] = {method.name: method for method in (*library.METHODS, *rivals.METHODS)}
 """All methods, in the order of the tables."""
