@@ -236,6 +236,7 @@ def test_a_call_crosses_few_modules(call):
     arguments, most = CALLS[call]
     script = f"""
     import sys
+    import threading
     import numpy as np
     import multireplay as mr
     A = np.random.default_rng(0).standard_normal((20_000, 3))
@@ -245,8 +246,10 @@ def test_a_call_crosses_few_modules(call):
     def note(frame, event, argument):
         if event == "call":
             met.add(frame.f_code.co_filename)
+    mr.solve(problem, buffer, **options)  # compiles
+    threading.setprofile(note)
     sys.setprofile(note)
-    mr.solve(problem, buffer, threads=1, **options)
+    mr.solve(problem, buffer, **options)
     sys.setprofile(None)
     ours = sorted(name.split("multireplay/")[-1] for name in met if "/multireplay/" in name)
     print("\\n".join(ours))

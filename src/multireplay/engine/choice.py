@@ -63,7 +63,7 @@ def make_stepper(
         reasons.append(f"{constraint!r} is a plain Python set")
     if backend == "compiled" and reasons:
         raise InputError(f"backend='compiled' cannot be used: {'; '.join(reasons)}")
-    sparse = whole and has_sparse_rows(samples)
+    sparse = whole and not isinstance(getattr(samples, "features", None), np.ndarray) and has_sparse_rows(samples)
     if precision != "float64" and (backend == "python" or reasons or sparse):
         raise InputError(f"precision={precision!r} is for the compiled loop on dense features")
     if backend == "python" or reasons:
