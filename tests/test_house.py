@@ -35,9 +35,9 @@ FLOORS = (
 """Who may import whom: a room imports from its own floor and those above it in this list."""
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
-KERNELS = "engine/kernels/"
+KERNELS = ("engine/kernels/", "problems/compiled", "vectors/")
 ENTRIES = {
-    "solve.solve", "online.Online.__init__", "result.Result.report", "rl.estimate.evaluate",
+    "solve.solve", "online.Online.__init__", "result.Result.report", "rl.evaluate.evaluate",
     "report.reports.report_of_result", "report.reports.report_of_tables",
     "estimators.base.LinearEstimator.__init__", "estimators.value.MERValueRegressor.__init__",
     "simulate.autoregressive.AutoregressiveLogistic.__init__", "bench.comparison.compare",
@@ -74,7 +74,7 @@ def test_imports_go_one_way():
         for path, tree in TREES.items()
         if room_of(path) not in ("__init__", "__main__")
         for room in imported_rooms(tree)
-        if FLOOR[room] > FLOOR[room_of(path)]
+        if FLOOR.get(room, FLOOR["solve"]) > FLOOR[room_of(path)]  # other names are those of the package itself
     ]
     assert not wrong
 
@@ -163,7 +163,7 @@ def is_compiled(node: ast.FunctionDef) -> bool:
 def test_no_function_has_more_than_six_parameters():
     wrong = []
     for path in FILES:
-        if name_of(path).startswith((KERNELS, "cli/")):
+        if name_of(path).startswith((*KERNELS, "cli/")):
             continue
         for name, node in functions(path):
             arguments = node.args

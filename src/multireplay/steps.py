@@ -37,7 +37,8 @@ class Constant(Schedule):
     value: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", positive("step", self.value))
+        if type(self.value) is not float or not 0 < self.value < np.inf:
+            object.__setattr__(self, "value", positive("step", self.value))
 
     def values(self, k: int, first: int, count: int) -> Vector:
         return np.full(count, self.value)

@@ -12,7 +12,7 @@ import pytest
 import multireplay as mr
 from multireplay.engine.compiled import CompiledStepper
 from multireplay.updates import Needs, Update
-from multireplay.updates.plain import Walk
+from multireplay.updates.plain import StepRun
 
 
 @numba.njit
@@ -60,7 +60,7 @@ class Momentum(Update):
 
     def run(self, run):
         make = lambda: HeavyBallStepper(run.feasible, run.record.dim, self.momentum)  # noqa: E731
-        with Walk(run, make) as walk:
+        with StepRun(run, make) as walk:
             return walk.found(*walk.through_the_plan(), how=f" with momentum {self.momentum:g}")
 
 

@@ -53,11 +53,11 @@ class Plain(Update):
 
     def run(self, run: Run) -> Found:
         """One run through the plan, for every step size."""
-        with Walk(run) as walk:
+        with StepRun(run) as walk:
             return walk.found(*walk.through_the_plan())
 
 
-class Walk:
+class StepRun:
     """The steps of one run, for the time of a ``with`` block: step sizes, the limit of divergence, and a progress bar.
 
     Parameters
@@ -93,7 +93,7 @@ class Walk:
         self._told: Callable[[int], object] = lambda steps: None
         self._began = time.perf_counter()
 
-    def __enter__(self) -> Walk:
+    def __enter__(self) -> StepRun:
         total = sum(epoch.steps for epoch in self.plan) * len(self.schedules)
         if self.run.progress:
             self._told = self._open.enter_context(step_bar(total))

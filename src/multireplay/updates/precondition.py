@@ -154,7 +154,7 @@ def _leading(sample: Rows, count: int) -> tuple[Vector, Vector]:
 
 
 def _leading_of_wide(sample: Rows, count: int) -> tuple[Vector, Vector]:
-    """The same for more sparse features than rows, from the products of the rows with each other."""
+    """`_leading` of more sparse features than rows, from the products of the rows with each other."""
     between = sample @ sample.T
     if 4 * count >= sample.shape[0]:
         values, vectors = np.linalg.eigh(between.toarray())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from multireplay.result import Epoch
 from multireplay.steps import Doubled
 from multireplay.updates.base import Found, Needs, Update
-from multireplay.updates.plain import Walk
+from multireplay.updates.plain import StepRun
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -37,7 +37,7 @@ class RichardsonRomberg(Update):
 
     def run(self, run: Run) -> Found:
         """A run through the plan, and its chosen epoch once more at twice the step."""
-        with Walk(run) as walk:
+        with StepRun(run) as walk:
             epochs, chosen, passes = walk.through_the_plan()
             if epochs[chosen].diverged:
                 return walk.found(epochs, chosen, passes)

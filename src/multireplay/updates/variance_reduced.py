@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from multireplay._check import whole_number
 from multireplay.engine import ReducedStepper
 from multireplay.updates.base import Found, Needs, Route, Update
-from multireplay.updates.plain import AUTO_SHARE, Walk, plain_stepper
+from multireplay.updates.plain import AUTO_SHARE, StepRun, plain_stepper
 from multireplay.updates.precondition import choose, shortening
 from multireplay.updates.rounds import Rounds
 
@@ -87,7 +87,7 @@ class VarianceReduced(Update):
 
         how = " with variance reduction"
         how += f", preconditioner of rank {preconditioner.rank}" if preconditioner.rank else ""
-        with Walk(run, make, shortening(record, preconditioner) if run.automatic else None) as walk:
+        with StepRun(run, make, shortening(record, preconditioner) if run.automatic else None) as walk:
             epochs, chosen, passes = walk.through_the_plan()
             if epochs[chosen].diverged:
                 return walk.found(epochs, chosen, passes, how=how)

@@ -128,7 +128,7 @@ def as_stored(typing_context: Any, array: Any, values: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def fill(typing_context: Any, value: Any) -> Any:
-    """The same number eight times."""
+    """One number eight times."""
     return pack(types.float64), lambda context, builder, signature, arguments: _fill(builder, arguments[0])
 
 
