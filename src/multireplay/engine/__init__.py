@@ -7,15 +7,6 @@ from multireplay.engine.readings import Itinerary, arrange
 from multireplay.engine.stepper import ReducedStepper, Stepper
 
 __all__ = [
-    "Backend",
-    "EpochRun",
-    "Itinerary",
-    "Job",
-    "ReducedStepper",
-    "Stepper",
-    "Stepping",
-    "arrange",
-    "as_backend",
-    "make_stepper",
-    "run_chains",
-]
+    "Backend", "EpochRun", "Itinerary", "Job", "ReducedStepper", "Stepper", "Stepping", "arrange", "as_backend",
+    "make_stepper", "run_chains",
+]  # fmt: skip

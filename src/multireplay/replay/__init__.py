@@ -7,14 +7,5 @@ from multireplay.replay.serial import Reverse, Serial, Skip
 from multireplay.replay.shuffle import Shuffle, Uniform
 
 __all__ = [
-    "Dyadic",
-    "Interleaved",
-    "Multiscale",
-    "PlannedEpoch",
-    "Replay",
-    "Reverse",
-    "Serial",
-    "Shuffle",
-    "Skip",
-    "Uniform",
-]
+    "Dyadic", "Interleaved", "Multiscale", "PlannedEpoch", "Replay", "Reverse", "Serial", "Shuffle", "Skip", "Uniform",
+]  # fmt: skip

@@ -15,25 +15,7 @@ from .policy_evaluation import D_theta, corollary_3, corollary_4, policy_evaluat
 from .tracking import beta_for, max_step, theorem_2
 
 __all__ = [
-    "Bound",
-    "ComplexityOrder",
-    "Constants",
-    "D_theta",
-    "ExactConstants",
-    "Iterations",
-    "beta_for",
-    "complexity_order",
-    "corollary_1",
-    "corollary_2",
-    "corollary_3",
-    "corollary_4",
-    "exact_constants",
-    "glm_constants",
-    "iterations_for",
-    "max_step",
-    "policy_evaluation_constants",
-    "stationary_law",
-    "step_is_covered",
-    "theorem_1",
-    "theorem_2",
-]
+    "Bound", "ComplexityOrder", "Constants", "D_theta", "ExactConstants", "Iterations", "beta_for", "complexity_order",
+    "corollary_1", "corollary_2", "corollary_3", "corollary_4", "exact_constants", "glm_constants", "iterations_for",
+    "max_step", "policy_evaluation_constants", "stationary_law", "step_is_covered", "theorem_1", "theorem_2",
+]  # fmt: skip

@@ -8,13 +8,5 @@ from multireplay.updates.richardson_romberg import RichardsonRomberg
 from multireplay.updates.variance_reduced import VarianceReduced
 
 __all__ = [
-    "Exact",
-    "Found",
-    "Needs",
-    "Newton",
-    "Plain",
-    "RichardsonRomberg",
-    "Unsuitable",
-    "Update",
-    "VarianceReduced",
-]
+    "Exact", "Found", "Needs", "Newton", "Plain", "RichardsonRomberg", "Unsuitable", "Update", "VarianceReduced",
+]  # fmt: skip
