@@ -51,14 +51,14 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path, options):
     import signal, sys
     import multireplay as mr
     from multireplay.buffer import record
-    whole = record.StoredRecord._blocks
+    whole = record.StoredRecord.parts
     def told(self, first, aside=0):
         for number, block in enumerate(whole(self, first, aside)):
             print("block", first, number)
             if "interrupt" in sys.argv and number == 2:
                 signal.raise_signal(signal.SIGINT)
             yield block
-    record.StoredRecord._blocks = told
+    record.StoredRecord.parts = told
     buffer = mr.Buffer.open({str(tmp_path / "record")!r}, memory={memory})
     result = mr.solve(mr.GLM("logistic"), buffer, checkpoint={str(state)!r}, {options})
     print("answer", result.x.tobytes().hex())

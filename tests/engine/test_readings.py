@@ -158,7 +158,7 @@ def test_interrupted_it_goes_on_to_the_same_bits(both, monkeypatch, tmp_path, na
     stored = mr.Buffer.open(tmp_path / "record", memory=int(1.2 * size) + 2000)
     options = {"replay": order, "step": (0.05, 0.01), "checkpoint": tmp_path / "state"}
     straight = in_order(PROBLEMS[name], both[0], **{**options, "checkpoint": None})
-    blocks, firsts = StoredRecord._blocks, []
+    blocks, firsts = StoredRecord.parts, []
 
     def interrupted(self, first, aside=0):
         firsts.append(first)
@@ -168,7 +168,7 @@ def test_interrupted_it_goes_on_to_the_same_bits(both, monkeypatch, tmp_path, na
             yield block
 
     with monkeypatch.context() as patch:
-        patch.setattr(StoredRecord, "_blocks", interrupted)
+        patch.setattr(StoredRecord, "parts", interrupted)
         with pytest.raises(KeyboardInterrupt):
             mr.solve(PROBLEMS[name], stored, **options)
         with pytest.raises(KeyboardInterrupt):
