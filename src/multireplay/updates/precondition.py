@@ -15,7 +15,7 @@ from multireplay.buffer.columns import row_blocks
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import Largest, fold
 from multireplay.errors import InputError
-from multireplay.problems.features import Rows, distinct, largest_square, squares, take
+from multireplay.problems.packed import Rows, distinct, largest_square, squares, take
 from multireplay.problems.residual import dense_products
 from multireplay.replay.multiscale import scattered
 from multireplay.sets import Set, WholeSpace
