@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import multireplay as mr
+from multireplay.engine.compiled import apart, zeros
 from multireplay.problems.compiled import steps_ahead
 from multireplay.vectors.coordinates import dot, dot_of_difference, move
-from multireplay.vectors.intrinsics import apart, can_be_packed, row_bytes, zeros
+from multireplay.vectors.intrinsics import can_be_packed, row_bytes
 
 TYPES = (np.float64, np.float32)
 ROOM = 3

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from multireplay.buffer import foreign
-from multireplay.buffer.columns import Array, Columns, SparseColumn, as_sparse_column, kept_type, row_count
+from multireplay.buffer.columns import Array, Columns, SparseColumn, as_sparse_column, kept_type
 from multireplay.buffer.fingerprint import Fingerprint
 from multireplay.errors import InputError
 
@@ -170,7 +170,7 @@ class Buffer:
         return self._columns
 
     def __len__(self) -> int:
-        return row_count(self._columns)
+        return int(next(iter(self._columns.values())).shape[0])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)

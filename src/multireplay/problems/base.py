@@ -131,12 +131,7 @@ class Problem(ABC):
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         """The x in X that solves the problem of the buffer's own mean operator F̂, with no stochastic step.
 
-        `GLM` and `PolicyEvaluation` have one.
-
-        Raises
-        ------
-        InputError
-            If this problem has no such solver, as `VariationalInequality`, or if there is no solution.
+        An `InputError` if there is no solution, or no such solver; `GLM` and `PolicyEvaluation` have one.
         """
         raise InputError(f"{type(self).__name__} has no exact solution in closed form")
 

@@ -213,13 +213,7 @@ class BatchedInequality(OverBatches, VariationalInequality):
         return self.xp.sum(residuals, axis=0)
 
     def probe(self, x0: Vector, samples: UserSamples) -> None:
-        """Try the operator on the first rows, so that what is wrong with it is said at once.
-
-        Raises
-        ------
-        OperatorError
-            If it raises, changes its arguments, or returns no array of the shape, library and device of X.
-        """
+        """Try the operator on the first rows, so that what is wrong with it, in any library, is said at once."""
         xp = self.xp
         lanes = next(n for n in (3, 4, 5) if n not in (len(x0), samples.rows.shape[1]))  # to notice mixed-up axes
         rows = rows_of(samples.rows, slice(0, lanes))

@@ -20,7 +20,7 @@ from multireplay._check import Vector
 from multireplay.buffer.columns import Columns
 from multireplay.errors import InputError
 from multireplay.problems.base import row_blocks
-from multireplay.problems.features import Rows, scaled_columns
+from multireplay.problems.packed import Rows
 from multireplay.problems.residual import dense_products, is_wide
 from multireplay.sets import Set, WholeSpace
 
@@ -55,7 +55,7 @@ class EstimatingEquation:
     """
 
     def __init__(self, problem: GLM, columns: Columns, ridge: Vector) -> None:
-        features = columns["features"]
+        features: Any = columns["features"]
         self.problem = problem
         self.sparse = issparse(features)
         sizes = _sparse_root_mean_squares(features) if self.sparse else _root_mean_squares(features)
@@ -63,7 +63,7 @@ class EstimatingEquation:
         self.scale[self.scale == 0] = 1.0
         self.penalty = ridge / self.scale / self.scale
         self.count = features.shape[0]
-        scaled: Any = scaled_columns(features, 1 / self.scale) if self.sparse else features
+        scaled = features.multiply(1 / self.scale).tocsr() if self.sparse else features
         self.columns: Columns = {**columns, "features": scaled}
 
     def _parts(self) -> Iterator[Columns]:
@@ -113,12 +113,7 @@ def root_of(equation: EstimatingEquation) -> Vector:
 
     That F̂ vanishes, against the size of its own terms, is not enough for a root: where the operator flattens out, it
     vanishes on the way to infinity too. There the next Newton direction is as long as the one before, some percent of
-    z; at a root it shrinks to nothing.
-
-    Raises
-    ------
-    InputError
-        If there is no root to go to, as for logistic regression on separable data.
+    z; at a root it shrinks to nothing. There may be no root to go to, as for logistic regression on separable data.
     """
     z = np.zeros_like(equation.scale)
     at = equation.balance(z)
@@ -210,11 +205,6 @@ def least_norm(matrix: Any, vector: Vector) -> Vector:
 
     Rows are scaled to one length first. That changes no solution, and takes out of the condition number how often
     each state is visited.
-
-    Raises
-    ------
-    InputError
-        If the iteration does not come to a solution.
     """
     if not issparse(matrix):
         return np.asarray(np.linalg.lstsq(matrix, vector, rcond=None)[0])

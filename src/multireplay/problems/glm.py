@@ -17,14 +17,12 @@ from multireplay.buffer.columns import Columns
 from multireplay.errors import InputError
 from multireplay.problems.base import UNBOUNDED, as_constraint, refuse
 from multireplay.problems.exact import EstimatingEquation, extragradient, largest_second_moment, root_of, solve_linear
-from multireplay.problems.features import Rows
 from multireplay.problems.links import as_link
-from multireplay.problems.packed import SparseRegressionSamples, nonzeros
+from multireplay.problems.packed import Rows, SparseRegressionSamples, nonzeros
 from multireplay.problems.residual import (
     Penalty,
     ResidualProblem,
     dense_products,
-    dense_unless_wide,
     is_wide,
     largest,
     plus_diagonal,
@@ -51,7 +49,6 @@ class RegressionSamples(NamedTuple):
     unpenalized: int = 0
 
     def row(self, i: int) -> NDArray[Any]:
-        """a_i."""
         return np.asarray(self.features[i])
 
 
@@ -190,7 +187,7 @@ class GLM(ResidualProblem):
             return None
         rows, targets = self.rows(columns), columns["targets"].astype(np.float64, copy=False)
         weights = columns["weights"].astype(np.float64, copy=False) if "weights" in columns else None
-        return dense_unless_wide(products(rows, rows, weights)), rows.T @ _weighted(targets, columns)
+        return products(rows, rows, weights), rows.T @ _weighted(targets, columns)
 
     def loss(self, x: Vector, columns: Columns) -> float | None:
         """The mean of w_t(∫f(a_tᵀx) − y_t a_tᵀx), whose gradient is F̂(x) but for the ridge, which predicts nothing.

@@ -58,10 +58,18 @@ def _exp(z: Vector) -> Vector:
         return np.exp(z)
 
 
+def _leak(z: Vector) -> Vector:
+    return np.where(z > 0.0, 1.0, LEAK)
+
+
 def _softplus_integral(z: Vector) -> Vector:
     """∫ log(1 + e^z) = −Li_2(−e^z), and z²/2 + π²/6 − that at −z where z is positive, so that nothing overflows."""
     tail = -special.spence(1 + np.exp(-np.abs(z)))
     return np.asarray(np.where(z > 0, z**2 / 2 + math.pi**2 / 6 - tail, tail))
+
+
+def _bell(z: Any) -> Vector:
+    return np.asarray(np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi))
 
 
 def _expit_slope(z: Vector) -> Vector:
@@ -74,24 +82,10 @@ BUILT_IN = {
     for link in (
         Link("identity", np.asarray, np.ones_like, 1.0, IDENTITY, lambda z: z**2 / 2),
         Link("logistic", special.expit, _expit_slope, 0.25, LOGISTIC, lambda z: np.logaddexp(0.0, z)),
-        Link(
-            "probit",
-            special.ndtr,
-            lambda z: np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi),
-            1 / math.sqrt(2 * math.pi),
-            PROBIT,
-            lambda z: z * special.ndtr(z) + np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi),
-        ),
+        Link("probit", special.ndtr, _bell, float(_bell(0.0)), PROBIT, lambda z: z * special.ndtr(z) + _bell(z)),
         Link("exp", _exp, _exp, math.inf, EXP, _exp),
         Link("softplus", lambda z: np.logaddexp(0.0, z), special.expit, 1.0, SOFTPLUS, _softplus_integral),
-        Link(
-            "leaky_relu",
-            lambda z: np.where(z > 0.0, z, LEAK * z),
-            lambda z: np.where(z > 0.0, 1.0, LEAK),
-            1.0,
-            LEAKY_RELU,
-            lambda z: np.where(z > 0.0, 1.0, LEAK) * z**2 / 2,
-        ),
+        Link("leaky_relu", lambda z: _leak(z) * z, _leak, 1.0, LEAKY_RELU, lambda z: _leak(z) * z**2 / 2),
     )
 }
 

@@ -17,13 +17,18 @@ from multireplay.buffer.foreign import as_numpy
 from multireplay.errors import InputError
 from multireplay.problems.base import as_constraint, refuse, row_blocks
 from multireplay.problems.exact import solve_linear
-from multireplay.problems.features import IndexedRows, Rows
-from multireplay.problems.packed import IndexedTransitionSamples, SparseTransitionSamples, nonzeros, pack_table
+from multireplay.problems.packed import (
+    DenseTable,
+    IndexedRows,
+    IndexedTransitionSamples,
+    Rows,
+    SparseTransitionSamples,
+    nonzeros,
+)
 from multireplay.problems.residual import (
     Penalty,
     ResidualProblem,
     dense_products,
-    dense_unless_wide,
     plus_diagonal,
     products,
     scores_of,
@@ -32,7 +37,7 @@ from multireplay.sets import Set
 
 
 class TransitionSamples(NamedTuple):
-    """What the loops read: one transition a row. The discount is γ, or 0 on a terminal row."""
+    """What the loops read: one transition a row, ψ(s_i) to ψ(s_{i+1}). The discount is γ, or 0 on a terminal row."""
 
     features: NDArray[Any]
     next_features: NDArray[Any]
@@ -42,11 +47,9 @@ class TransitionSamples(NamedTuple):
     unpenalized: int = 0
 
     def row(self, i: int) -> NDArray[Any]:
-        """ψ(s_i)."""
         return np.asarray(self.features[i])
 
     def next_row(self, i: int) -> NDArray[Any]:
-        """ψ(s_{i+1})."""
         return np.asarray(self.next_features[i])
 
 
@@ -143,7 +146,8 @@ class PolicyEvaluation(ResidualProblem):
         outcome = rewards, self._discounts(columns)
         if self.table is not None:
             states, next_states = (columns[name].astype(np.int64, copy=False) for name in STATES)
-            return IndexedTransitionSamples(pack_table(self.table), states, next_states, *outcome)
+            table = nonzeros(self.table) if isinstance(self.table, SparseColumn) else DenseTable(self.table)
+            return IndexedTransitionSamples(table, states, next_states, *outcome)
         now, then = self._pairs(columns)
         if issparse(now):
             return SparseTransitionSamples(nonzeros(now), nonzeros(then), *outcome)
@@ -194,7 +198,7 @@ class PolicyEvaluation(ResidualProblem):
         now, then = self._pairs(columns)
         rewards, discounts = columns["rewards"].astype(np.float64, copy=False), self._discounts(columns)
         if not isinstance(now, np.ndarray):
-            return dense_unless_wide(products(now, now) - products(now, then, discounts)), now.T @ rewards
+            return products(now, now) - products(now, then, discounts), now.T @ rewards
         matrix, vector = np.zeros((now.shape[1],) * 2), np.zeros(now.shape[1])
         for here, there, reward, discount in zip(*map(row_blocks, (now, then, rewards, discounts)), strict=True):
             matrix += here.T @ (here - discount[:, None] * there)

@@ -15,7 +15,7 @@ from multireplay.buffer.columns import Columns
 from multireplay.buffer.foreign import as_numpy, is_foreign, like
 from multireplay.errors import InputError
 from multireplay.problems.base import GROWTH, UNBOUNDED, Problem, row_blocks
-from multireplay.problems.features import IndexedRows, Rows, largest_square, scaled_rows, square_lengths
+from multireplay.problems.packed import IndexedRows, Rows, largest_square, square_lengths
 
 DENSE = 2000
 """Up to this many sparse features a d × d matrix is made dense."""
@@ -178,7 +178,7 @@ def scores_of(rows: Rows, x: Vector) -> Vector:
 
 
 def products(left: Rows, right: Rows, weights: Vector | None = None) -> Any:
-    """Σ_t w_t l_t r_tᵀ: a dense matrix, or a sparse one for sparse rows. Rows of a table must be of the same one.
+    """Σ_t w_t l_t r_tᵀ: a dense matrix, or a sparse one if it must stay so. Rows of a table must be of the same one.
 
     Dense rows are summed in blocks, in float64 also where they are not.
     """
@@ -186,10 +186,11 @@ def products(left: Rows, right: Rows, weights: Vector | None = None) -> Any:
         size = left.table.shape[0]
         counted = np.ones(len(left)) if weights is None else weights
         visits = coo_array((counted, (left.index, right.index)), shape=(size, size)).tocsr()
-        return left.table.T @ (visits @ right.table)
+        return _dense_unless_wide(left.table.T @ (visits @ right.table))
     if issparse(left):
         left, right = left.astype(np.float64, copy=False), right.astype(np.float64, copy=False)
-        return (left.T @ (right if weights is None else scaled_rows(right, weights))).tocsr()
+        weighted = right if weights is None else right.multiply(weights[:, None]).tocsr()
+        return _dense_unless_wide((left.T @ weighted).tocsr())
     total = np.zeros((left.shape[1], right.shape[1]))
     every = np.broadcast_to(1.0, left.shape[0]) if weights is None else weights
     for one, other, weight in zip(*map(row_blocks, (left, right, every)), strict=True):
@@ -209,8 +210,7 @@ def is_wide(rows: Rows) -> bool:
     return bool(issparse(rows)) and rows.shape[1] > DENSE
 
 
-def dense_unless_wide(matrix: Any) -> Any:
-    """A d × d matrix as it is used: dense, but sparse for so many sparse features that it must stay so."""
+def _dense_unless_wide(matrix: Any) -> Any:
     return matrix.toarray() if issparse(matrix) and not is_wide(matrix) else matrix
 
 

@@ -80,15 +80,17 @@ class VariationalInequality(Problem):
         batched: bool = False,
     ) -> None:
         self.batch_operator: Any = operator if batched else None
-        self._operator: Any = OneLane(operator) if batched else operator
+        self._operator: Any = operator
         self._dim = whole_number("dim", dim, least=1)
         self._lipschitz = lipschitz
         self.constraint = as_constraint(constraint)
         self.in_place = _argument_count(operator) == 3
+        if batched and self.in_place:
+            raise InputError("an operator over a batch must take (X, batch) and return an array, without out")
 
     @property
     def compiled(self) -> bool:
-        return isinstance(self._operator, Dispatcher)
+        return isinstance(self._operator, Dispatcher) and self.batch_operator is None
 
     @property
     def users_code(self) -> bool:
@@ -117,41 +119,32 @@ class VariationalInequality(Problem):
             out = np.full(self._dim, np.nan)
             operator(x, sample, out)
             return out
-        returned = operator(x, sample)
+        over_batch = self.batch_operator is not None
+        returned = operator(x[None, :], sample[None, :]) if over_batch else operator(x, sample)
         if returned is None:
             raise OperatorError("the operator returned nothing: does it lack a return, or an out argument?")
         value = np.asarray(returned, dtype=np.float64)
-        if value.shape != (self._dim,):
-            raise OperatorError(f"the operator returned an array of shape {value.shape} instead of ({self._dim},)")
-        return value
+        if value.shape != ((1, self._dim) if over_batch else (self._dim,)):
+            wanted = f"(lanes, dim) = {(1, self._dim)}" if over_batch else f"({self._dim},)"
+            raise OperatorError(f"the operator returned an array of shape {value.shape} instead of {wanted}")
+        return value[0] if over_batch else value
 
     def probe(self, x0: Vector, samples: UserSamples) -> None:
-        """Run a jitted operator once in plain Python, because compiled it would read beyond an array unnoticed.
-
-        Raises
-        ------
-        OperatorError
-            If it reads or writes beyond x, the sample or out, or gives a value of the wrong shape.
-        """
+        """Run a jitted operator once in plain Python, because compiled it would read beyond an array unnoticed."""
         if not self.compiled:
             return
         sample = samples.rows[0].copy()
+        sizes = f"x and out have {self._dim} entries, a sample has {len(sample)}"
         try:
             with np.errstate(all="ignore"):
                 self._call(self._operator.py_func, x0.copy(), sample)
         except OperatorError:
             raise
         except IndexError as error:
-            raise OperatorError(
-                f"the operator reads or writes beyond its arrays: {error}. "
-                f"x and out have {self._dim} entries, a sample has {len(sample)}"
-            ) from error
+            raise OperatorError(f"the operator reads or writes beyond its arrays: {error}. {sizes}") from error
         except ValueError as error:
             if "broadcast" in str(error):
-                raise OperatorError(
-                    f"the operator mixes arrays of different shapes: {error}. "
-                    f"x and out have {self._dim} entries, a sample has {len(sample)}"
-                ) from error
+                raise OperatorError(f"the operator mixes arrays of different shapes: {error}. {sizes}") from error
         except Exception:  # the run itself shows whether this matters, and where
             return
 
@@ -170,31 +163,12 @@ class VariationalInequality(Problem):
 
     def __reduce__(self) -> tuple[Any, ...]:
         batched = self.batch_operator is not None
-        operator = self.batch_operator if batched else self._operator
-        return (VariationalInequality, (operator, self._dim, self.constraint, self._lipschitz, batched))
+        return (VariationalInequality, (self._operator, self._dim, self.constraint, self._lipschitz, batched))
 
     def __repr__(self) -> str:
         name = getattr(self._operator, "__name__", type(self._operator).__name__)
         where = "" if isinstance(self.constraint, WholeSpace) else f", constraint={self.constraint!r}"
         return f"VariationalInequality({name}, dim={self._dim}{where})"
-
-
-class OneLane:
-    """An operator over a batch, called with a batch of one row: ``operator(x, sample)``."""
-
-    def __init__(self, operator: Callable[[Any, Any], Any]) -> None:
-        if _argument_count(operator) != 2:
-            raise InputError("an operator over a batch must take (X, batch) and return an array, without out")
-        self.operator = operator
-        self.__name__ = getattr(operator, "__name__", type(operator).__name__)
-
-    def __call__(self, x: Any, sample: Any) -> Any:
-        value = self.operator(x[None, :], sample[None, :])
-        if value is not None and np.shape(value) != (1, len(x)):
-            raise OperatorError(
-                f"the operator returned an array of shape {np.shape(value)} instead of (lanes, dim) = {(1, len(x))}"
-            )
-        return None if value is None else value[0]
 
 
 @lru_cache(maxsize=64)

@@ -46,10 +46,7 @@ class Set(ABC):
     def spec(self, dim: int) -> Vector | None:
         """Encode the set for the compiled loop, as `multireplay.sets.projections` says; None if only Python projects.
 
-        Raises
-        ------
-        InputError
-            If the set has no points of dimension `dim`.
+        An `InputError` if the set has no points of dimension `dim`.
         """
         return None
 
@@ -59,11 +56,6 @@ class Set(ABC):
         The built-in sets are written in the operations of the array API standard, so that they run where the points
         lie; a set of the user's is called once a row, which only NumPy allows. As in the projection of one point, nan
         is never projected away. The array given to the projection may be changed or returned as it is.
-
-        Raises
-        ------
-        InputError
-            If the set has no points of this dimension, or is the user's own and the points are not in NumPy.
         """
         self.spec(dim)  # checks the dimension
         if not isinstance(point, np.ndarray):
@@ -87,11 +79,8 @@ class Set(ABC):
     def check(self, dim: int) -> None:
         """Try the projection on a point of dimension `dim`, so that a mistake in it is found before a run.
 
-        Raises
-        ------
-        InputError
-            If the set has no points of this dimension, if the projection is not finite, or if projecting a second
-            time moves the point by more than 1e-6 of its size.
+        An `InputError` if the set has no points of this dimension, if the projection is not finite, or if projecting a
+        second time moves the point by more than 1e-6 of its size.
         """
         point = 10.0 * np.random.default_rng(0).standard_normal(dim)
         once = self.projected(point)
@@ -103,7 +92,7 @@ class Set(ABC):
             raise InputError(f"{self!r} is not a projection: a second one moves the point again, by {moved:.2g}.")
 
     def contains(self, x: ArrayLike, tol: float = 1e-9) -> bool:
-        """Tell whether x lies in the set, up to rounding.
+        """Tell whether x lies in the set, up to rounding; a point that is not finite never does.
 
         Parameters
         ----------
@@ -111,11 +100,6 @@ class Set(ABC):
             The point.
         tol
             How far the projection may move an entry, relative to the largest entry of x or its projection.
-
-        Returns
-        -------
-        bool
-            Always False for a point that is not finite.
         """
         before = vector(x, f"{type(self).__name__}: x")
         after = self.projected(before)
@@ -153,12 +137,10 @@ class BuiltInSet(Set):
         return (type(self), *values)
 
     def project(self, x: Vector) -> None:
-        name = type(self).__name__
-        if not (isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 1 and x.flags.c_contiguous) or (
-            not x.flags.writeable
-        ):
+        fit = isinstance(x, np.ndarray) and x.dtype == np.float64 and x.ndim == 1
+        if not (fit and x.flags.c_contiguous and x.flags.writeable):
             raise InputError(
-                f"{name}: x must be a writeable, contiguous float64 vector to be projected in place; "
+                f"{type(self).__name__}: x must be a writeable, contiguous float64 vector to be projected in place; "
                 f"use projected(x) for a projected copy."
             )
         self._project(x)

@@ -170,8 +170,6 @@ def _l1_ball(x: Vector, radius: float) -> None:
 @jit_borrowing
 def _project_factor(x: Vector, spec: Vector) -> None:
     code = int(spec[0])
-    if code == WHOLE:
-        return
     if code == BALL:
         _ball(x, spec)
     elif code == BOX:

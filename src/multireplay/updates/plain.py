@@ -20,8 +20,7 @@ from multireplay.errors import InputError, warn
 from multireplay.inference.residuals import residual_of
 from multireplay.problems import Problem
 from multireplay.problems.base import GROWTH, UNBOUNDED
-from multireplay.problems.features import column_sizes, take
-from multireplay.problems.packed import has_sparse_rows
+from multireplay.problems.packed import column_sizes, has_sparse_rows, take
 from multireplay.replay import PlannedEpoch
 from multireplay.result import Epoch
 from multireplay.show.progress import step_bar

@@ -15,7 +15,7 @@ from multireplay.buffer.record import Record
 from multireplay.engine.sums import Largest, fold
 from multireplay.errors import InputError
 from multireplay.problems.base import row_blocks
-from multireplay.problems.features import Rows, distinct, largest_square, squares, take
+from multireplay.problems.packed import Rows, distinct, largest_square, squares, take
 from multireplay.problems.residual import dense_products
 from multireplay.sets import Set, WholeSpace
 
