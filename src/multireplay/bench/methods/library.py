@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 import multireplay as mr
-from multireplay._check import Positions
 from multireplay.bench.method import TAIL, Answer, Method
 from multireplay.bench.world import Case, World
 from multireplay.replay import PlannedEpoch, Replay
@@ -52,15 +51,7 @@ class Passes(Replay):
 
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
         order = np.concatenate([epoch.positions for part in self.parts for epoch in part.plan(length)])
-
-        def block(first: int, count: int) -> Positions:
-            return order[first : first + count]
-
-        return (PlannedEpoch(k=1, gap=None, length=len(order), block=block),)
-
-
-def last_epoch(case: Case, epochs: tuple[mr.Epoch, ...]) -> mr.Epoch:
-    return epochs[-1]
+        return (PlannedEpoch(1, None, len(order), block=lambda first, count: order[first : first + count]),)
 
 
 def best_epoch(case: Case, epochs: tuple[mr.Epoch, ...]) -> mr.Epoch:
@@ -73,11 +64,11 @@ def chosen_epoch(case: Case, epochs: tuple[mr.Epoch, ...]) -> mr.Epoch:
     return min(epochs, key=lambda epoch: np.inf if epoch.residual is None else epoch.residual)
 
 
-def replayed(order: Callable[[Case], Replay], choose: Choice, case: Case, step: float | None) -> Answer:
+def replayed(order: Callable[[Case], Replay], choose: Choice | None, case: Case, step: float | None) -> Answer:
     """A run of the library's engine with a given order."""
     size = (DEFAULT_SHARE if step is None else step) * case.unit
     result = mr.solve(case.world.problem, case.record, replay=order(case), step=size, average=TAIL)
-    epoch = choose(case, result.epochs)
+    epoch = choose(case, result.epochs) if choose else result.epochs[-1]
     touched = sum(part.taken for part in result.epochs)
     return Answer(np.full_like(epoch.answer, np.inf) if epoch.diverged else epoch.answer, touched)
 
@@ -97,7 +88,7 @@ def without_step(name: str, run: Any, note: str, **more: Any) -> Method:
     return Method(name, run, published="-", tuned=False, note=note, **more)
 
 
-def in_order(name: str, order: Callable[[Case], Replay], note: str = "", choose: Choice = last_epoch) -> Method:
+def in_order(name: str, order: Callable[[Case], Replay], note: str = "", choose: Choice | None = None) -> Method:
     """A replay scheme as a method."""
     return Method(name, partial(replayed, order, choose), published="0.5/L", note=note, order=order)
 

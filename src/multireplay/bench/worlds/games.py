@@ -15,9 +15,8 @@ from multireplay._check import Vector
 from multireplay.bench.store import Arrays, Store
 from multireplay.bench.world import LENGTHS, Listing, MissingExtra, Size, World, seeds
 from multireplay.diagnose.autocorrelation import integrated_autocorrelation_time
-from multireplay.problems.exact import extragradient
+from multireplay.problems.exact import solve_linear
 from multireplay.simulate import SimplexGame
-from multireplay.simulate.simplex_game import game_operator
 
 GAMMA = 0.99
 LONGER = 20
@@ -29,49 +28,35 @@ RANDOMLY = 0.2
 def simplex_game(size: Size, cache: Path) -> World:
     """Equilibrium of a game whose payoffs follow a chain; the yardstick solves the record's mean game."""
     game = SimplexGame()
-    actions, count = game.actions, len(game.tables)
-    payoff = game.tables.mean(axis=0)[: actions**2].reshape(actions, actions)
-    eye = np.eye(actions)
+    eye, squares = np.eye(game.actions), game.actions**2
     # one step keeps the regime with probability `stay` and otherwise moves to one of the others alike
-    kept = game.stay - (1 - game.stay) / (count - 1)
+    kept = game.stay - (1 - game.stay) / (len(game.tables) - 1)
+
+    def jacobian(table: Vector) -> Vector:
+        payoff = table[:squares].reshape(game.actions, -1)
+        return np.block([[eye, payoff], [-payoff.T, eye]])
 
     def exact(record: Buffer, ridge: float) -> Vector:
         mean = record["samples"].mean(axis=0)
-
-        def operator(z: Vector) -> Vector:
-            out = np.zeros_like(z)
-            game_operator(z, mean, out)
-            return out
-
-        bound = 1 + float(np.linalg.norm(mean[: actions**2].reshape(actions, actions), 2))
-        return extragradient(operator, game.problem.constraint, np.zeros(2 * actions), bound)
+        return solve_linear(jacobian(mean), -mean[squares:], game.problem.constraint)
 
     return World(
         problem=game.problem,
         record=partial(game.buffer, LENGTHS[size]),
         solution=game.solution,
-        weight=np.eye(2 * actions),
-        jacobian=np.block([[eye, payoff], [-payoff.T, eye]]),
+        weight=np.eye(2 * game.actions),
+        jacobian=jacobian(game.tables.mean(axis=0)),
         time=-1 / np.log(kept),
         exact=exact,
         yardstick="equilibrium of the mean game",
     )
 
 
-def with_momentum(state: Vector) -> int:
-    """Mountain Car: push where it is going."""
-    return 2 if state[1] >= 0 else 0
-
-
-def under_the_pole(state: Vector) -> int:
-    """CartPole: push towards where the pole is falling."""
-    return int(state[2] + 0.5 * state[3] > 0)
-
-
 GAMES: dict[str, tuple[str, Callable[[Vector], int]]] = {
-    "Mountain Car": ("MountainCar-v0", with_momentum),
-    "CartPole": ("CartPole-v1", under_the_pole),
+    "Mountain Car": ("MountainCar-v0", lambda state: 2 if state[1] >= 0 else 0),
+    "CartPole": ("CartPole-v1", lambda state: int(state[2] + 0.5 * state[3] > 0)),
 }
+"""Environments and policies: push where the car is going, and towards where the pole is falling."""
 
 
 def _gymnasium(name: str) -> Any:
@@ -101,26 +86,24 @@ def trajectory(name: str, length: int, seed: Any) -> tuple[Vector, Vector, Vecto
     return now, then, rewards, ended
 
 
-class RadialFeatures:
+def radial_features(pilot: Vector, count: int, width: float) -> Callable[[Vector], Vector]:
     """exp(−‖s − c‖²/2w²) for centres c drawn from a pilot run, states scaled to variance 1, plus a constant."""
+    middle, scale = pilot.mean(axis=0), pilot.std(axis=0)
+    scaled = (pilot - middle) / scale
+    chosen = [0]
+    nearest = np.full(len(scaled), np.inf)
+    for _ in range(count - 1):  # each next centre is the pilot state farthest from those before
+        nearest = np.minimum(nearest, ((scaled - scaled[chosen[-1]]) ** 2).sum(axis=1))
+        chosen.append(int(nearest.argmax()))
 
-    def __init__(self, pilot: Vector, count: int, width: float) -> None:
-        self.center, self.scale = pilot.mean(axis=0), pilot.std(axis=0)
-        scaled = (pilot - self.center) / self.scale
-        chosen = [0]
-        nearest = np.full(len(scaled), np.inf)
-        for _ in range(count - 1):  # each next centre is the pilot state farthest from those before
-            nearest = np.minimum(nearest, ((scaled - scaled[chosen[-1]]) ** 2).sum(axis=1))
-            chosen.append(int(nearest.argmax()))
-        self.centers, self.width = scaled[chosen], width
+    def features(states: Vector) -> Vector:
+        squares = (((states - middle) / scale)[:, None, :] - scaled[chosen]) ** 2
+        return np.hstack([np.exp(-squares.sum(axis=2) / (2 * width**2)), np.ones((len(states), 1))])
 
-    def __call__(self, states: Vector) -> Vector:
-        scaled = (states - self.center) / self.scale
-        squares = ((scaled[:, None, :] - self.centers) ** 2).sum(axis=2)
-        return np.hstack([np.exp(-squares / (2 * self.width**2)), np.ones((len(states), 1))])
+    return features
 
 
-def played(name: str, features: RadialFeatures, length: int, seed: Any) -> Buffer:
+def played(name: str, features: Callable[[Vector], Vector], length: int, seed: Any) -> Buffer:
     """One trajectory as a buffer; nothing is bootstrapped from a terminal state."""
     now, then, rewards, ended = trajectory(name, length, seed)
     return Buffer(features=features(now), next_features=features(then), rewards=rewards, terminated=ended)
@@ -131,7 +114,7 @@ def control(name: str, width: float, size: Size, cache: Path) -> World:
     problem, count = PolicyEvaluation(GAMMA), 30 if size == "full" else 12
     settings = {"width": width, "size": size, "centres": count, "longer": LONGER}
     store = Store(cache, name, {"game": name, "gymnasium": _gymnasium(name).__version__, **settings})
-    features = RadialFeatures(trajectory(name, 4000, seeds("pilot", name))[0], count, width)
+    features = radial_features(trajectory(name, 4000, seeds("pilot", name))[0], count, width)
     record = partial(played, name, features, LENGTHS[size])
     if not store.has("reference", 0):
         store.save("reference", 0, _reference(name, record, problem))

@@ -26,8 +26,6 @@ WIDE: dict[Size, int] = {"full": 1000, "small": 40}
 WIDE_RHO, WIDE_GAMMA = 0.9, 0.5
 
 LAGS = (1, 2, 3, 4, 6, 8, 13, 26, 39, 52)
-SHARE = 2 / 3
-"""Of the real record, what a method sees."""
 
 
 def autoregression(rho: float, length: int, dim: int, rng: np.random.Generator) -> Vector:
@@ -159,14 +157,12 @@ def carbon_dioxide(size: Size, cache: Path) -> World:
     No population solution exists. The reference x* is least squares on the whole record; the methods and the
     yardstick see a window of two thirds of it, which starts at a place that depends on the seed.
     """
-    changes = weekly_changes()
-    start = max(LAGS)
+    changes, start, problem = weekly_changes(), max(LAGS), GLM()
     columns = [changes[start - lag : len(changes) - lag] for lag in LAGS]
     features = np.column_stack([*columns, np.ones(len(columns[0]))])
-    problem = GLM()
     whole = Buffer(features=features, targets=changes[start:])
     gram = features.T @ features / len(features)
-    length = int(SHARE * len(features))
+    length = int(2 / 3 * len(features))
 
     def record(seed: Any) -> Buffer:
         first = int(np.random.default_rng(seed).integers(len(features) - length + 1))
