@@ -32,21 +32,7 @@ def make_stepper(
 ) -> Stepper:
     """The engine for this problem, set and kind of samples; "auto" is the compiled one wherever it can run.
 
-    Parameters
-    ----------
-    problem, constraint, dim
-        What is solved, on which set, and the number of coordinates.
-    backend : str
-        The one asked for.
-    samples : named tuple
-        Some packed samples, from which the types can be seen.
-    precision : "float64" or "float32"
-        In which the iterates are kept.
-
-    Raises
-    ------
-    InputError
-        Where the backend or the precision that was asked for cannot be had, with the reasons.
+    Raises `InputError`, with the reasons, where the backend or the precision that was asked for cannot be had.
     """
     whole = isinstance(constraint, WholeSpace)
     in_python = not whole and constraint.spec(dim) is None  # also checks that the set fits the dimension

@@ -187,18 +187,7 @@ def fold(
 ) -> list[Part]:
     """The sum over each stretch of the record, from bounds[i] to before bounds[i + 1]; by default over all of it.
 
-    Parameters
-    ----------
-    record : Record
-        The rows.
-    block_sum : BlockSum
-        What is added up.
-    bounds : array of int, optional
-        Where the stretches begin and end, from 0 to the length of the record.
-    how : Folding
-        Threads, and who is told of progress.
-    kept : Kept, optional
-        A sum that was begun before and goes on.
+    With `kept`, a sum that was begun before goes on.
     """
     ends = np.array([0, record.length]) if bounds is None else bounds
     totals = [block_sum.zero() for _ in ends[1:]] if kept is None else kept.totals

@@ -36,21 +36,11 @@ SLIGHTLY = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class Coarse:
-    """The exact fit of 2^k samples scattered evenly over the record, and F̂'s Jacobian J there.
+    """The exact fit x of 2^k samples spread evenly over the record, and F̂'s Jacobian J there.
 
-    Attributes
-    ----------
-    x : ndarray
-        The fit.
-    matrix, half : ndarray
-        J in the units of `scale`, and half the difference between the Jacobians of the odd and the even samples: as
-        large as the error of J itself.
-    scale : ndarray
-        One over the root mean square of the features, the units in which J is well scaled.
-    root : ndarray
-        R with RᵀR the second moments of the features in those units: ‖Rz‖ is the root mean square of predictions.
-    rows : int
-        Number of samples.
+    `matrix` is J in the units of `scale`, one over the root mean square of the features, in which it is well scaled;
+    `half` is half the difference between the Jacobians of the odd and the even samples, which is as large as the error
+    of J itself. `root` is R with RᵀR the second moments of the features: ‖Rz‖ is the root mean square of predictions.
     """
 
     x: Vector
@@ -91,11 +81,7 @@ def coarse_fit(record: Record) -> Coarse:
 
     Where even a quarter of the record says next to nothing about some direction, as with features that are seldom
     active, the epoch is all of the record if that is cheap.
-
-    Raises
-    ------
-    Unsuitable
-        Where this problem, its data or its size is not for Newton corrections.
+    Raises `Unsuitable` where this problem, its data or its size is not for Newton corrections.
     """
     length, dim = record.length, record.dim
     rows = min(length, COARSE)

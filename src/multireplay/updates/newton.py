@@ -136,16 +136,8 @@ def correct(coarse: Coarse, pass_over: Callable[[Vector], Batches], most: int, a
     Where J is not good enough for the plain correction to shrink, the corrections so far are combined to the point at
     which the next one is expected to be shortest (Anderson 1965); on a linear problem these are GMRES steps.
 
-    Parameters
-    ----------
-    coarse : Coarse
-        The fit to begin with, and its Jacobian.
-    pass_over : callable
-        F̂ at a point by batches: one pass over the record.
-    most : int
-        The most corrections.
-    all_of_them : bool
-        Whether to go on until then in any case.
+    `pass_over` gives F̂ at a point by batches in one pass over the record. There are at most `most` corrections, and
+    that many in any case with `all_of_them`.
     """
     z = coarse.x / coarse.scale
     points: list[Vector] = []

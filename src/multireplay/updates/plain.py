@@ -59,14 +59,8 @@ class Plain(Update):
 class StepRun:
     """The steps of one run, for the time of a ``with`` block: step sizes, the limit of divergence, and a progress bar.
 
-    Parameters
-    ----------
-    run : Run
-        What is run.
-    make : callable, optional
-        Makes the stepper, if it is not the run's own.
-    shorten : callable, optional
-        What a preconditioner makes of the Lipschitz constant from which the automatic step is made.
+    `make` makes the stepper, if it is not the run's own; `shorten` is what a preconditioner makes of the Lipschitz
+    constant from which the automatic step is made.
     """
 
     def __init__(

@@ -62,17 +62,6 @@ class Rounds:
     the step; if that diverges too, what it started from is the answer. One that gets nowhere is run once more in the
     order that the run has for such a case, and so are all that follow. Over batches a round is one epoch of many short
     chains, the last of the plan, and up to 8 are taken.
-
-    Parameters
-    ----------
-    run : Run
-        What is run.
-    plan : tuple of PlannedEpoch
-        The order of a round.
-    stepper : Stepper
-        Takes variance-reduced steps around an anchor.
-    limit : float
-        Size of a residual beyond which a round has diverged.
     """
 
     def __init__(self, run: Run, plan: tuple[PlannedEpoch, ...], stepper: ReducedStepper, limit: float) -> None:
