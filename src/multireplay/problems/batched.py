@@ -32,7 +32,7 @@ from multireplay.problems.base import Problem
 from multireplay.problems.glm import GLM, RegressionSamples
 from multireplay.problems.links import on_arrays
 from multireplay.problems.policy_evaluation import PolicyEvaluation, TransitionSamples
-from multireplay.problems.residual import ResidualProblem, scores_of
+from multireplay.problems.residual import ResidualProblem
 from multireplay.problems.variational_inequality import UserSamples, VariationalInequality
 
 
@@ -152,11 +152,6 @@ class BatchedGLM(OfFeatures, GLM):
     def residuals(self, X: Array, batch: RegressionSamples) -> Array:
         errors = on_arrays(self.link, self.xp, row_dots(self.xp, X, batch.features)) - batch.targets
         return errors if batch.weights is None else batch.weights * errors
-
-    def loss(self, x: Vector, columns: Columns) -> float | None:
-        narrow = {name: np.asarray(column) for name, column in columns.items() if name != "features"}
-        scores = scores_of(array_of(columns["features"]), x)[:, None]  # at 1 they stand for all the features
-        return super().loss(np.ones(1), {"features": scores, **narrow})
 
 
 class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):

@@ -14,6 +14,7 @@ from scipy.sparse import issparse
 from multireplay._check import Vector, number_in
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns
+from multireplay.buffer.foreign import array_of
 from multireplay.errors import InputError
 from multireplay.problems.base import UNBOUNDED, as_constraint, refuse
 from multireplay.problems.exact import EstimatingEquation, extragradient, largest_second_moment, root_of, solve_linear
@@ -196,7 +197,7 @@ class GLM(ResidualProblem):
         """
         if self.link.integral is None:
             return None
-        scores = columns["features"] @ x
+        scores = scores_of(array_of(columns["features"]), x)
         with np.errstate(over="ignore", invalid="ignore"):
             return float(np.mean(_weighted(self.link.integral(scores) - columns["targets"] * scores, columns)))
 

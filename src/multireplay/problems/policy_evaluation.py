@@ -25,14 +25,7 @@ from multireplay.problems.packed import (
     SparseTransitionSamples,
     nonzeros,
 )
-from multireplay.problems.residual import (
-    Penalty,
-    ResidualProblem,
-    dense_products,
-    plus_diagonal,
-    products,
-    scores_of,
-)
+from multireplay.problems.residual import Penalty, ResidualProblem, dense_products, plus_diagonal, products, scores_of
 from multireplay.sets import Set
 
 
@@ -131,7 +124,14 @@ class PolicyEvaluation(ResidualProblem):
 
     def check(self, columns: Columns) -> None:
         if self.table is None:
-            _check_alike(columns["features"], columns["next_features"])
+            now, then = self._pairs(columns)
+            if now.shape[1] != then.shape[1]:
+                widths = f"features has {now.shape[1]} features a row and next_features {then.shape[1]}"
+                raise InputError(f"{widths}; they need the same")
+            if now.dtype != then.dtype:
+                raise InputError("features and next_features need the same dtype")
+            if issparse(now) != issparse(then):
+                raise InputError("features and next_features must both be dense or both be sparse")
         else:
             _check_states(columns, self.table.shape[0])
         self.penalty.check(self.dim(columns))
@@ -253,16 +253,3 @@ def _check_states(columns: Columns, count: int) -> None:
                 f"column {name!r} holds {states[bad]} at row {bad} (counting from 0), but the table has {count} rows: "
                 f"states go from 0 to {count - 1}"
             )
-
-
-def _check_alike(features: Rows, next_features: Rows) -> None:
-    """Raise unless both have the same width, dtype and kind."""
-    if features.shape[1] != next_features.shape[1]:
-        raise InputError(
-            f"features has {features.shape[1]} features a row and next_features {next_features.shape[1]}; "
-            "they need the same"
-        )
-    if features.dtype != next_features.dtype:
-        raise InputError("features and next_features need the same dtype")
-    if issparse(features) != issparse(next_features):
-        raise InputError("features and next_features must both be dense or both be sparse")

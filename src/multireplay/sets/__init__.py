@@ -12,8 +12,8 @@ array([0.6, 0.8])
 True
 """
 
-from multireplay.sets.base import Set
-from multireplay.sets.elementary import Ball, Box, Halfspace, L1Ball, NonNegative, Simplex, WholeSpace
+from multireplay.sets.base import Set, WholeSpace
+from multireplay.sets.elementary import Ball, Box, Halfspace, L1Ball, NonNegative, Simplex
 from multireplay.sets.product import Product
 
 __all__ = ["Ball", "Box", "Halfspace", "L1Ball", "NonNegative", "Product", "Set", "Simplex", "WholeSpace"]

@@ -1,4 +1,4 @@
-"""What every feasible set can do, and what the built-in ones share."""
+"""What every feasible set can do, what the built-in ones share, and the whole space."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from multireplay._check import Vector, whole_number
 from multireplay.buffer.foreign import Array, describe
 from multireplay.errors import InputError
+from multireplay.sets.projections import WHOLE
 from multireplay.sets.projections import project as project_spec
 
 Projection: TypeAlias = Callable[[Array], Array]
@@ -178,6 +179,29 @@ class BuiltInSet(Set):
             if value is not None
         )
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class WholeSpace(BuiltInSet):
+    """All of R^d: no constraint.
+
+    Examples
+    --------
+    >>> WholeSpace().projected([3.0, -4.0])
+    array([ 3., -4.])
+    """
+
+    code = WHOLE
+
+    def _project(self, x: Vector) -> None:
+        self.check(x.size)
+
+    def check(self, dim: int) -> None:
+        """There is nothing to try, only the dimension."""
+        whole_number("WholeSpace: dim", dim, least=1)
+
+    def rowwise(self, dim: int, point: Array) -> Projection:
+        self.check(dim)
+        return lambda X: X
 
 
 def vector(values: ArrayLike, what: str, *, copy: bool = False) -> Vector:

@@ -12,29 +12,6 @@ from multireplay.sets import projections
 from multireplay.sets.base import BuiltInSet, Projection, frozen_vector, number, same_dimension
 
 
-class WholeSpace(BuiltInSet):
-    """All of R^d: no constraint.
-
-    Examples
-    --------
-    >>> WholeSpace().projected([3.0, -4.0])
-    array([ 3., -4.])
-    """
-
-    code = projections.WHOLE
-
-    def _project(self, x: Vector) -> None:
-        self.check(x.size)
-
-    def check(self, dim: int) -> None:
-        """There is nothing to try, only the dimension."""
-        whole_number("WholeSpace: dim", dim, least=1)
-
-    def rowwise(self, dim: int, point: Array) -> Projection:
-        self.check(dim)
-        return lambda X: X
-
-
 class NonNegative(BuiltInSet):
     """The vectors without a negative entry, {x : x_i ≥ 0}.
 

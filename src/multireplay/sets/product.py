@@ -31,8 +31,6 @@ class Product(BuiltInSet):
     array([ 0.6, -0.8,  0. ])
     >>> both
     Product((Ball(radius=1.0), 2), (NonNegative(), 1))
-    >>> both.dim
-    3
     """
 
     factors: tuple[tuple[Set, int], ...]
