@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,12 +26,6 @@ POINTS = 40
 """Iterations at which the curves of single-epoch methods are recorded, evenly in the logarithm."""
 
 MRP_LENGTH: dict[Size, int] = {"full": 150_000, "small": 12_000}
-LOGISTIC_LENGTH: dict[Size, int] = {"full": 10_000, "small": 2_000}
-LOGISTIC_DIM = {10_000: 1000, 2_000: 100}
-"""d by the length of the record."""
-
-LOGISTIC_STEP = 2.0**-11
-"""Where the i.i.d. method does best on tuning seeds at full size; the same for both sizes."""
 
 
 def along_the_way(length: int) -> Positions:
@@ -58,18 +51,14 @@ def error_curve(case: Case, method: Method, step: float, at: Callable[[int], Pos
         warnings.simplefilter("ignore", DivergenceWarning)
         result = solve(case.world.problem, data, replay=scheme, step=step, average="full", track=track)
     kind = "average" if averaged else "last"
-    errors: list[list[float]] = [[], []]
-    for epoch in result.epochs:
+    found = np.full((3, len(iterations)), np.inf)
+    found[0] = iterations
+    for place, epoch in enumerate(result.epochs):
         curve = epoch.curve
         assert curve is not None
-        assert curve.initial_weighted is not None
-        errors[0] += [float(error) / curve.initial for error in getattr(curve, kind)]
-        errors[1] += [float(error) / curve.initial_weighted for error in getattr(curve, f"{kind}_weighted")]
-        if several and epoch.diverged:
-            errors[0].append(np.inf)
-            errors[1].append(np.inf)
-    lost = [np.inf] * (len(iterations) - len(errors[0]))
-    return np.array([iterations, errors[0] + lost, errors[1] + lost])
+        errors = getattr(curve, kind) / curve.initial, getattr(curve, f"{kind}_weighted") / curve.initial_weighted
+        found[1:, place : place + len(errors[0])] = errors
+    return found
 
 
 def exact_error(case: Case, penalty: float) -> Vector:
@@ -81,32 +70,30 @@ def exact_error(case: Case, penalty: float) -> Vector:
     return np.array([plain[0] / plain[1], weighted[0] / weighted[1]])
 
 
-@dataclass
 class CurveFigure(PaperExperiment):
     """A figure of the numerical section: methods compared on the instances that ``case(length, seed, instance)`` makes.
 
     In the first panel all share one constant step, in the second each has its best one of the grid, chosen on other
     instances than those reported; likewise the penalty of every exact fit. Plotted is the averaged or the last iterate:
-    the paper does the first for policy evaluation, the second for logistic regression. `details` is whatever else its
-    cases are made from, so that instances of other cases are not taken for its own.
+    the paper does the first for policy evaluation, the second for logistic regression. `mixing` is the parameter that
+    the paper's pair of figures differs in.
     """
 
-    name: str
-    title: str
-    case: Callable[[int, tuple[int, ...], int], Case]
     lengths: Mapping[Size, int]
-    methods: tuple[Method, ...]
     shared_step: float
     grid: tuple[float, ...]
     exact_grids: Mapping[str, tuple[float, ...]]
     averaged: bool
-    tuning: Mapping[Size, int]
-    seconds: float
-    details: Mapping[str, Any]
     tuning_cost = 2.0
 
+    def __init__(self, name: str, title: str, mixing: float, *skips: Method) -> None:
+        self.name, self.title, self.mixing, self.methods = name, title, mixing, of_figures(*skips)
+
+    @abstractmethod
+    def case(self, length: int, seed: tuple[int, ...], instance: int) -> Case: ...
+
     def settings(self) -> dict[str, Any]:
-        names = ("lengths", "shared_step", "grid", "exact_grids", "averaged", "details")
+        names = ("lengths", "shared_step", "grid", "exact_grids", "averaged", "mixing")
         methods = [method.name for method in self.methods]
         return {name: getattr(self, name) for name in names} | {"methods": methods, "points": POINTS}
 
@@ -169,55 +156,48 @@ def policy_evaluation(m: float, length: int, seed: tuple[int, ...], instance: in
     return _case(chain_world(paper_mrp(m), length), seed, 0, instance)
 
 
-def logistic(share: float, length: int, seed: tuple[int, ...], instance: int) -> Case:
-    """The paper's logistic regression: a new matrix A, solution and record for every instance."""
-    dim = LOGISTIC_DIM[length]
-    simulated = AutoregressiveLogistic(dim, round(share * dim), seed=(*seed, 0))
-    return _case(logistic_world(simulated, length), seed, 1, instance)
+class PolicyEvaluationFigure(CurveFigure):
+    """Figures 1 and 2, by m."""
+
+    lengths = MRP_LENGTH
+    shared_step = 0.5
+    grid = tuple(2.0**-k for k in range(9))
+    exact_grids: Mapping[str, tuple[float, ...]] = {"LSTD": (0.0,)}
+    averaged = True
+    tuning: Mapping[Size, int] = {"full": 10, "small": 2}
+    seconds = 0.5
+
+    def case(self, length: int, seed: tuple[int, ...], instance: int) -> Case:
+        return policy_evaluation(self.mixing, length, seed, instance)
 
 
-def _mrp_figure(name: str, title: str, m: float, *skips: Method) -> CurveFigure:
-    return CurveFigure(
-        name=name,
-        title=title,
-        case=partial(policy_evaluation, m),
-        lengths=MRP_LENGTH,
-        methods=of_figures(*skips),
-        shared_step=0.5,
-        grid=tuple(2.0**-k for k in range(9)),
-        exact_grids={"LSTD": (0.0,)},
-        averaged=True,
-        tuning={"full": 10, "small": 2},
-        seconds=0.5,
-        details={"m": m},
-    )
+class LogisticFigure(CurveFigure):
+    """Figure 3, by d_L/d. The shared step is where the i.i.d. method does best on tuning seeds at full size."""
 
+    lengths: Mapping[Size, int] = {"full": 10_000, "small": 2_000}
+    shared_step = 2.0**-11
+    grid = tuple(2.0**-k for k in range(6, 15))
+    exact_grids: Mapping[str, tuple[float, ...]] = {"maximum likelihood": (0.0,), "best ridge": (0.03, 0.1, 0.2, 0.4)}
+    averaged = False
+    tuning: Mapping[Size, int] = {"full": 5, "small": 2}
+    seconds = 8.0
 
-def _logistic_figure(name: str, share: float) -> CurveFigure:
-    return CurveFigure(
-        name=name,
-        title=f"Logistic regression, autoregressive covariates, d_L/d = {share:g}",
-        case=partial(logistic, share),
-        lengths=LOGISTIC_LENGTH,
-        methods=of_figures(skip(10)),
-        shared_step=LOGISTIC_STEP,
-        grid=tuple(2.0**-k for k in range(6, 15)),
-        exact_grids={"maximum likelihood": (0.0,), "best ridge": (0.03, 0.1, 0.2, 0.4)},
-        averaged=False,
-        tuning={"full": 5, "small": 2},
-        seconds=8.0,
-        details={"share": share, "dim": LOGISTIC_DIM},
-    )
+    def case(self, length: int, seed: tuple[int, ...], instance: int) -> Case:
+        """A new matrix A, solution and record for every instance."""
+        dim = {10_000: 1000, 2_000: 100}[length]
+        simulated = AutoregressiveLogistic(dim, round(self.mixing * dim), seed=(*seed, 0))
+        return _case(logistic_world(simulated, length), seed, 1, instance)
 
 
 _SKIPS = skip(19, "skip right (19)"), skip(300, "skip too much (300)"), skip(3, "skip too little (3)")
-FIGURES = {
+_LOGISTIC = "Logistic regression, autoregressive covariates, d_L/d = "
+FIGURES: dict[str, CurveFigure] = {
     figure.name: figure
     for figure in (
-        _mrp_figure("fig1", "Skipping right, too much and too little (m = 0.95)", 0.95, *_SKIPS),
-        _mrp_figure("fig2a", "Policy evaluation, m = 0.9", 0.9, skip(5)),
-        _mrp_figure("fig2b", "Policy evaluation, m = 0.95", 0.95, skip(5)),
-        _logistic_figure("fig3a", 0.4),
-        _logistic_figure("fig3b", 0.5),
+        PolicyEvaluationFigure("fig1", "Skipping right, too much and too little (m = 0.95)", 0.95, *_SKIPS),
+        PolicyEvaluationFigure("fig2a", "Policy evaluation, m = 0.9", 0.9, skip(5)),
+        PolicyEvaluationFigure("fig2b", "Policy evaluation, m = 0.95", 0.95, skip(5)),
+        LogisticFigure("fig3a", f"{_LOGISTIC}0.4", 0.4, skip(10)),
+        LogisticFigure("fig3b", f"{_LOGISTIC}0.5", 0.5, skip(10)),
     )
 }

@@ -20,23 +20,19 @@ Score = dict[str, Any]
 NUMBERS = ("passes", "samples_touched", "ratio_mean", "ratio_se", "error_mean", "exact_error_mean", "seconds")
 COLUMNS = ("problem", "suite", "method", "step", *NUMBERS, "seeds", "condition")
 
-OPENING = (
+NOTE = (
     "Mean squared error of each method over that of the exact fit (LSTD, maximum likelihood or the best ridge) on "
     "the same records, ± its standard error. 'tuned' is the best constant step of a factor-2 grid on other seeds; "
-    "∞ means that some run diverged; n/a that the method is not defined there. Passes are samples read over "
-    "samples in the record; seconds are the median run of the median problem. compare.csv has every number."
+    "∞ means that some run diverged"
+)
+OPENING = (
+    f"{NOTE}; n/a that the method is not defined there. Passes are samples read over samples in the record; seconds "
+    "are the median run of the median problem. compare.csv has every number."
 )
 
 
 def ratio_of_means(errors: Vector, exact: Vector) -> tuple[float, float]:
-    """mean(errors)/mean(exact) over the same seeds, with its standard error by the delta method.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> ratio_of_means(np.array([2.0, 4.0]), np.array([1.0, 2.0]))
-    (2.0, 0.0)
-    """
+    """mean(errors)/mean(exact) over the same seeds, with its standard error by the delta method."""
     if not np.isfinite(errors).all():
         return float("inf"), float("nan")
     ratio = float(errors.mean() / exact.mean())

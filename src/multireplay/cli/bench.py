@@ -40,9 +40,7 @@ def compare(
     seeds: Annotated[int, typer.Option(min=1, help="Seeds that are reported.")] = 30,
     tuning_seeds: Annotated[int, typer.Option(min=1, help="Other seeds, on which step sizes are chosen.")] = 3,
     jobs: Annotated[int, typer.Option(min=1, help="Seeds worked out at the same time.")] = 2,
-    out: Annotated[Path, typer.Option(help="Folder for the table, the picture and finished seeds.")] = Path(
-        "out/compare"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for table, picture and finished seeds.")] = Path("out/compare"),
     size: Size = SizeName.full,
     report: Report = None,
     as_json: Json = False,
@@ -126,7 +124,7 @@ def demo(
 
     Example: multireplay demo --m 0.95 --out out
     """
-    from multireplay.bench.demo import demo_table, draw_demo, run_demo
+    from multireplay.bench.demo import NOTES, demo_table, draw_demo, run_demo
 
     summaries, lstd = run_demo(m, instances, seed)
     picture = out / "demo.png"
@@ -136,17 +134,11 @@ def demo(
 
         note_report(report_of_demo(report, summaries, lstd, m, instances, command=ctx.obj))
     if as_json:
-        methods = {
-            name: {"iterations": found.iterations, "error": found.mean, "standard_error": found.error}
-            for name, found in summaries.items()
-        }
+        names = ("iterations", "error", "standard_error")
+        methods = {method: dict(zip(names, found, strict=True)) for method, found in summaries.items()}
         print_json({"m": m, "instances": instances, "seed": seed, "lstd": lstd, "methods": methods, "picture": picture})
         return
     console = terminal()
     console.print(demo_table(summaries, lstd))
-    console.print(
-        "MER has one point an epoch, each from a fresh start; its last epochs replay the record nearly in order, so "
-        "its best epoch (known here only because the solution is) is not its last. Dyadic uses every "
-        "sample once in MER's own order. LSTD solves a d × d system: where d is small and the data fit, use it."
-    )
+    console.print(" ".join(NOTES))
     console.print(f"Picture: {picture}", soft_wrap=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from multireplay.errors import InputError
 from multireplay.report import figures
@@ -24,28 +23,21 @@ if TYPE_CHECKING:
     from multireplay.bench.demo import Summary
     from multireplay.bench.table import Row
 
+File = str | os.PathLike[str]
 SYMBOLS = {
     "D": "diamond", "o": "circle", "s": "square", "v": "triangle-down", "X": "x", "P": "cross", "^": "triangle-up",
     "<": "triangle-left", ">": "triangle-right", "*": "star", "p": "pentagon",
 }  # fmt: skip
-NOTE = (
-    "Mean squared error of each method over that of the exact fit (LSTD, maximum likelihood or the best ridge) on the "
-    "same records. “Tuned” is the best constant step of a factor-2 grid on other seeds; ∞ means that some run diverged."
-)
 PANEL_TITLES = {"shared": "one shared constant step", "best": "each method at its own best step"}
 
 
-def report_of_comparison(
-    path: str | os.PathLike[str], folder: str | os.PathLike[str], *, command: str | None = None
-) -> Path:
+def report_of_comparison(path: File, folder: File, *, command: str | None = None) -> Path:
     """Write one self-contained HTML page on what `multireplay compare` left in a folder.
 
     Parameters
     ----------
-    path : str or path
-        Where to write it.
-    folder : str or path
-        The folder, with compare.csv.
+    path, folder : str or path
+        Where to write it, and the folder, with compare.csv.
     command : str, optional
         The command line that repeats it.
 
@@ -63,7 +55,7 @@ def report_of_comparison(
     problems = list(dict.fromkeys(row["problem"] for row in rows))
     bars = scores.acceptance(rows)
     why = [(row["problem"], row.pop("why not")) for row in bars]
-    first: list[Block] = [Text(NOTE, tone="lead"), _ratios(rows, problems)]
+    first: list[Block] = [Text(f"{scores.NOTE}.", tone="lead"), _ratios(rows, problems)]
     first.append(TableBlock(bars, caption="mr.solve against its bars"))
     if any(reason for _, reason in why):
         first.append(Heading("Where a bar is not met, and why"))
@@ -75,15 +67,10 @@ def report_of_comparison(
             {"method": method, "step": kind} | {problem: _cell(row) for problem, row in found.items()}
             for (method, kind), found in scores.by_method(here).items()
         ]
-        sections.append(
-            Section(suite, [TableBlock(lines, caption="Ratio to the exact fit's error, ± its standard error")])
-        )
+        caption = "Ratio to the exact fit's error, ± its standard error"
+        sections.append(Section(suite, [TableBlock(lines, caption=caption)]))
     about = f"{plural(len(problems), 'problem')}, {plural(rows[0]['seeds'], 'seed')} each"
-    return write(path, "mr.solve and its rivals", [*sections, _again(command)], about)
-
-
-def _again(command: str | None) -> Section:
-    return repeat.repeated(command)
+    return write(path, "mr.solve and its rivals", [*sections, repeat.repeated(command)], about)
 
 
 def _ratios(rows: Sequence[dict[str, Any]], problems: list[str]) -> Plot:
@@ -98,9 +85,8 @@ def _ratios(rows: Sequence[dict[str, Any]], problems: list[str]) -> Plot:
             for name, row in best.items()
         ]
         ratios = np.minimum([row["ratio_mean"] for row in best.values()], CEILING)
-        place = [problems.index(name) + shift for name in best]
-        style = {"mode": "markers", "symbol": SYMBOLS[marker]}
-        curves.append(Line(ratios, place, method, figures.on_both(color), hover=hover, **style))
+        place, color = [problems.index(name) + shift for name in best], figures.on_both(color)
+        curves.append(Line(ratios, place, method, color, mode="markers", hover=hover, symbol=SYMBOLS[marker]))
     figure = figures.lines(curves, "squared error / that of the exact fit", "", log_y=False)
     names = [figures.label(name) for name in problems]
     figure.update_yaxes(tickvals=list(range(len(problems))), ticktext=names, autorange="reversed")
@@ -114,19 +100,13 @@ def _cell(row: Mapping[str, Any]) -> str:
     return f"{row['ratio_mean']:.3g}{error}" if np.isfinite(row["ratio_mean"]) else "∞"
 
 
-def report_of_reproduction(
-    path: str | os.PathLike[str], folder: str | os.PathLike[str], *, command: str | None = None
-) -> Path:
+def report_of_reproduction(path: File, folder: File, *, command: str | None = None) -> Path:
     """Write one self-contained HTML page on what `multireplay reproduce` left in a folder.
 
     Parameters
     ----------
-    path : str or path
-        Where to write it.
-    folder : str or path
-        The folder, with its tables, pictures and claims.
-    command : str, optional
-        The command line that repeats it.
+    path, folder, command
+        As in `report_of_comparison`; the folder has the tables, pictures and claims.
 
     Returns
     -------
@@ -152,14 +132,15 @@ def report_of_reproduction(
         about = run_of(file)
         runs.append(f"{plural(int(about['instances']), 'instance')}, seed {about['seed']}, size {about['size']}")
     subtitle = "; ".join(dict.fromkeys(runs))
-    return write(path, "The paper's numerical section, run again", [*sections, _again(command)], subtitle)
+    return write(path, "The paper's numerical section, run again", [*sections, repeat.repeated(command)], subtitle)
 
 
 def _figure(file: Path, rows: list[Row]) -> list[Block]:
+    panels = {panel: [row for row in rows if row.panel == panel] for panel in PANEL_TITLES}
     blocks: list[Block] = [
-        Plot(curves([row for row in rows if row.panel == panel]), f"{file.stem}: {title}", "", height=460)
-        for panel, title in PANEL_TITLES.items()
-        if any(row.panel == panel for row in rows)
+        Plot(curves(found), f"{file.stem}: {PANEL_TITLES[panel]}", "", height=460)
+        for panel, found in panels.items()
+        if found
     ]
     picture = file.with_suffix(".png")
     if picture.is_file():
@@ -171,78 +152,63 @@ def curves(rows: list[Row]) -> Any:
     """Error by iterations of every method; an exact fit, which has one row, as a line across."""
     from multireplay.bench.pictures import FAR_OFF, TOP
 
-    methods = {name: [row for row in rows if row.method == name] for name in dict.fromkeys(row.method for row in rows)}
-    lines = []
-    for name, found in methods.items():
-        if len(found) > 1:
-            iterations, means, errors = zip(*((r.iterations, r.error_mean, r.error_se) for r in found), strict=True)
-            lines.append(_line(name, iterations, np.array(means), errors, FAR_OFF))
+    lines, levels = [], {}
+    for name in dict.fromkeys(row.method for row in rows):
+        points = np.array([(r.iterations, r.error_mean, r.error_se) for r in rows if r.method == name])
+        if len(points) > 1:
+            lines.append(_line(name, points, FAR_OFF))
+        elif points[0, 1] < TOP:
+            levels[name] = float(points[0, 1])
     figure = figures.lines(lines, "iterations", "normalized squared error")
-    low = min(float(np.nanmin(np.asarray(line.y))) for line in lines)
-    for name, found in methods.items():
-        if len(found) == 1 and found[0].error_mean < TOP:
-            figures.level(figure, found[0].error_mean, name)
-            low = min(low, found[0].error_mean)
+    for name, level in levels.items():
+        figures.level(figure, level, name)
+    low = min([*levels.values(), *(float(np.nanmin(np.asarray(line.y))) for line in lines)])
     figure.update_yaxes(range=[np.log10(low) - 0.1, np.log10(TOP)])
     return figure
 
 
-def _line(name: str, iterations: ArrayLike, means: Any, errors: ArrayLike, top: float) -> Line:
-    """A method's error by iterations in its own colour; where it is above `top` it is not drawn."""
+def _line(name: str, points: Any, top: float) -> Line:
+    """A method's error by iterations in its own colour; where it is above `top` it is not drawn.
+
+    Each point is an iteration, a mean and its standard error.
+    """
     color, dash, mode = figures.method_style(name)
-    hover = [
-        f"{plural(int(at), 'step')}<br>{short(float(mean))} ± {short(float(error))}"
-        for at, mean, error in zip(np.asarray(iterations), means, np.asarray(errors), strict=True)
-    ]
+    iterations, means, _ = points.T
+    hover = [f"{plural(int(at), 'step')}<br>{short(mean)} ± {short(error)}" for at, mean, error in points.tolist()]
     return Line(iterations, np.where(means < top, means, np.nan), name, color, dash, mode, hover)
 
 
 def report_of_demo(
-    path: str | os.PathLike[str],
-    summaries: Mapping[str, Summary],
-    lstd: float,
-    m: float,
-    instances: int,
-    *,
-    command: str | None = None,
+    path: File, summaries: Mapping[str, Summary], lstd: float, m: float, instances: int, *, command: str | None = None
 ) -> Path:
     """Write one self-contained HTML page on what `multireplay.bench.demo.run_demo` found.
 
     Parameters
     ----------
-    path : str or path
-        Where to write it.
-    summaries, lstd : mapping of str to Summary, float
-        What ``run_demo`` returned.
-    m, instances : float, int
-        What it was called with.
-    command : str, optional
-        The command line that repeats it.
+    path, command
+        As in `report_of_comparison`.
+    summaries, lstd, m, instances
+        What ``run_demo`` returned, and what it was called with.
 
     Returns
     -------
     Path
         The file.
     """
-    from multireplay.bench.demo import LENGTH, STEP, demo_table
+    from multireplay.bench.demo import LENGTH, NOTES, STEP, demo_table
 
-    lines = [_line(name, *summary, np.inf) for name, summary in summaries.items()]
+    lines = [_line(name, np.transpose(summary), np.inf) for name, summary in summaries.items()]
     figure = figures.lines(lines, "iterations", "normalized squared error")
     figure.update_yaxes(range=[np.log10(lstd / 3), np.log10(2)])
     figures.level(figure, lstd, "LSTD (exact fit)")
     caption = f"Mean over {plural(instances, 'record')}. A click on a name in the legend hides its curve."
-    notes = (
-        "MER has one point an epoch, each from a fresh start. Its last epochs replay the record nearly in order, so "
-        "that its best epoch is not its last. Dyadic uses every sample once in MER's own order.",
-        "LSTD solves a d × d system: where d is small and the data fit, use it.",
-    )
     table = demo_table(summaries, lstd)
     return report_of_tables(
         path,
         "Policy evaluation from one trajectory",
         {table.title or "Errors": table},
         plots=[Plot(figure, "Error by iterations", caption, height=480)],
-        notes=notes,
+        notes=NOTES,
         subtitle=f"The paper's Markov reward process, m = {m:g}, step {STEP:g}, {instances} × {LENGTH:,} samples",
         command=command,
     )
