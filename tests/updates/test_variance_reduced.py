@@ -183,14 +183,14 @@ def test_a_round_that_diverges_is_run_again_at_half_the_step_once(monkeypatch, s
     rng = np.random.default_rng(0)
     A = rng.standard_normal((2000, 2))
     buffer = mr.Buffer(features=A, targets=A @ [1.0, 2.0] + rng.standard_normal(2000))
-    plain, steps = rounds._round, []
+    plain, steps = rounds.Rounds._round_in_order, []
 
-    def wild(how, plan, step):
+    def wild(self, around, step):
         steps.append(step)
         far = 1000.0 if stubborn or len(steps) == 1 else 1.0
-        return plain(how, plan, far * step)
+        return plain(self, around, far * step)
 
-    monkeypatch.setattr(rounds, "_round", wild)
+    monkeypatch.setattr(rounds.Rounds, "_round_in_order", wild)
     if stubborn:
         with pytest.warns(mr.DivergenceWarning):
             result = mr.solve(mr.GLM(), buffer, update=mr.VarianceReduced())
