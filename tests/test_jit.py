@@ -230,12 +230,10 @@ def test_the_key_covers_all_that_a_compiled_function_names():
 
 
 def test_every_function_is_compiled_in_one_way():
-    not_yet = "engine"
-    for module, function in compiled_functions():
-        if not module.__name__.startswith(f"multireplay.{not_yet}."):
-            assert type(function._cache) in (NullCache, _jit._SourceCache), function
+    for _, function in compiled_functions():
+        assert type(function._cache) in (NullCache, _jit._SourceCache), function
     for path in SOURCE.rglob("*.py"):
-        if path.parent.name != not_yet and path.name != "_jit.py":
+        if path.name != "_jit.py":
             assert "_nrt" not in path.read_text(), path
             assert "numba.njit(" not in path.read_text(), path
             assert "@numba.njit" not in path.read_text(), path
