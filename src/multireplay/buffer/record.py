@@ -104,7 +104,8 @@ class MemoryRecord(Record):
         self.row_bytes = sum(size_of(column) for column in columns.values()) // self.length + 1
 
     def head(self) -> Columns:
-        return {name: column[:EXAMPLE] for name, column in self.columns.items()}
+        rows = slice(0, min(EXAMPLE, self.length))  # not all libraries take a slice beyond the end
+        return {name: column[rows] for name, column in self.columns.items()}
 
     def take(self, rows: Positions) -> Columns:
         return {name: column[rows] for name, column in self.columns.items()}
