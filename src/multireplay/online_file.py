@@ -10,9 +10,7 @@ import hashlib
 import io
 import json
 import os
-import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -24,6 +22,7 @@ from numpy.typing import NDArray
 from multireplay import sets, steps
 from multireplay.averaging import Averaging
 from multireplay.buffer.columns import SparseColumn
+from multireplay.buffer.disk.files import completed
 from multireplay.errors import InputError
 from multireplay.problems import GLM, PolicyEvaluation
 from multireplay.result import Epoch
@@ -122,22 +121,8 @@ def write(path: str | os.PathLike[str], arguments: Mapping[str, Any], state: Map
     named: dict[str, Any] = {f"{number}": array for number, array in enumerate(arrays)}
     np.savez(archive, text=np.array(json.dumps(text)), **named)
     content = archive.getvalue()
-    partial = target.with_name(f"{target.name}.{secrets.token_hex(4)}.partial")  # two processes may save here
-    try:
-        with partial.open("xb") as file:
-            file.writelines((_FIRST_LINE, hashlib.sha256(content).digest(), content))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, target)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    with suppress(OSError):  # the new name too, where a folder can be synced
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    with completed(target) as file:
+        file.writelines((_FIRST_LINE, hashlib.sha256(content).digest(), content))
 
 
 def read(path: str | os.PathLike[str], given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

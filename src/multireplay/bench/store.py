@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Mapping
 from functools import cache
@@ -15,6 +14,7 @@ import numpy as np
 
 import multireplay
 from multireplay._check import Vector
+from multireplay.buffer.disk.files import completed
 from multireplay.errors import InputError
 
 Arrays = dict[str, Vector]
@@ -73,10 +73,8 @@ class Store:
         path = self.path(phase, instance)
         path.parent.mkdir(parents=True, exist_ok=True)
         (path.parent / "settings.json").write_text(self.settings, encoding="utf-8")
-        partial = path.with_suffix(f".{os.getpid()}.partial")
-        with partial.open("wb") as file:
+        with completed(path) as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
-        os.replace(partial, path)
 
     def load(self, phase: str, instance: int) -> Arrays:
         path = self.path(phase, instance)

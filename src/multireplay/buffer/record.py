@@ -109,7 +109,8 @@ class MemoryRecord(Record):
         self.row_bytes = sum(sizes) // self.length + 1
 
     def head(self) -> Columns:
-        return {name: column[: min(EXAMPLE, self.length)] for name, column in self.columns.items()}
+        rows = slice(0, min(EXAMPLE, self.length))  # not all libraries take a slice beyond the end
+        return {name: column[rows] for name, column in self.columns.items()}
 
     def take(self, rows: Positions) -> Columns:
         return {name: column[rows] for name, column in self.columns.items()}

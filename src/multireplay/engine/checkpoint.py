@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 import zipfile
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay._check import Positions, Vector
+from multireplay.buffer.disk.files import completed, remove_orphans
 from multireplay.engine.sums import (
     Batches,
     BlockSum,
@@ -45,9 +45,6 @@ State = Mapping[str, NDArray[Any]]
 class Checkpoint:
     """Keeps the state of one run in a file: every half minute, and when the run is interrupted.
 
-    A file has its name only once it is complete and on the disk. Several processes may save under one name: each
-    writes a file of its own, and the last one to be complete is kept.
-
     Parameters
     ----------
     path : path
@@ -67,9 +64,9 @@ class Checkpoint:
         if not os.access(folder, os.W_OK):
             raise InputError(f"checkpoint {self.path}: the folder {folder} cannot be written to")
         self.fingerprint = fingerprint
+        remove_orphans(self.path)
         self._noted: tuple[int, State] | None = None
         self._saved, self._when = time.monotonic(), -np.inf
-        self._remove_orphans()
 
     def restore(self, state: State) -> int:
         """Write the state that was kept into these arrays; the number of rows that have been read."""
@@ -106,30 +103,14 @@ class Checkpoint:
             self.save()
 
     def save(self) -> None:
-        """Write the file beside, bring it to the disk, and give it its name."""
+        """Write the file."""
         if self._noted is None:
             return
         row, state = self._noted
-        partial = self.path.with_name(f".{self.path.name}.{os.getpid()}.{time.monotonic_ns()}.partial")
-        try:
-            with partial.open("wb") as file:
-                arrays: dict[str, Any] = {**state, "row": np.array(row), "fingerprint": np.array(self.fingerprint)}
-                np.savez(file, allow_pickle=False, **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, self.path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
-        _sync_folder(self.path.parent)
+        arrays: dict[str, Any] = {**state, "row": np.array(row), "fingerprint": np.array(self.fingerprint)}
+        with completed(self.path) as file:
+            np.savez(file, allow_pickle=False, **arrays)
         self._saved = time.monotonic()
-
-    def _remove_orphans(self) -> None:
-        """Remove what processes that were killed while they saved have left."""
-        for left in self.path.parent.glob(f".{self.path.name}.*.partial"):
-            writer = left.name.removeprefix(f".{self.path.name}.").partition(".")[0]
-            if writer.isdigit() and not _is_alive(int(writer)):
-                left.unlink(missing_ok=True)
 
     def __enter__(self) -> Checkpoint:
         return self
@@ -141,26 +122,6 @@ class Checkpoint:
             self.path.unlink(missing_ok=True)
         else:
             self.save()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Bring a new name to the disk, where the system can."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 class KeptPasses:

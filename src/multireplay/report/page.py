@@ -9,6 +9,7 @@ from importlib import import_module, resources
 from pathlib import Path
 from typing import Any
 
+from multireplay.buffer.disk.files import completed
 from multireplay.errors import InputError
 from multireplay.report.blocks import Plot, Section
 
@@ -46,9 +47,8 @@ def write(path: str | os.PathLike[str], title: str, sections: Sequence[Section],
 def save_text(path: Path, text: str) -> None:
     """Write a file, which has its name only when it is complete; folders on the way to it are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(partial, path)
+    with completed(path) as file:
+        file.write(text.encode())
 
 
 def as_file(path: str | os.PathLike[str]) -> Path:
