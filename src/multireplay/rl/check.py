@@ -12,8 +12,7 @@ import numpy as np
 from multireplay._check import Positions, Vector
 from multireplay.errors import InputError
 from multireplay.rl.collect import Collection, run
-from multireplay.rl.environments import without_time_limit
-from multireplay.rl.spaces import Array, gymnasium
+from multireplay.rl.spaces import Array, gymnasium, without_time_limit
 from multireplay.rl.trajectory import Trajectory
 from multireplay.show.text import TextTable
 
