@@ -8,8 +8,8 @@ from scipy import sparse
 
 import multireplay as mr
 from multireplay.estimators import standardize
+from multireplay.estimators.base import stacked
 from multireplay.estimators.standardize import measured
-from multireplay.estimators.stream import stacked
 
 
 @pytest.fixture(autouse=True)

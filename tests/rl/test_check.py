@@ -8,7 +8,7 @@ from worlds_rl import Counting, by_parity
 import multireplay as mr
 from multireplay.errors import InputError
 from multireplay.rl.check import compare, discounted, monte_carlo
-from multireplay.rl.environments import without_time_limit
+from multireplay.rl.spaces import without_time_limit
 
 GAMMA = 0.9
 

@@ -8,14 +8,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from multireplay._check import Vector
 from multireplay.errors import InputError
-from multireplay.estimators.base import MEREstimator
-from multireplay.estimators.stream import stacked
+from multireplay.estimators.base import MEREstimator, stacked
 from multireplay.problems import PolicyEvaluation
 
 Flags = NDArray[np.bool_]
@@ -36,14 +34,6 @@ class Episodes(NamedTuple):
     def usable(self) -> Flags:
         """Rows whose successor is known: the next row, or none at all where the episode terminated."""
         return self.terminated | ~self.ended
-
-
-class Waiting(NamedTuple):
-    """The last row of a block, for as long as it is not known what comes after it."""
-
-    row: Any
-    reward: float
-    label: Any
 
 
 @dataclass(eq=False, repr=False)
@@ -107,7 +97,7 @@ class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: igno
             raise InputError(
                 "no row of X has a known successor: give two rows of one episode at least, or mark ends as terminated"
             )
-        self._waiting: Waiting | None = None
+        self._waiting: tuple[Episodes, Any] | None = None  # the last row of a block and its label, till the next block
         self._fit(columns, rewards[:, None])
         return self
 
@@ -125,15 +115,10 @@ class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: igno
         first, last = (None, None) if episode is None else np.asarray(episode)[[0, -1]]
         before, self._waiting = getattr(self, "_waiting", None), None
         if not trajectory.terminated[-1]:
-            self._waiting = Waiting(trajectory.rows[-1:].copy(), trajectory.rewards[-1], last)
+            self._waiting = Episodes._make(part[-1:].copy() for part in trajectory), last
         if before is not None:
-            broken = first is not None and before.label is not None and first != before.label
-            trajectory = Episodes(
-                stacked([before.row, trajectory.rows]),
-                np.append(before.reward, trajectory.rewards),
-                np.append(False, trajectory.terminated),
-                np.append(broken, trajectory.ended),
-            )
+            trajectory = Episodes(*map(stacked, zip(before[0], trajectory, strict=True)))
+            trajectory.ended[0] = first is not None and before[1] is not None and first != before[1]
         columns, rewards = transitions(trajectory)
         if len(rewards):
             self._partial_fit(columns, rewards[:, None])
@@ -201,16 +186,9 @@ def transitions(trajectory: Episodes) -> tuple[dict[str, Any], Vector]:
 
 def returns(trajectory: Episodes, gamma: float, values: Vector) -> Vector:
     """Discounted sums of the rewards from every row on, with the value of the last row where an episode breaks off."""
-    found = np.array(values, dtype=np.float64)
-    stops = np.flatnonzero(trajectory.terminated | trajectory.ended)
-    first = 0
-    for stop in stops.tolist():
-        known = stop + 1 if trajectory.terminated[stop] else stop
-        rewards = trajectory.rewards[first:known][::-1]
-        after = 0.0 if trajectory.terminated[stop] else values[stop]
-        if len(rewards):
-            found[first:known] = lfilter([1.0], [1.0, -gamma], rewards, zi=[gamma * after])[0][::-1]
-        first = stop + 1
+    found = np.where(trajectory.usable, trajectory.rewards, values)
+    for row in np.flatnonzero(~(trajectory.terminated | trajectory.ended))[::-1]:
+        found[row] += gamma * found[row + 1]
     return found
 
 

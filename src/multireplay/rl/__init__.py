@@ -15,9 +15,8 @@ from multireplay.rl.collect import CollectionError, CollectionInterrupted, colle
 from multireplay.rl.evaluate import ValueEstimate, estimate, evaluate
 from multireplay.rl.features.base import BoundFeatures, Features, Joined
 from multireplay.rl.features.bases import Fourier, Polynomial
-from multireplay.rl.features.function import Function, LastLayer
+from multireplay.rl.features.given import Function, LastLayer, features_from_name
 from multireplay.rl.features.local import RBF, OneHot, TileCoding
-from multireplay.rl.features.names import features_from_name
 from multireplay.rl.policies import Batched, policy_from_name
 from multireplay.rl.trajectory import Trajectory, from_minari
 

@@ -12,8 +12,7 @@ import numpy as np
 from multireplay._check import Positions, Vector
 from multireplay.errors import InputError
 from multireplay.rl.collect import Collection, run
-from multireplay.rl.environments import without_time_limit
-from multireplay.rl.spaces import Array, gymnasium
+from multireplay.rl.spaces import Array, gymnasium, without_time_limit
 from multireplay.rl.trajectory import Trajectory
 from multireplay.show.text import TextTable
 
@@ -185,15 +184,11 @@ def compare(record: Trajectory, values: Values, gamma: float, horizon: int) -> C
 
 def discounted(record: Trajectory, after: Vector, gamma: float) -> tuple[Vector, Vector]:
     """The discounted return from every row, with `after` for what follows an episode's last row, and its weight."""
-    returns, weights = np.empty(len(record)), np.empty(len(record))
-    going, weight = 0.0, 0.0
-    ends, rewards, terminated = record.ends.tolist(), record.rewards.tolist(), record.terminated.tolist()
-    for row in range(len(record) - 1, -1, -1):
-        if ends[row]:
-            going, weight = float(after[row]), 0.0 if terminated[row] else 1.0
-        going = rewards[row] + gamma * going
-        weight *= gamma
-        returns[row], weights[row] = going, weight
+    returns = record.rewards + gamma * np.where(record.ends, after, 0.0)
+    weights = np.where(record.ends & ~record.terminated, gamma, 0.0)
+    for row in np.flatnonzero(~record.ends)[::-1]:
+        returns[row] += gamma * returns[row + 1]
+        weights[row] = gamma * weights[row + 1]
     return returns, weights
 
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from multireplay._check import whole_number
 from multireplay.errors import InputError
-from multireplay.rl.environments import Legal, is_vector, name_of, opened, spaces_of
-from multireplay.rl.policies import Actor, as_actor
-from multireplay.rl.spaces import Array, Coding, gymnasium, row_of
+from multireplay.rl.policies import Actor, Legal, as_actor
+from multireplay.rl.spaces import Array, Coding, gymnasium, is_vector, name_of, opened, row_of, spaces_of
 from multireplay.rl.trajectory import Trajectory, Transition
 from multireplay.show.progress import step_bar
 
@@ -92,17 +91,14 @@ def run(env: Any, policy: Any, seed: int, collection: Collection) -> Trajectory:
     walk = _walk_many if is_vector(env) else _walk
     try:
         walk(env, actor, Legal(actions), collection, seed)
-    except KeyboardInterrupt:
-        collection.unsound()
-        where = f"after {collection.rows} of {collection.steps} steps"
-        message = f"interrupted {where}, which are in the error's trajectory"
-        raise CollectionInterrupted(message, collection.trajectory()) from None
-    except Exception as raised:
+    except (Exception, KeyboardInterrupt) as raised:
         error = collection.unsound() or raised  # what is not finite may well be why a policy fails
+        kept, where = collection.trajectory(), f"after {collection.rows} of {collection.steps} steps"
+        if isinstance(raised, KeyboardInterrupt):
+            message = f"interrupted {where}, which are in the error's trajectory"
+            raise CollectionInterrupted(message, kept) from None
         own = isinstance(error, InputError)
         what = str(error) if own else f"the environment raised {type(error).__name__}: {error}"
-        kept = collection.trajectory()
-        where = f"after {collection.rows} of {collection.steps} steps"
         where += "" if kept is None else "; the steps before it are in the error's trajectory"
         raise CollectionError(f"{what} ({where})", kept) from error
     found = collection.trajectory()

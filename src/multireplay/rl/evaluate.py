@@ -14,10 +14,9 @@ from multireplay.problems import PolicyEvaluation
 from multireplay.result import Result
 from multireplay.rl.check import Check, monte_carlo
 from multireplay.rl.collect import CollectionError, CollectionInterrupted, collect
-from multireplay.rl.environments import opened, single, spaces_of
 from multireplay.rl.features.base import BoundFeatures
-from multireplay.rl.features.names import as_features, bound_to
-from multireplay.rl.spaces import Array, Coding
+from multireplay.rl.features.given import as_features, bound_to
+from multireplay.rl.spaces import Array, Coding, opened, single, spaces_of
 from multireplay.rl.trajectory import Trajectory, summary
 from multireplay.solve import solve
 from multireplay.updates import Newton, VarianceReduced

@@ -1,4 +1,4 @@
-"""Policies: what may be given as one, and the actors that act by them."""
+"""Policies: what may be given as one, the actors that act by them, and whether an action is one at all."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import inspect
 import runpy
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from multireplay.errors import InputError
-from multireplay.rl.environments import short
-from multireplay.rl.spaces import Array, gymnasium, sizes_of
+from multireplay.rl.spaces import Array, gymnasium, row_of, short, sizes_of
 
 
 class Batched:
@@ -178,6 +178,61 @@ def _arguments(function: Callable[..., Any]) -> int:
     return sum(p.kind in positional and p.default is p.empty for p in parameters)
 
 
+class Legal:
+    """Turns what a policy returns into an action of the space, or says what is wrong with it."""
+
+    def __init__(self, space: Any) -> None:
+        spaces = gymnasium().spaces
+        self.space = space
+        self.discrete = isinstance(space, spaces.Discrete)
+        self.box = isinstance(space, spaces.Box)
+        if self.discrete:
+            self.first, self.last = int(space.start), int(space.start + space.n - 1)
+
+    def one(self, action: Any, observation: Any) -> Any:
+        """The action for one observation."""
+        if self.discrete and isinstance(action, int | np.integer) and self.first <= action <= self.last:
+            return int(action)  # nearly always, so it is quick
+        legal: Any = None
+        if self.discrete:
+            array = np.asarray(action)
+            legal = int(array.item()) if array.size == 1 and array.dtype.kind in "iub" else None
+        elif self.box:
+            with suppress(TypeError, ValueError):
+                legal = np.asarray(action, dtype=self.space.dtype)
+        else:
+            legal = action
+        if legal is None or not self.space.contains(legal):
+            raise InputError(
+                f"the policy returned {action!r} for the observation {short(observation)}; {self._wanted(action)}"
+            )
+        return legal
+
+    def many(self, actions: Any, observations: Any, count: int) -> Any:
+        """The batched actions for a batch of observations."""
+        numbers = isinstance(actions, np.ndarray) and actions.shape == (count,) and actions.dtype.kind in "iu"
+        if self.discrete and numbers:
+            bad = np.flatnonzero((actions < self.first) | (actions > self.last))
+            if bad.size:
+                self.one(actions[bad[0]], row_of(observations, int(bad[0])))
+            return actions
+        if len(actions) != count:
+            raise InputError(f"the policy returned {len(actions)} actions for {count} observations")
+        legal = [self.one(action, row_of(observations, i)) for i, action in enumerate(actions)]
+        utils = gymnasium().vector.utils
+        return utils.concatenate(self.space, legal, utils.create_empty_array(self.space, count))
+
+    def _wanted(self, action: Any) -> str:
+        hint = ""
+        if isinstance(action, tuple) and len(action) == 2 and action[1] is None:
+            hint = ". If it returns (action, state), take the first: lambda observation: model.predict(observation)[0]"
+        elif self.box and np.shape(action) == self.space.shape:
+            hint = ": clip it to these bounds"
+        if self.discrete:
+            return f"the actions are the whole numbers {self.first} to {self.last}{hint}"
+        return f"the actions are {self.space}{hint}"
+
+
 def policy_from_name(name: str) -> Any:
     """The policy of that name, as the command line takes it.
 
@@ -193,16 +248,14 @@ def policy_from_name(name: str) -> Any:
     >>> mr.rl.policy_from_name("operator:itemgetter")
     <class 'operator.itemgetter'>
     """
-    if name == "random":
-        return name
-    where, colon, attribute = name.rpartition(":")
-    if not colon or not where or not attribute:
-        raise InputError(f"no policy {name!r}; give 'random', or a function of yours as 'module:function'")
-    return named_object(where, attribute, "policy")
+    return name if name == "random" else named_object(name, "policy", "give 'random'")
 
 
-def named_object(where: str, attribute: str, kind: str) -> Any:
+def named_object(name: str, kind: str, remedy: str) -> Any:
     """An object by its module, or file, and its name there."""
+    where, _, attribute = name.rpartition(":")
+    if not where or not attribute:
+        raise InputError(f"no {kind} {name!r}; {remedy}, or a function of yours as 'module:function'")
     before = list(sys.path)
     sys.path.insert(0, str(Path.cwd()))
     try:
@@ -210,11 +263,9 @@ def named_object(where: str, attribute: str, kind: str) -> Any:
             raise FileNotFoundError(f"no file {where}")
         names = runpy.run_path(where) if where.endswith(".py") else vars(importlib.import_module(where))
     except Exception as error:
-        raise InputError(
-            f"the {kind} {where}:{attribute} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
+        raise InputError(f"the {kind} {name} cannot be imported: {type(error).__name__}: {error}") from error
     finally:
         sys.path[:] = before
     if attribute not in names:
-        raise InputError(f"there is no {attribute} in {where}, which was given as the {kind} {where}:{attribute}")
+        raise InputError(f"there is no {attribute} in {where}, which was given as the {kind} {name}")
     return names[attribute]

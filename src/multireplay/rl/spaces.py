@@ -1,9 +1,11 @@
-"""Observations and actions as plain arrays: what a Gymnasium space's values are stored as, and their range."""
+"""Environments and their spaces: what may be given as one, and its observations and actions as plain arrays."""
 
 from __future__ import annotations
 
+import copy
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +35,73 @@ def required(module: str, name: str) -> Any:
         if error.name is not None and error.name.partition(".")[0] != module:
             raise  # it is there, and something that it needs is not
         raise InputError(f"mr.rl needs {name}: pip install 'multireplay[rl]'") from None
+
+
+@contextmanager
+def opened(env: Any) -> Iterator[Any]:
+    """The environment that was given, or the one of that name, which is closed at the end."""
+    gym = gymnasium()
+    if isinstance(env, gym.Env | gym.vector.VectorEnv):
+        yield env
+        return
+    if not isinstance(env, str):
+        raise InputError(
+            "env must be the id of a Gymnasium environment such as 'MountainCar-v0', a gymnasium.Env or a "
+            f"gymnasium.vector.VectorEnv, not {env!r}"
+        )
+    try:
+        made = gym.make(env, disable_env_checker=True)
+    except (gym.error.Error, ImportError, AttributeError) as error:
+        raise InputError(f"the environment {env!r} cannot be made: {error}") from None
+    with closing(made):
+        yield made
+
+
+def is_vector(env: Any) -> bool:
+    """Whether it is many environments in one."""
+    return isinstance(env, gymnasium().vector.VectorEnv)
+
+
+def spaces_of(env: Any) -> tuple[Any, Any]:
+    """The spaces of one observation and of one action."""
+    if is_vector(env):
+        return env.single_observation_space, env.single_action_space
+    return env.observation_space, env.action_space
+
+
+def name_of(env: Any) -> str:
+    """Its id, or its class where it has none."""
+    spec = getattr(env, "spec", None)
+    if spec is None and is_vector(env) and getattr(env.unwrapped, "envs", None):
+        spec = env.unwrapped.envs[0].spec
+    return str(spec.id) if spec is not None else type(env.unwrapped).__name__
+
+
+def without_time_limit(env: Any) -> Any:
+    """An environment without its `TimeLimit`; wrappers around that are copied, and nothing is changed."""
+    gym = gymnasium()
+    if isinstance(env, gym.wrappers.TimeLimit):
+        return without_time_limit(env.env)
+    if isinstance(env, gym.Wrapper):
+        inner = without_time_limit(env.env)
+        if inner is not env.env:
+            env = copy.copy(env)
+            env.env = inner
+    return env
+
+
+@contextmanager
+def single(env: Any) -> Iterator[Any | None]:
+    """The environment, or one of the kind that a vector environment has many of; None if it does not say how to.
+
+    A wrapper around a vector environment may change what its parts show, so that one of them would not be the same.
+    """
+    makers = getattr(env, "env_fns", None) if is_vector(env) and env.unwrapped is env else None
+    if makers is None:
+        yield None if is_vector(env) else env
+        return
+    with closing(makers[0]()) as made:
+        yield made
 
 
 class Coding:
@@ -225,3 +294,8 @@ def _flatten_batch(space: Any, values: Any, count: int) -> Array:
         hot = [np.eye(size)[array[:, i] - start] for i, (size, start) in enumerate(zip(sizes, starts, strict=True))]
         return np.concatenate(hot, axis=1)
     return array
+
+
+def short(value: Any) -> str:
+    """An observation in an error message."""
+    return np.array2string(np.asarray(value), precision=4, threshold=8, separator=", ").replace("\n", "")

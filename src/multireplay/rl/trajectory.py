@@ -131,7 +131,7 @@ class Trajectory:
             The features of an observation, such as `RBF`, or their name. Those that need bounds or centres take
             them from this record.
         """
-        from multireplay.rl.features.names import bound_to
+        from multireplay.rl.features.given import bound_to
 
         return bound_to(features, self.observation_space, self.observations).buffer_of(self)
 

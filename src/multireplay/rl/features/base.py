@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,8 +23,6 @@ Matrix = NDArray[Any]
 
 MOST_FEATURES = 20_000
 """More features than this cannot have been meant: a record of them does not fit into memory."""
-
-
 LOOKED_AT = 4096
 """Observations, spread over the record, that the length of rows is taken from."""
 
@@ -92,7 +91,8 @@ class Features(ABC):
     def __add__(self, other: Features) -> Features:
         if not isinstance(other, Features):
             return NotImplemented
-        return Joined((*_parts(self), *_parts(other)))
+        both = (one.parts if isinstance(one, Joined) else (one,) for one in (self, other))
+        return Joined(tuple(chain(*both)))
 
 
 @dataclass(frozen=True)
@@ -151,10 +151,6 @@ class BoundJoined(BoundFeatures):
     def rows(self, observations: Array) -> Matrix:
         scaled = zip(self.parts, self.scales, strict=True)
         return np.hstack([scale * part.rows(observations).astype(np.float64, copy=False) for part, scale in scaled])
-
-
-def _parts(features: Features) -> tuple[Features, ...]:
-    return features.parts if isinstance(features, Joined) else (features,)
 
 
 def refuse_many(description: Features, count: float, space: Any, remedy: str) -> None:

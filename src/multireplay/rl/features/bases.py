@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import combinations_with_replacement, product
 from math import comb
 from typing import Any
 
@@ -97,8 +97,9 @@ class Polynomial(Features):
     def bind(self, space: Any, observations: Array) -> BoundPolynomial:
         width = width_of(space)
         refuse_many(self, comb(width + self.degree, self.degree), space, "use a lower degree")
-        powers = np.array(sorted(_powers(width, self.degree), key=lambda power: (sum(power), power)), dtype=np.int64)
-        return BoundPolynomial(space, scaling_of(space, observations, self.bounds), powers)
+        chosen = combinations_with_replacement(range(width + 1), self.degree)  # the last stands for no coordinate
+        powers = sorted(([one.count(i) for i in range(width)] for one in chosen), key=lambda row: (sum(row), row))
+        return BoundPolynomial(space, scaling_of(space, observations, self.bounds), np.array(powers))
 
 
 class BoundPolynomial(BoundBasis):
@@ -114,10 +115,3 @@ class BoundPolynomial(BoundBasis):
         for coordinate in range(units.shape[1]):
             values *= ladder[:, coordinate, self.powers[:, coordinate]]
         return values
-
-
-def _powers(width: int, degree: int) -> list[tuple[int, ...]]:
-    """All rows of `width` whole numbers of at least 0 that add up to `degree` or less."""
-    if width == 0:
-        return [()]
-    return [(first, *rest) for first in range(degree + 1) for rest in _powers(width - 1, degree - first)]

@@ -92,9 +92,7 @@ class BoundOneHot(BoundFeatures):
         return np.asarray(np.ravel_multi_index(tuple(places.T), tuple(self.sizes)), dtype=np.int64)
 
     def rows(self, observations: Array) -> Matrix:
-        hot = np.zeros((len(observations), self.dim))
-        hot[np.arange(len(observations)), self.states(observations)] = 1.0
-        return hot
+        return np.asarray(eye_array(self.dim, format="csr")[self.states(observations)].toarray())
 
 
 @dataclass(frozen=True)
