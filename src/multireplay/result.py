@@ -150,8 +150,17 @@ class Result:
         ----------
         path : str or path
             Where to write it; it is returned.
-        exact, rivals, names, buffer, title, command
-            As there.
+        exact : bool or "auto"
+            Whether to work out the exact fit. "auto": where d is at most 512 and rows · d² at most 5e9.
+        rivals : bool or "auto"
+            Whether to run one pass in order and one shuffled, and the run itself once more to follow it on its way.
+            "auto": unless a pass takes more than 20 seconds.
+        names : sequence of str, optional
+            Of the coordinates.
+        buffer : Buffer, optional
+            The record, for a result that was pickled and left it behind.
+        title, command : str, optional
+            Heading of the page, and the command line that repeats it, if there is one.
 
         Examples
         --------

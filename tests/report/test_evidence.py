@@ -119,7 +119,7 @@ def test_nothing_is_decided_by_the_status_sentence(options):
     result = mr.solve(*dense(), **options)
     told = [Status(result.status.code, text) for text in ("", "Newton, variance reduction, Dyadic, diverged, rounds")]
     for other in (replace(result, status=status) for status in told):
-        first, second = gather(result, others=False), gather(other, others=False)
+        first, second = gather(result, rivals=False), gather(other, rivals=False)
         for tab in (convergence, replayed, dependence, comparison, repeat):
             same = replace(second, ours=first.ours, exact=first.exact)  # but for their seconds
             assert looks_of(tab.section(same)) == looks_of(tab.section(first))

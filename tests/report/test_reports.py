@@ -161,7 +161,7 @@ def test_a_diverged_run_says_so(regression, tmp_path):
 
 
 def test_what_is_dear_is_left_out_and_says_how_to_have_it(monkeypatch, regression):
-    from multireplay.report import rivals
+    from multireplay.report import evidence, rivals
 
     result = mr.solve(*regression)
     monkeypatch.setattr(rivals, "WIDEST", 2)
@@ -172,12 +172,12 @@ def test_what_is_dear_is_left_out_and_says_how_to_have_it(monkeypatch, regressio
     assert found.in_standard_errors(result.x) is None
     assert "Without an exact fit" in texts(comparison.section(found))
     assert "with a residual of" in dependence.cost_of_order(found)
-    monkeypatch.setattr(rivals, "SLOW_PASS", 0.0)
+    monkeypatch.setattr(evidence, "SLOW_PASS", 0.0)
     slow = gather(result)
     assert isinstance(slow.in_order, Missing)
     assert "rivals=True" in slow.in_order.reason
-    assert not isinstance(gather(result, others=True).in_order, Missing)
-    assert isinstance(gather(result, others=False, exact=False).shuffled, Missing)
+    assert not isinstance(gather(result, rivals=True).in_order, Missing)
+    assert isinstance(gather(result, rivals=False, exact=False).shuffled, Missing)
 
 
 def test_a_pickled_result_still_has_a_report(result, buffer, tmp_path):

@@ -33,11 +33,6 @@ def note(message: str, colour: str = "yellow") -> None:
     Console(stderr=True).print(f"[{colour}]{escape(text)}[/{colour}]", soft_wrap=True, highlight=False)
 
 
-def complain(message: str) -> None:
-    """One red line on standard error."""
-    note(message, "red")
-
-
 class Commands(TyperGroup):
     """The commands, with errors as one line and an exit code that means something."""
 
@@ -58,12 +53,12 @@ class Commands(TyperGroup):
             try:
                 return super().invoke(ctx)
             except KeyboardInterrupt:
-                complain("Interrupted.")
+                note("Interrupted.", "red")
                 raise typer.Exit(INTERRUPTED) from None
             except Exception as error:
                 if ctx.params["debug"] or _is_typers_own(error):
                     raise
-                complain(_sentence(error))
+                note(_sentence(error), "red")
                 raise typer.Exit(BAD_INPUT if isinstance(error, InputError) else UNEXPECTED) from None
 
 

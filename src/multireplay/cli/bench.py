@@ -11,25 +11,32 @@ from typing import Annotated
 
 import typer
 
-from multireplay.cli.app import INTERRUPTED, app, complain
-from multireplay.cli.options import Json, Report, SizeName, note_report, print_json
+from multireplay.cli.app import INTERRUPTED, app, note
+from multireplay.cli.options import Json, Report, print_json
+from multireplay.report import report_of_comparison, report_of_demo, report_of_reproduction
+from multireplay.show.progress import part_bar
 from multireplay.show.text import TextTable, terminal
 
 Suite = StrEnum("Suite", ["paper", "classic", "hard", "glm", "all"])
 Name = StrEnum("Name", ["fig1", "fig2a", "fig2b", "fig3a", "fig3b", "tracking", "theory", "all"])
+
+
+class SizeName(StrEnum):
+    full = "full"
+    small = "small"
+
+
 Size = Annotated[SizeName, typer.Option(help="'small' cuts the problems down to seconds.")]
 
 
 @contextmanager
 def progress(cost: float, unit: str, out: Path) -> Iterator[Callable[[str, float], None]]:
     """A bar over seeds or instances; yields the function that advances it. Ctrl-C ends with what is kept."""
-    from multireplay.show.progress import part_bar
-
     try:
         with part_bar(cost, unit) as advance:
             yield advance
     except KeyboardInterrupt:
-        complain(f"Interrupted. Finished {unit} are kept in {out}; the same command goes on from there.")
+        note(f"Interrupted. Finished {unit} are kept in {out}; the same command goes on from there.", "red")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -57,9 +64,7 @@ def compare(
     with progress(total_cost(suite.value, seeds, tuning_seeds), "seeds", out) as advance:
         rows = compare(suite.value, seeds, tuning_seeds, jobs, out, size.value, advance)
     if report is not None:
-        from multireplay.report import report_of_comparison
-
-        note_report(report_of_comparison(report, out, command=ctx.obj))
+        note(f"Report: {report_of_comparison(report, out, command=ctx.obj)}")
     if as_json:
         print_json({"rows": rows, "folder": out})
         return
@@ -96,9 +101,7 @@ def reproduce(
         reproduce(chosen, instances, seed, jobs, out, size.value, advance)
     verdicts = write_claims(out)
     if report is not None:
-        from multireplay.report import report_of_reproduction
-
-        note_report(report_of_reproduction(report, out, command=ctx.obj))
+        note(f"Report: {report_of_reproduction(report, out, command=ctx.obj)}")
     if as_json:
         print_json({"claims": [asdict(verdict) for verdict in verdicts], "folder": out})
         return
@@ -130,9 +133,7 @@ def demo(
     picture = out / "demo.png"
     draw_demo(summaries, lstd, m, instances, picture)
     if report is not None:
-        from multireplay.report import report_of_demo
-
-        note_report(report_of_demo(report, summaries, lstd, m, instances, command=ctx.obj))
+        note(f"Report: {report_of_demo(report, summaries, lstd, m, instances, command=ctx.obj)}")
     if as_json:
         names = ("iterations", "error", "standard_error")
         methods = {method: dict(zip(names, found, strict=True)) for method, found in summaries.items()}

@@ -9,8 +9,10 @@ import typer
 
 from multireplay.cli.app import app, note
 from multireplay.cli.data_file import DataFile
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, note_report, print_json
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, print_json
 from multireplay.errors import InputError
+from multireplay.report import report_of_diagnosis
+from multireplay.show.text import terminal
 
 
 @app.command()
@@ -18,8 +20,7 @@ def diagnose(
     ctx: typer.Context,
     data: Data,
     columns: Annotated[
-        str | None,
-        typer.Option(help="Columns to look at, with commas between; all numeric ones by default.", show_default=False),
+        str | None, typer.Option(help="Columns to look at, with commas between; all numeric ones by default.")
     ] = None,
     time: Time = None,
     memory: Memory = DEFAULT_MEMORY,
@@ -31,7 +32,6 @@ def diagnose(
     Example: multireplay diagnose data.csv --columns load,temperature --time when
     """
     from multireplay.diagnose import diagnose
-    from multireplay.show.text import terminal
 
     record = DataFile.open(data, memory)
     if time is not None:
@@ -40,10 +40,8 @@ def diagnose(
     buffer = record.numbers(chosen)
     found = diagnose(buffer)
     if report is not None:
-        from multireplay.report import report_of_diagnosis
-
         title = f"How dependent the rows of {data.name} are"
-        note_report(report_of_diagnosis(report, found, buffer, title=title, command=ctx.obj))
+        note(f"Report: {report_of_diagnosis(report, found, buffer, title=title, command=ctx.obj)}")
     if as_json:
         print_json({"file": data, **found.to_dict(), "left_out": left_out})
         return

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multireplay.cli.app import DIVERGED, INTERRUPTED, app, complain, note
-from multireplay.cli.options import Json, Report, note_report, print_json
+from multireplay.cli.app import DIVERGED, INTERRUPTED, app, note
+from multireplay.cli.options import Json, Report, print_json
+from multireplay.report import Block, Picture, Section, Table, Text, sections_of_result, write
 from multireplay.show.text import terminal
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @app.command()
 def evaluate(
     ctx: typer.Context,
-    env: Annotated[str, typer.Option(help="Id of a Gymnasium environment.", show_default=False)],
+    env: Annotated[str, typer.Option(help="Id of a Gymnasium environment.")],
     policy: Annotated[
         str, typer.Option(help="'random', or a function of yours as 'module:function' or 'file.py:function'.")
     ] = "random",
@@ -35,13 +36,8 @@ def evaluate(
     steps: Annotated[int, typer.Option(min=1, help="Steps the policy takes.")] = 100_000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
     check: Annotated[int, typer.Option(min=0, help="Rollouts of the Monte Carlo check, 0 for none.")] = 100,
-    record: Annotated[
-        Path | None, typer.Option(help="File (.npz) to keep the steps in; after Ctrl-C too.", show_default=False)
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(help="File for a picture of the values, such as value.png.", show_default=False),
-    ] = None,
+    record: Annotated[Path | None, typer.Option(help="File (.npz) to keep the steps in; after Ctrl-C too.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="File for a picture of the values, such as value.png.")] = None,
     report: Report = None,
     as_json: Json = False,
 ) -> None:
@@ -71,7 +67,7 @@ def evaluate(
         plot.parent.mkdir(parents=True, exist_ok=True)
         _draw(found, plot)
     if report is not None:
-        note_report(_write_report(found, report, ctx.obj))
+        note(f"Report: {_write_report(found, report, ctx.obj)}")
     if as_json:
         check_sentence = found.note if found.check is None else found.check.sentence
         print_json({
@@ -84,32 +80,26 @@ def evaluate(
     else:
         terminal().print(str(found), markup=False, highlight=False, soft_wrap=True)
     if interrupted:
-        complain(f"Interrupted. This is from the {len(found.trajectory.rewards)} steps taken so far.")
+        note(f"Interrupted. This is from the {len(found.trajectory.rewards)} steps taken so far.", "red")
         raise typer.Exit(INTERRUPTED)
     if not found.result.status.ok:
         raise typer.Exit(DIVERGED)
 
 
 def _draw(found: ValueEstimate, file: Path | BytesIO) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     from multireplay.rl.draw import telling_dims
 
-    figure, ax = plt.subplots(figsize=(8, 5), layout="constrained")
-    found.plot(ax, dims=telling_dims(found))
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    found.plot(figure.subplots(), dims=telling_dims(found))
     figure.savefig(file, dpi=150)
-    plt.close(figure)
 
 
 def _write_report(found: ValueEstimate, path: Path, command: str) -> Path:
     """The page on the run, and a tab with the picture of the values and the Monte Carlo check."""
-    from multireplay.report import Picture, Section, Table, Text, sections_of_result, write
-
     _draw(found, picture := BytesIO())
-    blocks: list[Any] = [Text(str(found).splitlines()[0], tone="lead")]
+    blocks: list[Block] = [Text(str(found).splitlines()[0], tone="lead")]
     if found.check is not None:
         blocks += [Text(found.check.sentence), Table(found.check.table().rows, caption="Monte Carlo check")]
     elif found.note:

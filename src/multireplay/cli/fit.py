@@ -8,13 +8,14 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from multireplay.cli.app import DIVERGED, app, complain, note
+from multireplay.cli.app import DIVERGED, app, note
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.diagnose import choose_columns
 from multireplay.cli.fitting import Fit, fit_model
 from multireplay.cli.model import ModelKind
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, note_report, print_json
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, print_json
 from multireplay.errors import InputError
+from multireplay.report import Block, Section, Table, Text, sections_of_result, write
 from multireplay.show.text import TextTable, terminal
 
 SHOWN = 40
@@ -25,15 +26,13 @@ SHOWN = 40
 def fit(
     ctx: typer.Context,
     data: Data,
-    target: Annotated[str, typer.Option(help="The column to predict.", show_default=False)],
+    target: Annotated[str, typer.Option(help="The column to predict.")],
     model: Annotated[
         ModelKind, typer.Option(help="linear (least squares), logistic (two or more classes) or poisson (counts).")
     ] = ModelKind.linear,
     features: Annotated[
         str | None,
-        typer.Option(
-            help="Columns to predict from, with commas between; all other numeric ones by default.", show_default=False
-        ),
+        typer.Option(help="Columns to predict from, with commas between; all other numeric ones by default."),
     ] = None,
     time: Time = None,
     alpha: Annotated[float, typer.Option(min=0, help="L2 penalty on the standardized coefficients.")] = 1e-4,
@@ -44,15 +43,10 @@ def fit(
         float, typer.Option(min=0, max=0.5, help="Share of the rows, at the end, that a trial fit is scored on.")
     ] = 0.2,
     passes: Annotated[
-        int | None,
-        typer.Option(min=1, help="The most passes over the rows; as many as it takes by default.", show_default=False),
+        int | None, typer.Option(min=1, help="The most passes over the rows; as many as it takes by default.")
     ] = None,
-    step: Annotated[
-        float | None, typer.Option(help="Step size; found from the features by default.", show_default=False)
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="JSON file for the model, for 'multireplay predict'.", show_default=False)
-    ] = None,
+    step: Annotated[float | None, typer.Option(help="Step size; found from the features by default.")] = None,
+    out: Annotated[Path | None, typer.Option(help="JSON file for the model, for 'multireplay predict'.")] = None,
     report: Report = None,
     memory: Memory = DEFAULT_MEMORY,
     as_json: Json = False,
@@ -78,13 +72,13 @@ def fit(
     if out is not None and found.ok:
         found.model.save(out)
     if report is not None:
-        note_report(_write_page(found, report, ctx.obj))
+        note(f"Report: {_write_page(found, report, ctx.obj)}")
     if as_json:
         print_json({**found.model.to_dict(), "file": out if found.ok else None, "report": report})
     elif found.ok:
         _show(found, out)
     if not found.ok:
-        complain(f"{found.status} {'No model was written.' if out is not None else ''}")
+        note(f"{found.status} {'No model was written.' if out is not None else ''}", "red")
         raise typer.Exit(DIVERGED)
 
 
@@ -118,14 +112,12 @@ def _coefficient_table(found: Fit, most: int = SHOWN) -> TextTable:
 
 def _write_page(found: Fit, path: Path, command: str) -> Path:
     """A tab on the model in the units of the file, and those on the run behind it."""
-    from multireplay.report import Section, Table, Text, sections_of_result, write
-
     model = found.model
     status, *rest = found.sentences()
     units = " with every feature brought to mean 0 and standard deviation 1" if model.fitted["standardize"] else ""
     runs = f" for the class {model.classes[0]}" if len(model.coef) > 1 else ""
     table = _coefficient_table(found, most=len(model.features))
-    blocks: list[Any] = [
+    blocks: list[Block] = [
         Text(status, tone="lead"),
         *map(Text, rest),
         Table(table.rows, caption="Coefficients, for the columns as they are in the file"),

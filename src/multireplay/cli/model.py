@@ -22,12 +22,7 @@ FORMAT = "multireplay model"
 VERSION = 1
 
 
-class ModelKind(StrEnum):
-    """Which model."""
-
-    linear = "linear"
-    logistic = "logistic"
-    poisson = "poisson"
+ModelKind = StrEnum("ModelKind", ["linear", "logistic", "poisson"])
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from multireplay.cli.app import note
 from multireplay.errors import InputError
+from multireplay.report.page import as_file
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -21,16 +20,12 @@ Data = Annotated[
     Path,
     typer.Argument(
         help="The record: a .csv, .parquet, .npz or .npy file, or a folder of Parquet or .npy files. "
-        "The order of its rows is their order in time.",
-        show_default=False,
+        "The order of its rows is their order in time."
     ),
 ]
 
 Time = Annotated[
-    str | None,
-    typer.Option(
-        help="A column that must not decrease: it is checked, not sorted by, and is no feature.", show_default=False
-    ),
+    str | None, typer.Option(help="A column that must not decrease: it is checked, not sorted by, and is no feature.")
 ]
 
 Memory = Annotated[str, typer.Option(help="How much memory the record may take, such as '8 GB'.")]
@@ -39,8 +34,6 @@ DEFAULT_MEMORY = "2 GB"
 
 def _writable(path: Path | None) -> Path | None:
     """Say before the work begins, not after it, that a report cannot be written."""
-    from multireplay.report.page import as_file
-
     try:
         return None if path is None else as_file(path)
     except InputError as error:
@@ -52,22 +45,8 @@ Report = Annotated[
     typer.Option(
         help="Write an HTML report to this file: one page with tables and interactive plots, no network needed.",
         callback=_writable,
-        show_default=False,
     ),
 ]
-
-
-class SizeName(StrEnum):
-    """How large the experiments are."""
-
-    full = "full"
-    small = "small"
-
-
-def note_report(path: Path | None) -> None:
-    """Say where the report is, if there is one."""
-    if path is not None:
-        note(f"Report: {path}")
 
 
 def print_json(value: Any) -> None:

@@ -11,12 +11,13 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from multireplay.cli.app import INTERRUPTED, app, complain, note
+from multireplay.cli.app import INTERRUPTED, app, note
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.fitting import SCORES
 from multireplay.cli.model import Model, ModelKind
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, note_report, print_json
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, print_json
 from multireplay.errors import InputError
+from multireplay.report import report_of_tables
 from multireplay.show.progress import step_bar
 
 SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -26,13 +27,10 @@ SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 @app.command()
 def predict(
     ctx: typer.Context,
-    model: Annotated[Path, typer.Argument(help="A file that 'multireplay fit --out' has written.", show_default=False)],
+    model: Annotated[Path, typer.Argument(help="A file that 'multireplay fit --out' has written.")],
     data: Data,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            help="File for the predictions, .csv or .parquet; they are printed otherwise.", show_default=False
-        ),
+        Path | None, typer.Option(help="File for the predictions, .csv or .parquet; they are printed otherwise.")
     ] = None,
     report: Report = None,
     memory: Memory = DEFAULT_MEMORY,
@@ -74,13 +72,14 @@ def predict(
                     advance(len(block))
     except KeyboardInterrupt:
         kept = "" if out is None else f" {out} has the predictions of the first {rows} rows of {record.rows}."
-        complain(f"Interrupted.{kept}")
+        note(f"Interrupted.{kept}", "red")
         raise typer.Exit(INTERRUPTED) from None
     columns = {name: np.concatenate([part[name] for part in made]) for name in made[0]}
     truth = _truth(record, learnt)
     score = None if truth is None else _score(learnt, columns["prediction"], truth)
     if report is not None:
-        note_report(_write_page(report, learnt, record, columns["prediction"], score, ctx.obj))
+        page = _write_page(report, learnt, record, columns["prediction"], score, ctx.obj)
+        note(f"Report: {page}")
     if as_json:
         print_json({"rows": rows, "file": out, "score": score, "report": report, **({} if out else columns)})
         return
@@ -118,12 +117,10 @@ def _score(model: Model, predicted: NDArray[Any], truth: NDArray[Any]) -> dict[s
         return None
     if model.kind is ModelKind.logistic:
         score = accuracy_score(truth.astype(str), predicted.astype(str))
+    elif model.kind is ModelKind.linear:
+        score = r2_score(truth, predicted)
     else:
-        score = (
-            r2_score(truth, predicted)
-            if model.kind is ModelKind.linear
-            else d2_tweedie_score(truth, predicted, power=1)
-        )
+        score = d2_tweedie_score(truth, predicted, power=1)
     return {"metric": SCORES[model.kind], "score": float(score)}
 
 
@@ -131,8 +128,6 @@ def _write_page(
     path: Path, model: Model, record: DataFile, predicted: NDArray[Any], score: dict[str, Any] | None, command: str
 ) -> Path:
     """A page with how the predictions are spread, and how good they are if that is known."""
-    from multireplay.report import report_of_tables
-
     spread: list[dict[str, Any]]
     if model.kind is ModelKind.logistic:
         found = zip(*np.unique(predicted, return_counts=True), strict=True)

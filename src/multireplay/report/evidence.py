@@ -18,7 +18,7 @@ from multireplay.errors import InputError, MultireplayError
 from multireplay.inference.residuals import Residual, residual_of
 from multireplay.problems import Problem
 from multireplay.replay import PlannedEpoch
-from multireplay.report import rivals
+from multireplay.report import rivals as contest
 from multireplay.report.coverage import plan_of
 from multireplay.report.rivals import IN_ORDER, SHUFFLED, Contender, Missing, Uncertainty
 from multireplay.result import Result
@@ -28,6 +28,8 @@ from multireplay.updates.plain import SLOW
 
 MOST_VALUES = 2**28
 """A column with more values than this is not diagnosed unasked."""
+SLOW_PASS = 20.0
+"""Seconds: a pass that takes longer is not run unasked."""
 ON_DISK = Missing(
     "The record is on disk and this page loads none of it: its dependence, the exact fit and other orders are left "
     "out. mr.Buffer.open(path, memory=...) with more memory loads it, if it fits."
@@ -96,14 +98,14 @@ class Evidence:
 def gather(
     result: Result,
     exact: bool | str = "auto",
-    others: bool | str = "auto",
+    rivals: bool | str = "auto",
     names: Sequence[str] | None = None,
     buffer: Buffer | StoredBuffer | None = None,
 ) -> Evidence:
     """Work everything out."""
     if result.run is None:
         raise InputError("this result was not made by mr.solve and does not say what it was asked to do: no report")
-    for name, value in (("exact", exact), ("rivals", others)):
+    for name, value in (("exact", exact), ("rivals", rivals)):
         if not isinstance(value, bool) and value != "auto":
             raise InputError(f"{name} must be True, False or 'auto', not {value!r}")
     dim = len(result.x)
@@ -117,9 +119,9 @@ def gather(
         hint = "" if run.problem is None else " result.report(path, buffer=...) takes it."
         return _bare(result, run, names, Missing(f"The {lost} was left behind when this result was pickled.{hint}"))
     if isinstance(run.buffer, Buffer):
-        return _in_memory(_bare(result, run, names, NO_START), run.problem, run.buffer, exact, others)
+        return _in_memory(_bare(result, run, names, NO_START), run.problem, run.buffer, exact, rivals)
     residuals = _residuals(run, [epoch.answer for epoch in result.epochs])
-    spread = rivals.uncertainty_of_run(result, run.rows) or ON_DISK
+    spread = contest.uncertainty_of_run(result, run.rows) or ON_DISK
     return replace(_bare(result, run, names, ON_DISK), residuals=residuals, uncertainty=spread)
 
 
@@ -152,7 +154,7 @@ def _in_memory(bare: Evidence, problem: Problem, record: Buffer, exact: bool | s
     result, run = bare.result, bare.run
     columns = problem.columns(record)
     *residuals, at_start = _residuals(run, [*(epoch.answer for epoch in result.epochs), run.start])
-    fit = rivals.exact_fit(problem, record, run.feasible, exact)
+    fit = contest.exact_fit(problem, record, run.feasible, exact)
     reference = bare.solution if bare.solution is not None else None if isinstance(fit, Missing) else fit.x
     unaffordable = _unaffordable(result, others)
     return replace(
@@ -162,9 +164,9 @@ def _in_memory(bare: Evidence, problem: Problem, record: Buffer, exact: bool | s
         start=at_start if bare.by_steps else NO_START,
         diagnosis=_diagnosis(columns),
         exact=fit,
-        in_order=unaffordable or rivals.one_pass(IN_ORDER, run, reference),
-        shuffled=unaffordable or rivals.one_pass(SHUFFLED, run, reference),
-        uncertainty=rivals.uncertainty_of_run(result, run.rows) or _spread(run, columns, fit),
+        in_order=unaffordable or contest.one_pass(IN_ORDER, run, reference),
+        shuffled=unaffordable or contest.one_pass(SHUFFLED, run, reference),
+        uncertainty=contest.uncertainty_of_run(result, run.rows) or _spread(run, columns, fit),
         operator=_operator(problem, columns, result.x) if result.status.ok else None,
     )
 
@@ -185,7 +187,7 @@ def _spread(run: Run, columns: Columns, fit: Contender | Missing) -> Uncertainty
     assert run.problem is not None
     if isinstance(fit, Missing):
         return Missing("Standard errors come with the exact fit, which is not here.")
-    found = rivals.uncertainty(run.problem, columns, run.feasible, fit.x)
+    found = contest.uncertainty(run.problem, columns, run.feasible, fit.x)
     return found or Missing("Standard errors are worked out without a constraint, for policy evaluation and GLMs.")
 
 
@@ -215,7 +217,7 @@ def _unaffordable(result: Result, wanted: bool | str) -> Missing | None:
     if wanted is False:
         return Missing("No other order was run (rivals=False).")
     pass_seconds = result.seconds / max(result.passes, 1e-9)
-    if wanted == "auto" and pass_seconds > rivals.SLOW_PASS:
+    if wanted == "auto" and pass_seconds > SLOW_PASS:
         return Missing(
             f"A pass over this record takes about {pass_seconds:.0f} s, so that no other order was run unasked; "
             "result.report(path, rivals=True) does."
@@ -227,13 +229,13 @@ def _ours(bare: Evidence, reference: Vector | None, wanted: bool | str) -> Conte
     """The run itself, with its way to the reference: as it was tracked, or run once more where that is cheap."""
     result = bare.result
     followed: Result | str = result if bare.solution is not None else "not yet"
-    cheap = wanted is True or (wanted == "auto" and result.seconds <= rivals.SLOW_PASS)
+    cheap = wanted is True or (wanted == "auto" and result.seconds <= SLOW_PASS)
     if bare.solution is None and reference is not None and cheap and result.candidates is None:
-        followed = rivals.rerun(bare.run, reference, bare.run.arguments)
+        followed = contest.rerun(bare.run, reference, bare.run.arguments)
     if isinstance(followed, str):
         return bare.ours
     steps = distances = None
     if followed.status.ok and (bare.plan is not None or not bare.by_steps):
-        steps, distances = rivals.path(followed, fresh=bare.planned if bare.planned > 1 else 0)
+        steps, distances = contest.path(followed, fresh=bare.planned if bare.planned > 1 else 0)
     # a second run has nothing left to compile
     return replace(bare.ours, seconds=min(result.seconds, followed.seconds), steps=steps, distances=distances)

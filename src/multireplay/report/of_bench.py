@@ -32,7 +32,7 @@ PANEL_TITLES = {"shared": "one shared constant step", "best": "each method at it
 
 
 def report_of_comparison(path: File, folder: File, *, command: str | None = None) -> Path:
-    """Write one self-contained HTML page on what `multireplay compare` left in a folder.
+    """Write one self-contained HTML page on what `multireplay compare` left in a folder, and return its path.
 
     Parameters
     ----------
@@ -40,11 +40,6 @@ def report_of_comparison(path: File, folder: File, *, command: str | None = None
         Where to write it, and the folder, with compare.csv.
     command : str, optional
         The command line that repeats it.
-
-    Returns
-    -------
-    Path
-        The file.
     """
     from multireplay.bench import scores
 
@@ -101,17 +96,12 @@ def _cell(row: Mapping[str, Any]) -> str:
 
 
 def report_of_reproduction(path: File, folder: File, *, command: str | None = None) -> Path:
-    """Write one self-contained HTML page on what `multireplay reproduce` left in a folder.
+    """Write one self-contained HTML page on what `multireplay reproduce` left in a folder, and return its path.
 
     Parameters
     ----------
     path, folder, command
         As in `report_of_comparison`; the folder has the tables, pictures and claims.
-
-    Returns
-    -------
-    Path
-        The file.
     """
     from multireplay.bench import table
     from multireplay.bench.reproduction import run_of
@@ -168,10 +158,7 @@ def curves(rows: list[Row]) -> Any:
 
 
 def _line(name: str, points: Any, top: float) -> Line:
-    """A method's error by iterations in its own colour; where it is above `top` it is not drawn.
-
-    Each point is an iteration, a mean and its standard error.
-    """
+    """A method's error by iterations in its own colour, from points (iteration, mean, standard error) below `top`."""
     color, dash, mode = figures.method_style(name)
     iterations, means, _ = points.T
     hover = [f"{plural(int(at), 'step')}<br>{short(mean)} ± {short(error)}" for at, mean, error in points.tolist()]
@@ -181,7 +168,7 @@ def _line(name: str, points: Any, top: float) -> Line:
 def report_of_demo(
     path: File, summaries: Mapping[str, Summary], lstd: float, m: float, instances: int, *, command: str | None = None
 ) -> Path:
-    """Write one self-contained HTML page on what `multireplay.bench.demo.run_demo` found.
+    """Write one self-contained HTML page on what `multireplay.bench.demo.run_demo` found, and return its path.
 
     Parameters
     ----------
@@ -189,11 +176,6 @@ def report_of_demo(
         As in `report_of_comparison`.
     summaries, lstd, m, instances
         What ``run_demo`` returned, and what it was called with.
-
-    Returns
-    -------
-    Path
-        The file.
     """
     from multireplay.bench.demo import LENGTH, NOTES, STEP, demo_table
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib import import_module, resources
+from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -64,20 +65,16 @@ def render(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
     """The page as text."""
     import multireplay
 
-    jinja2, offline = needed("jinja2"), needed("plotly.offline")
-    plots = [block for section in sections for block in section.blocks if isinstance(block, Plot)]
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["identity"] = id
-    verbatim = needed("markupsafe").Markup
-    template = environment.from_string(_asset("page.html.j2"))
-    page: str = template.render(
+    jinja2, verbatim = needed("jinja2"), needed("markupsafe").Markup
+    assets = jinja2.PackageLoader("multireplay.report", "assets")
+    environment = jinja2.Environment(loader=assets, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    has_plots = any(isinstance(block, Plot) for section in sections for block in section.blocks)
+    page: str = environment.get_template("page.html.j2").render(
         title=title,
         subtitle=subtitle,
         sections=list(zip(slugs(sections), sections, strict=True)),
-        style=verbatim(_asset("page.css")),
-        script=verbatim(_asset("page.js")),
-        plotly=verbatim(offline.get_plotlyjs()) if plots else "",
-        numbers={id(plot): number for number, plot in enumerate(plots)},
+        plotly=verbatim(needed("plotly.offline").get_plotlyjs()) if has_plots else "",
+        next_number=count().__next__,
         figure=lambda plot: verbatim(embedded(plot.figure)),
         version=multireplay.__version__,
         written=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
@@ -108,7 +105,3 @@ def needed(module: str) -> Any:
         return import_module(module)
     except ImportError as missing:
         raise InputError(NEEDED) from missing
-
-
-def _asset(name: str) -> str:
-    return resources.files("multireplay.report").joinpath("assets", name).read_text(encoding="utf-8")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.disk import StoredBuffer
 from multireplay.diagnose import Diagnosis
 from multireplay.errors import InputError
 from multireplay.report.blocks import Block, Code, Picture, Plot, Section, TableBlock, Text
@@ -26,12 +25,9 @@ def report_of_result(
     path: str | os.PathLike[str],
     result: Result,
     *,
-    exact: bool | Literal["auto"] = "auto",
-    rivals: bool | Literal["auto"] = "auto",
-    names: Sequence[str] | None = None,
-    buffer: Buffer | StoredBuffer | None = None,
     title: str | None = None,
     command: str | None = None,
+    **options: Any,
 ) -> Path:
     """Write one self-contained HTML page on a run: answer, convergence, replay, dependence, comparison, repeat.
 
@@ -42,13 +38,8 @@ def report_of_result(
     ----------
     path, result : str or path, Result
         Where to write it, and what `solve` returned.
-    exact : bool or "auto"
-        Whether to work out the exact fit. "auto": where d is at most 512 and rows · d² at most 5e9.
-    rivals : bool or "auto"
-        Whether to run one pass in order and one shuffled, and the run itself once more to follow it on its way. "auto":
-        unless a pass takes more than 20 seconds.
-    names, buffer, title, command
-        See `Result.report`.
+    title, command, **options
+        The heading, the command line that repeats it if there is one, and the rest as in `Result.report`.
 
     Examples
     --------
@@ -64,25 +55,16 @@ def report_of_result(
     if not isinstance(result, Result):
         raise InputError(f"result must be what mr.solve returned, not {type(result).__name__}")
     as_file(path)
-    sections = sections_of_result(result, exact=exact, rivals=rivals, names=names, buffer=buffer, command=command)
-    assert result.run is not None  # or there would be no sections
+    sections = sections_of_result(result, command=command, **options)
     problem = "a problem" if result.run.problem is None else repr(result.run.problem)
     about = f"{problem}, {plural(result.run.rows, 'row')}, {plural(len(result.x), 'coordinate')}"
     return write(path, title or "What multireplay found", sections, about)
 
 
-def sections_of_result(
-    result: Result,
-    *,
-    exact: bool | Literal["auto"] = "auto",
-    rivals: bool | Literal["auto"] = "auto",
-    names: Sequence[str] | None = None,
-    buffer: Buffer | StoredBuffer | None = None,
-    command: str | None = None,
-) -> list[Section]:
+def sections_of_result(result: Result, *, command: str | None = None, **options: Any) -> list[Section]:
     """The tabs of `report_of_result`, to put on a page with others."""
     needed("plotly"), needed("jinja2")  # before anything slow
-    evidence = gather(result, exact, rivals, names, buffer)
+    evidence = gather(result, **options)
     tabs = (answer, convergence, replayed, dependence, comparison)
     return [*(tab.section(evidence) for tab in tabs), repeat.section(evidence, command)]
 

@@ -32,8 +32,6 @@ from multireplay.updates import Plain
 WIDEST = 512
 MOST_WORK = 5e9
 """The exact fit is worked out unasked where d is at most `WIDEST` and rows·d² at most this: about a second."""
-SLOW_PASS = 20.0
-"""Seconds: a pass that takes longer is not run unasked."""
 IN_ORDER, SHUFFLED = "one pass in order", "one shuffled pass"
 ORDERS: dict[str, Replay] = {IN_ORDER: Serial(), SHUFFLED: Shuffle(0)}
 

@@ -17,46 +17,7 @@ from multireplay.replay import Dyadic, Multiscale, PlannedEpoch, Replay
 Index: TypeAlias = torch.Tensor | tuple[torch.Tensor, ...]
 
 STATE_FILE = "replay.json"
-
-
-class Ring:
-    """The last slot written, from which the time order of a storage follows: it is filled in turn, round and round.
-
-    The storage has a cursor of its own, which also sees what other processes and other buffers write to it, but
-    which a load does not bring back: a fresh storage has none then, and a used one keeps its old one. So the last
-    slot is also kept here, and a cursor from before a load is not believed.
-    """
-
-    def __init__(self) -> None:
-        self.last: int | None = None
-        self.outdated: int | None = None
-
-    def written(self, index: Any) -> None:
-        """Note the slots a writer has just filled, in the order it filled them."""
-        index = torch.as_tensor(-1 if index is None else index)  # both mean that a writer threw the row away
-        slots = index[:, 0] if index.ndim == 2 else index.reshape(-1)
-        if not len(slots):
-            return
-        moves = slots.diff()
-        in_turn = (moves == 0) | (moves == 1) | (slots[1:] == 0)
-        if not in_turn.all() or slots.min() < 0:
-            raise InputError(
-                "this buffer's writer does not fill the slots in turn, so that their time order is not known; "
-                "use TorchRL's round-robin writer, its default"
-            )
-        self.last, self.outdated = int(slots[-1]), None
-
-    def restore(self, last: int | None) -> None:
-        """Take the last slot from a saved state; whatever cursor the storage has now is from before it."""
-        self.last, self.outdated = last, self.last
-
-    def content(self, storage: Any) -> tuple[int, int]:
-        """Number of rows in time, and the slot of the oldest; a storage nobody was seen to write to is in order."""
-        rows = len(storage) if storage.ndim == 1 else storage.shape[0]
-        cursor = getattr(storage, "_last_cursor_index", None)
-        if cursor is not None and cursor != self.outdated:
-            self.last = int(cursor)
-        return rows, 0 if self.last is None else (self.last + 1) % rows
+PLACE = ("epoch", "given", "rows", "oldest")
 
 
 class PlanSampler(Sampler):  # type: ignore[misc, unused-ignore]
@@ -64,6 +25,11 @@ class PlanSampler(Sampler):  # type: ignore[misc, unused-ignore]
 
     What is kept is where the plan stands: the epoch, the rows of it already given, and the number of rows and the
     oldest slot when it began. The positions themselves follow from that.
+
+    The time order follows from the last slot written, for a storage is filled in turn, round and round. It has a cursor
+    of its own, which also sees what other processes and other buffers write to it, but which a load does not bring
+    back: a fresh storage has none then, and a used one keeps its old one. So the last slot is also kept here, and a
+    cursor from before a load is not believed.
     """
 
     ran_out = False
@@ -71,7 +37,8 @@ class PlanSampler(Sampler):  # type: ignore[misc, unused-ignore]
 
     def __init__(self, replay: Replay) -> None:
         self.replay = replay
-        self._ring = Ring()
+        self._last_slot: int | None = None
+        self._outdated: int | None = None
         self._start_over()
 
     def _start_over(self) -> None:
@@ -105,7 +72,7 @@ class PlanSampler(Sampler):  # type: ignore[misc, unused-ignore]
             epoch = self._plan[self._epoch - 1]
             if self._given < epoch.steps * columns:
                 return self._plan, epoch
-        rows, oldest = self._ring.content(storage)
+        rows, oldest = self._content(storage)
         plan = self.replay.plan(rows)
         self._epoch = self._epoch % len(plan) + 1
         self._plan, self._rows, self._oldest, self._given = plan, rows, oldest, 0
@@ -138,31 +105,47 @@ class PlanSampler(Sampler):  # type: ignore[misc, unused-ignore]
         if not len(storage):
             return False
         try:
-            self.replay.plan(self._ring.content(storage)[0])
+            self.replay.plan(self._content(storage)[0])
         except InputError:
             return False
         return True
 
+    def _content(self, storage: Any) -> tuple[int, int]:
+        """Number of rows in time, and the slot of the oldest; a storage nobody was seen to write to is in order."""
+        rows = len(storage) if storage.ndim == 1 else storage.shape[0]
+        cursor = getattr(storage, "_last_cursor_index", None)
+        if cursor is not None and cursor != self._outdated:
+            self._last_slot = int(cursor)
+        return rows, 0 if self._last_slot is None else (self._last_slot + 1) % rows
+
     def add(self, index: Any) -> None:
-        """Note the slots of rows that were added."""
-        self._ring.written(index)
+        """Note the slots of rows that were added, in the order the writer filled them."""
+        index = torch.as_tensor(-1 if index is None else index)  # both mean that a writer threw the row away
+        slots = index[:, 0] if index.ndim == 2 else index.reshape(-1)
+        if not len(slots):
+            return
+        moves = slots.diff()
+        in_turn = (moves == 0) | (moves == 1) | (slots[1:] == 0)
+        if not in_turn.all() or slots.min() < 0:
+            raise InputError(
+                "this buffer's writer does not fill the slots in turn, so that their time order is not known; "
+                "use TorchRL's round-robin writer, its default"
+            )
+        self._last_slot, self._outdated = int(slots[-1]), None
 
     extend = add
 
     def _empty(self) -> None:
-        self._ring.restore(None)
+        self._last_slot, self._outdated = None, self._last_slot
         self._start_over()
 
     def state_dict(self) -> dict[str, Any]:
         """Where the plan stands, in numbers and words; −1 stands for a last slot that is not known."""
         return {
             "replay": repr(self.replay),
-            "epoch": self._epoch,
-            "given": self._given,
-            "rows": self._rows,
-            "oldest": self._oldest,
+            **{name: getattr(self, f"_{name}") for name in PLACE},
             "ran_out": int(self.ran_out),
-            "last": -1 if self._ring.last is None else self._ring.last,
+            "last": -1 if self._last_slot is None else self._last_slot,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -172,12 +155,12 @@ class PlanSampler(Sampler):  # type: ignore[misc, unused-ignore]
             raise InputError(
                 f"the saved sampler follows {saved}, this one {self.replay!r}: make it with the same arguments"
             )
-        self._start_over()
-        self._epoch, self._given = int(state_dict["epoch"]), int(state_dict["given"])
-        self._rows, self._oldest = int(state_dict["rows"]), int(state_dict["oldest"])
+        self._empty()
+        for name in PLACE:
+            setattr(self, f"_{name}", int(state_dict[name]))
         self.ran_out = bool(state_dict["ran_out"])
         last = int(state_dict["last"])
-        self._ring.restore(None if last < 0 else last)
+        self._last_slot = None if last < 0 else last
 
     def dumps(self, path: Any) -> None:
         """Write the state to a folder."""
