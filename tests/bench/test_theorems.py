@@ -8,9 +8,8 @@ import pytest
 from multireplay.bench import table
 from multireplay.bench.theorems import (
     STEPS_TAKEN,
-    _logistic_pairs,
-    _td_pairs,
     exact_squared_error,
+    logistic_pairs,
     policy_evaluation_setting,
     regression_setting,
     three_states,
@@ -130,22 +129,17 @@ def test_logistic_pairs_are_the_chain_and_independent_samples(kept):
     rng = np.random.default_rng(3)
     covariates, solution = np.eye(4), np.full(4, 0.49)
     uniforms, fresh = rng.random((PAIRS, T, 2)), rng.integers(4, size=(PAIRS, T))
-    runs = _logistic_pairs(uniforms, fresh, kept, STEP, covariates, solution)
+    runs = logistic_pairs(uniforms, fresh, kept, STEP, covariates, solution)
     chain, free = logistic(kept, covariates, solution, rng), logistic(0.0, covariates, solution, rng)
     assert far(runs[:, 0], chain) < 4
     assert far(runs[:, 1], free) < 4
     assert far(runs[:, 0], free) > 6  # the comparison can tell the two apart
 
 
-def test_runs_are_identical_where_nothing_is_kept():
-    rng = np.random.default_rng(0)
-    slot = np.minimum(np.arange(30), 15)
-    uniforms, fresh = rng.random((50, T, 2)), rng.integers(30, size=(50, T, 2))
-    rho = policy_evaluation_setting(0.9).rho
+@pytest.mark.parametrize("setting", [policy_evaluation_setting(0.9), regression_setting()], ids=["td", "logistic"])
+def test_runs_are_identical_where_nothing_is_kept(setting):
     for kept, same in ((0.0, True), (0.5, False)):
-        runs = _td_pairs(uniforms, fresh, kept, rho, STEP, 0.8, slot, PROCESS.rewards, PROCESS.solution)
-        assert (runs[:, 0] == runs[:, 1]).all() == same
-        runs = regression_setting().simulate(T, STEP, kept, 50, 0)
+        runs = setting.simulate(T, STEP, kept, 50, 0)
         assert (runs[:, 0] == runs[:, 1]).all() == same
 
 

@@ -14,7 +14,7 @@ from multireplay.bench import scores
 from multireplay.bench.method import GRID, PUBLISHED, TUNED, attempt, key
 from multireplay.bench.methods import METHODS
 from multireplay.bench.methods.library import EXACT
-from multireplay.bench.runner import Advance, Experiment, Scope, best_of, cost, work_out
+from multireplay.bench.runner import Advance, Experiment, Scope, cost, work_out
 from multireplay.bench.store import Arrays
 from multireplay.bench.world import Case, Listing, MissingExtra, Size, World, seeds
 from multireplay.bench.worlds import make_world, worlds_of
@@ -36,35 +36,25 @@ class Comparison(Experiment):
     def world(self, size: Size) -> World:
         return make_world(self.name, size, self.cache)
 
-    def case(self, size: Size, phase: str, instance: int, ridge: float = 0.0) -> Case:
-        """The record of one seed; tuning and reporting never share one."""
+    def case(self, size: Size, seed: int, instance: int, phase: str) -> Case:
         world = self.world(size)
-        seed = seeds("compare", self.name, phase, instance)
-        method_seed = int(np.random.default_rng(seeds("methods", *seed)).integers(2**31))
-        return Case(world, world.record(seed), method_seed, ridge)
+        source = seeds("compare", self.name, phase, instance)
+        method_seed = int(np.random.default_rng(seeds("methods", *source)).integers(2**31))
+        return Case(world, world.record(source), method_seed)
 
-    def tune(self, size: Size, seed: int, instance: int) -> Arrays:
-        """Errors of every tunable method at every step of the grid, and of the exact fit at every ridge."""
-        case = self.case(size, "tune", instance)
-        errors: Arrays = {
-            method.name: np.array([attempt(method, case, step)[0] for step in GRID])
-            for method in METHODS.values()
-            if method.tuned and method.works_on(case.world)
-        }
-        ridges = case.world.ridges
-        if len(ridges) > 1:
-            fits = (replace(case, ridge=ridge) for ridge in ridges)
-            errors[EXACT] = np.array([attempt(METHODS[EXACT], fit, None)[0] for fit in fits])
-        return errors
+    def choices(self, size: Size) -> Mapping[str, Sequence[float]]:
+        world = self.world(size)
+        tuned = [method.name for method in METHODS.values() if method.tuned and method.works_on(world)]
+        return {EXACT: world.ridges, **dict.fromkeys(tuned, GRID)}
 
-    def choose(self, size: Size, tuned: list[Arrays]) -> dict[str, float]:
-        """The step of least mean error on the tuning seeds for each method, and the ridge of the exact fit."""
-        steps = {name: GRID for name in tuned[0] if name != EXACT}
-        return best_of(tuned, {EXACT: self.world(size).ridges, **steps})
+    def errors(self, case: Case, name: str, value: float) -> float:
+        if name == EXACT:
+            return attempt(METHODS[EXACT], replace(case, ridge=value), None)[0]
+        return attempt(METHODS[name], case, value)[0]
 
     def report(self, size: Size, seed: int, instance: int, chosen: Mapping[str, float]) -> Arrays:
         """(error, passes, samples, seconds) of every method at its published and its tuned step."""
-        case = self.case(size, "report", instance, chosen[EXACT])
+        case = replace(self.case(size, seed, instance, "report"), ridge=chosen[EXACT])
         case.unit  # noqa: B018 - worked out before any clock starts
         warm_up = Case(case.world, case.record[:64], case.seed, max(chosen[EXACT], 1e-3))
         found: Arrays = {}

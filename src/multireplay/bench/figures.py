@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from multireplay import DivergenceWarning, Track, solve
+import multireplay as mr
 from multireplay._check import Positions, Vector
 from multireplay.bench.method import Method
 from multireplay.bench.methods.library import of_figures, skip
-from multireplay.bench.runner import PaperExperiment, best_of
+from multireplay.bench.runner import PaperExperiment
 from multireplay.bench.store import Arrays
 from multireplay.bench.table import Row, mean_and_error
 from multireplay.bench.world import Case, Size, World, seeds
@@ -46,10 +46,10 @@ def error_curve(case: Case, method: Method, step: float, at: Callable[[int], Pos
     lengths = [epoch.length for epoch in scheme.plan(len(data))]
     several = len(lengths) > 1
     iterations = np.array(lengths, dtype=np.int64) if several else at(lengths[0])
-    track = Track(case.world.solution, at="end" if several else iterations, weight=case.world.weight)
+    track = mr.Track(case.world.solution, at="end" if several else iterations, weight=case.world.weight)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DivergenceWarning)
-        result = solve(case.world.problem, data, replay=scheme, step=step, average="full", track=track)
+        warnings.simplefilter("ignore", mr.DivergenceWarning)
+        result = mr.solve(case.world.problem, data, replay=scheme, step=step, average="full", track=track)
     kind = "average" if averaged else "last"
     found = np.full((3, len(iterations)), np.inf)
     found[0] = iterations
@@ -63,7 +63,7 @@ def error_curve(case: Case, method: Method, step: float, at: Callable[[int], Pos
 
 def exact_error(case: Case, penalty: float) -> Vector:
     """Squared error and weighted squared error of the exact fit over those at x = 0."""
-    track = Track(case.world.solution, weight=case.world.weight)
+    track = mr.Track(case.world.solution, weight=case.world.weight)
     points = np.array([case.world.fit(case.record, penalty), np.zeros_like(case.world.solution)])
     plain, weighted = track.errors(points), track.weighted_errors(points)
     assert weighted is not None
@@ -71,7 +71,7 @@ def exact_error(case: Case, penalty: float) -> Vector:
 
 
 class CurveFigure(PaperExperiment):
-    """A figure of the numerical section: methods compared on the instances that ``case(length, seed, instance)`` makes.
+    """A figure of the numerical section: methods compared on the cases that ``instance(length, seed, number)`` makes.
 
     In the first panel all share one constant step, in the second each has its best one of the grid, chosen on other
     instances than those reported; likewise the penalty of every exact fit. Plotted is the averaged or the last iterate:
@@ -90,7 +90,10 @@ class CurveFigure(PaperExperiment):
         self.name, self.title, self.mixing, self.methods = name, title, mixing, of_figures(*skips)
 
     @abstractmethod
-    def case(self, length: int, seed: tuple[int, ...], instance: int) -> Case: ...
+    def instance(self, length: int, seed: tuple[int, ...], number: int) -> Case: ...
+
+    def case(self, size: Size, seed: int, instance: int, phase: str) -> Case:
+        return self.instance(self.lengths[size], seeds(seed, self.name, phase, instance), instance)
 
     def settings(self) -> dict[str, Any]:
         names = ("lengths", "shared_step", "grid", "exact_grids", "averaged", "mixing")
@@ -100,25 +103,17 @@ class CurveFigure(PaperExperiment):
     def _curve(self, case: Case, method: Method, step: float) -> Vector:
         return error_curve(case, method, step, along_the_way, self.averaged)
 
-    def tune(self, size: Size, seed: int, instance: int) -> Arrays:
-        """Errors of every method at every step of the grid, and of every exact fit at every penalty."""
-        case = self.case(self.lengths[size], seeds(seed, self.name, "tune", instance), instance)
-        found = {
-            method.name: np.array([self._curve(case, method, step)[1] for step in self.grid]) for method in self.methods
-        }
-        for name, penalties in self.exact_grids.items():
-            if len(penalties) > 1:
-                found[name] = np.array([exact_error(case, penalty)[0] for penalty in penalties])
-        return found
+    def choices(self, size: Size) -> Mapping[str, Sequence[float]]:
+        return {**{method.name: self.grid for method in self.methods}, **self.exact_grids}
 
-    def choose(self, size: Size, tuned: list[Arrays]) -> dict[str, float]:
-        """Each method's step with the smallest mean error anywhere on its curve; likewise every exact fit's penalty."""
-        names = [method.name for method in self.methods]
-        return best_of(tuned, {**dict.fromkeys(names, self.grid), **self.exact_grids})
+    def errors(self, case: Case, name: str, value: float) -> Any:
+        if name in self.exact_grids:
+            return exact_error(case, value)[0]
+        return self._curve(case, next(method for method in self.methods if method.name == name), value)[1]
 
     def report(self, size: Size, seed: int, instance: int, chosen: Mapping[str, float]) -> Arrays:
         """Error curves of every method in both panels, and the errors of the exact fits."""
-        case = self.case(self.lengths[size], seeds(seed, self.name, "report", instance), instance)
+        case = self.case(size, seed, instance, "report")
         found = {}
         for method in self.methods:
             for panel, step in zip(PANELS, (self.shared_step, chosen[method.name]), strict=True):
@@ -167,8 +162,8 @@ class PolicyEvaluationFigure(CurveFigure):
     tuning: Mapping[Size, int] = {"full": 10, "small": 2}
     seconds = 0.5
 
-    def case(self, length: int, seed: tuple[int, ...], instance: int) -> Case:
-        return policy_evaluation(self.mixing, length, seed, instance)
+    def instance(self, length: int, seed: tuple[int, ...], number: int) -> Case:
+        return policy_evaluation(self.mixing, length, seed, number)
 
 
 class LogisticFigure(CurveFigure):
@@ -182,11 +177,11 @@ class LogisticFigure(CurveFigure):
     tuning: Mapping[Size, int] = {"full": 5, "small": 2}
     seconds = 8.0
 
-    def case(self, length: int, seed: tuple[int, ...], instance: int) -> Case:
+    def instance(self, length: int, seed: tuple[int, ...], number: int) -> Case:
         """A new matrix A, solution and record for every instance."""
         dim = {10_000: 1000, 2_000: 100}[length]
         simulated = AutoregressiveLogistic(dim, round(self.mixing * dim), seed=(*seed, 0))
-        return _case(logistic_world(simulated, length), seed, 1, instance)
+        return _case(logistic_world(simulated, length), seed, 1, number)
 
 
 _SKIPS = skip(19, "skip right (19)"), skip(300, "skip too much (300)"), skip(3, "skip too little (3)")

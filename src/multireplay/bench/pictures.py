@@ -41,18 +41,10 @@ TERM_STYLES: dict[str, dict[str, Any]] = {
 LENGTH_STYLES = (("#C9A227", "o"), ("#5FA777", "s"), ("#31688E", "D"), ("#3B0F54", "v"))
 
 SHOWN: dict[str, tuple[str, str]] = {
-    "mr.solve": (BLUE, "D"),
-    "dyadic": (SKY, "o"),
-    "shuffle x3": (GREEN, "s"),
-    "MER": (BLACK, "v"),
-    "serial": (VERMILLION, "X"),
-    "skip, oracle gap": (ORANGE, "P"),
-    "FTD": (PURPLE, "^"),
-    "VRTD": (PURPLE, "<"),
-    "VRFTD": (PURPLE, ">"),
-    "MAG": (VERMILLION, "*"),
-    "scikit-learn SGD, shuffle + average": (ORANGE, "p"),
-}
+    "mr.solve": (BLUE, "D"), "dyadic": (SKY, "o"), "shuffle x3": (GREEN, "s"), "MER": (BLACK, "v"),
+    "serial": (VERMILLION, "X"), "skip, oracle gap": (ORANGE, "P"), "FTD": (PURPLE, "^"), "VRTD": (PURPLE, "<"),
+    "VRFTD": (PURPLE, ">"), "MAG": (VERMILLION, "*"), "scikit-learn SGD, shuffle + average": (ORANGE, "p"),
+}  # fmt: skip
 """Methods in the picture of the comparison, each by colour and marker; the table has all of them."""
 FLOOR, CEILING = 0.3, 3e3
 

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from multireplay.bench.store import Arrays, Store, digest_of
 from multireplay.bench.table import Row
-from multireplay.bench.world import Size
+from multireplay.bench.world import Case, Size
 
 Advance = Callable[[str, float], None]
 """Is told the name and the rough cost of every instance that is finished, also of those found on disk."""
@@ -34,11 +34,31 @@ class Experiment(ABC):
     @abstractmethod
     def settings(self) -> dict[str, Any]: ...
 
+    def choices(self, size: Size) -> Mapping[str, Sequence[float]]:
+        """By name what is chosen from on the tuning instances: steps of methods, penalties of exact fits."""
+        return {}
+
+    def errors(self, case: Case, name: str, value: float) -> Any:
+        """The error, or the curve of errors, of one choice."""
+        raise NotImplementedError
+
+    def case(self, size: Size, seed: int, instance: int, phase: str) -> Case:
+        """One instance; tuning and reporting never share one."""
+        raise NotImplementedError
+
     def tune(self, size: Size, seed: int, instance: int) -> Arrays:
-        raise NotImplementedError("nothing to tune")
+        """Errors of every choice there is."""
+        case = self.case(size, seed, instance, "tune")
+        choices = {name: values for name, values in self.choices(size).items() if len(values) > 1}
+        return {name: np.array([self.errors(case, name, value) for value in choices[name]]) for name in choices}
 
     def choose(self, size: Size, tuned: list[Arrays]) -> dict[str, float]:
-        return {}
+        """By name the choice whose mean error is least, at its best point where the errors are curves."""
+        chosen = {}
+        for name, values in self.choices(size).items():
+            errors = np.mean([arrays[name] for arrays in tuned], axis=0) if len(values) > 1 else np.zeros(1)
+            chosen[name] = values[int(np.argmin(errors.reshape(len(values), -1).min(axis=1)))]
+        return chosen
 
     @abstractmethod
     def report(self, size: Size, seed: int, instance: int, chosen: Mapping[str, float]) -> Arrays: ...
@@ -94,15 +114,6 @@ def _run(store: Store, phase: str, instance: int, work: Callable[[], Arrays]) ->
     # one thread each: the instances are the parallelism, and sums come out the same whatever the number of jobs
     with threadpool_limits(1):
         store.save(phase, instance, work())
-
-
-def best_of(tuned: list[Arrays], choices: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """By name the choice whose mean error is least, at its best point where the errors are curves."""
-    chosen = {}
-    for name, values in choices.items():
-        errors = np.mean([arrays[name] for arrays in tuned], axis=0) if len(values) > 1 else np.zeros(1)
-        chosen[name] = values[int(np.argmin(errors.reshape(len(values), -1).min(axis=1)))]
-    return chosen
 
 
 def cost(experiment: Experiment, instances: int, tuning: int) -> float:

@@ -60,7 +60,7 @@ class Scores(NamedTuple):
                 continue
             for kind in (PUBLISHED, TUNED):
                 if key(method.name, kind) in reports[0]:
-                    step = METHODS[method.name].published if kind == PUBLISHED else f"tuned {chosen[method.name]:.3g}/L"
+                    step = method.published if kind == PUBLISHED else f"tuned {chosen[method.name]:.3g}/L"
                     if method.name == EXACT:
                         step = world.yardstick + (f" {chosen[EXACT]:g}" if chosen[EXACT] else "")
                     runs = np.array([found[key(method.name, kind)] for found in reports])
@@ -71,15 +71,14 @@ class Scores(NamedTuple):
         """compare.csv and compare.md."""
         table.write(out / "compare.csv", ([row[name] for name in COLUMNS] for row in self.rows), COLUMNS)
         lines = ["# Error as a ratio to the exact fit's", "", OPENING, "", "## mr.solve against its bars", ""]
-        lines += table.markdown(acceptance(self.rows), ("problem", "exact fit", "one pass (1.35)", *_LAST))
+        words = ("problem", "exact fit", "one pass (1.35)", "tuned shuffle", "why not")
+        lines += table.markdown(acceptance(self.rows), words)
         for suite in dict.fromkeys(row["suite"] for row in self.rows):
             lines += ["", f"## {suite}", "", *_by_method([row for row in self.rows if row["suite"] == suite])]
-        if self.notes:
-            lines += ["", "## Problems", "", *(f"- {name}: {note}" for name, note in self.notes.items())]
-        told = [f"- {method.name}: {method.note}" for method in METHODS.values() if method.note]
-        lines += ["", "## Methods", "", *told]
-        if self.left_out:
-            lines += ["", "## Left out", "", *(f"- {name}: {why}" for name, why in self.left_out.items())]
+        methods = {method.name: method.note for method in METHODS.values() if method.note}
+        for title, told in (("Problems", self.notes), ("Methods", methods), ("Left out", self.left_out)):
+            if told:
+                lines += ["", f"## {title}", "", *(f"- {name}: {text}" for name, text in told.items())]
         (out / "compare.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -104,9 +103,6 @@ def read(path: Path) -> list[Score]:
     ]
 
 
-_LAST = ("tuned shuffle", "why not")
-
-
 def acceptance(rows: Sequence[Score]) -> list[dict[str, str]]:
     """What was asked of ``mr.solve(problem, buffer)`` on every problem, whether it is so, and why not.
 
@@ -116,11 +112,8 @@ def acceptance(rows: Sequence[Score]) -> list[dict[str, str]]:
     """
     lines = []
     for problem in dict.fromkeys(row["problem"] for row in rows):
-        found = {
-            (row["method"], row["step"].startswith("tuned")): row
-            for row in rows
-            if row["problem"] == problem and row["step"] != "n/a"
-        }
+        here = [row for row in rows if row["problem"] == problem and row["step"] != "n/a"]
+        found = {(row["method"], row["step"].startswith("tuned")): row for row in here}
         mine, once = found["mr.solve", False], found["mr.solve, 1 pass", False]
         shuffle = found.get(("shuffle", True), found["exact fit", False])
         easy = mine["condition"] < 1e3
@@ -176,14 +169,11 @@ def _by_method(rows: Sequence[Score]) -> list[str]:
     for (method, kind), found in by_method(rows).items():
         passes = sorted({_passes(row) for row in found.values()} - {""}, key=float)
         times = [row["seconds"] for row in found.values() if row["seconds"] != ""]
-        lines.append({
-            "method": method, "step": kind, "passes": "–".join(dict.fromkeys([*passes[:1], *passes[-1:]])),
-            "seconds": f"{np.median(times):.2g}" if times else "",
-            **{
-                f"{name} (cond. {condition:.2g})": _ratio(found[name]) if name in found else ""
-                for name, condition in conditions.items()
-            },
-        })  # fmt: skip
+        line = {"method": method, "step": kind, "passes": "–".join(dict.fromkeys([*passes[:1], *passes[-1:]]))}
+        line["seconds"] = f"{np.median(times):.2g}" if times else ""
+        for name, condition in conditions.items():
+            line[f"{name} (cond. {condition:.2g})"] = _ratio(found[name]) if name in found else ""
+        lines.append(line)
     return table.markdown(lines, ("method", "step"))
 
 

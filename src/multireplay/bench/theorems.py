@@ -15,10 +15,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
-from multireplay import Multiscale, Track, solve, theory
+import multireplay as mr
+from multireplay import theory
 from multireplay._check import Positions, Vector
-from multireplay._jit import jit
 from multireplay.bench.figures import MRP_LENGTH
 from multireplay.bench.runner import UNTUNED, PaperExperiment
 from multireplay.bench.store import Arrays
@@ -65,8 +66,9 @@ class Bounds(PaperExperiment):
         record = self.process.buffer(MRP_LENGTH[size], seed=seeds(seed, self.name, instance))
         found = {}
         for name, step in (("theorem", Theorem1(self.process.exact.constants)), ("works", WORKS)):
-            track = Track(self.process.solution, at="end")
-            result = solve(self.process.problem, record, replay=Multiscale(), step=step, average="none", track=track)
+            track = mr.Track(self.process.solution, at="end")
+            options: dict[str, Any] = {"replay": mr.Multiscale(), "average": "none", "track": track}
+            result = mr.solve(self.process.problem, record, step=step, **options)
             found[name] = np.array([epoch.curve.last[0] for epoch in result.epochs if epoch.curve is not None])
         return found
 
@@ -150,7 +152,17 @@ def policy_evaluation_setting(m: float = 0.9) -> Setting:
     def simulate(T: int, step: float, kept: float, chains: int, seed: Any) -> Vector:
         rng = np.random.default_rng(seed)
         uniforms, fresh = rng.random((chains, T, 2)), rng.integers(S, size=(chains, T, 2))
-        return _td_pairs(uniforms, fresh, kept / rho, rho, step, gamma, slot, process.rewards, process.solution)
+        x = np.zeros((chains, 2, d))
+        which = np.arange(chains)[:, None], np.arange(2)
+        states = fresh[:, 0, [0, 0]]
+        for t in range(T):
+            states[:, 1] = fresh[:, t, 0]
+            states[:, 0] = np.where((uniforms[:, t, 0] < kept / rho) & (t > 0), states[:, 0], states[:, 1])
+            after = np.where(uniforms[:, t, 1:] < rho, states, fresh[:, t, 1:])
+            now, then = (*which, slot[states]), (*which, slot[after])
+            x[now] -= step * (x[now] - process.rewards[states] - gamma * x[then])
+            states = after
+        return np.asarray(np.linalg.norm(x - process.solution, axis=2))
 
     L2 = 3**0.5 * ((2 + gamma) * radius + 1)
     return Setting("policy evaluation", "Corollary 4", bound, rho, tau, 1 + gamma, L2, simulate)
@@ -173,10 +185,27 @@ def regression_setting(states: int = 20, dim: int = 5, rho: float = 0.9) -> Sett
     def simulate(T: int, step: float, kept: float, chains: int, seed: Any) -> Vector:
         rng = np.random.default_rng(seed)
         uniforms, fresh = rng.random((chains, T, 2)), rng.integers(states, size=(chains, T))
-        return _logistic_pairs(uniforms, fresh, kept, step, covariates, solution)
+        return logistic_pairs(uniforms, fresh, kept, step, covariates, solution)
 
     tau, L2 = constants.effective_mixing_time, 2**0.5 * max(0.25 * 2 + 1 + 1, 1)
     return Setting("logistic regression", "Corollary 2", bound, rho, tau, 0.25, L2, simulate)
+
+
+def logistic_pairs(
+    uniforms: Vector, fresh: Positions, kept: float, step: float, covariates: Vector, solution: Vector
+) -> Vector:
+    """‖Δ‖ and ‖Δ̃‖ of logistic regression on the unit ball, chain by chain, from the same fresh draws."""
+    chains, T = fresh.shape
+    x = np.zeros((chains, 2, len(solution)))
+    states = np.zeros((chains, 2), dtype=np.int64)
+    for t in range(T):
+        states[:, 1] = fresh[:, t]
+        states[:, 0] = np.where((uniforms[:, t, 0] < kept) & (t > 0), states[:, 0], states[:, 1])
+        a = covariates[states]
+        targets = uniforms[:, t, 1:] < expit((a * solution).sum(axis=2))
+        x -= (step * (expit((a * x).sum(axis=2)) - targets))[..., None] * a
+        x /= np.maximum(1.0, np.sqrt((x * x).sum(axis=2)))[..., None]
+    return np.asarray(np.linalg.norm(x - solution, axis=2))
 
 
 class Following(PaperExperiment):
@@ -225,57 +254,3 @@ class Following(PaperExperiment):
             panel = f"{setting.name}, beta=log T^1.5"
             rows += [Row(panel, setting.corollary, steps[T], T, setting.bound(T), instances=count) for T in steps]
         return rows
-
-
-@jit
-def _td_pairs(
-    uniforms: Vector, fresh: Positions, kept: float, rho: float, step: float, gamma: float, slot: Positions,
-    rewards: Vector, solution: Vector,
-) -> Vector:  # fmt: skip
-    """‖Δ‖ of TD on the chain and ‖Δ̃‖ of TD on independent transitions, chain by chain, from the same fresh draws."""
-    chains, T, _ = uniforms.shape
-    d = len(solution)
-    found = np.empty((chains, 2))
-    for c in range(chains):
-        x, free = np.zeros(d), np.zeros(d)
-        after = fresh[c, 0, 0]
-        for t in range(T):
-            alone = fresh[c, t, 0]
-            now = after if t > 0 and uniforms[c, t, 0] < kept else alone
-            stays = uniforms[c, t, 1] < rho
-            after = now if stays else fresh[c, t, 1]
-            alone_after = alone if stays else fresh[c, t, 1]
-            x[slot[now]] -= step * (x[slot[now]] - rewards[now] - gamma * x[slot[after]])
-            free[slot[alone]] -= step * (free[slot[alone]] - rewards[alone] - gamma * free[slot[alone_after]])
-        found[c, 0] = np.sqrt(((x - solution) ** 2).sum())
-        found[c, 1] = np.sqrt(((free - solution) ** 2).sum())
-    return found
-
-
-@jit
-def _logistic_pairs(
-    uniforms: Vector, fresh: Positions, kept: float, step: float, covariates: Vector, solution: Vector
-) -> Vector:
-    """‖Δ‖ and ‖Δ̃‖ of logistic regression on the unit ball, chain by chain, from the same fresh draws."""
-    chains, T, _ = uniforms.shape
-    d = len(solution)
-    points = np.zeros((2, d))
-    states = np.zeros(2, dtype=np.int64)
-    found = np.empty((chains, 2))
-    for c in range(chains):
-        points[:] = 0.0
-        for t in range(T):
-            alone = fresh[c, t]
-            states[0] = states[0] if t > 0 and uniforms[c, t, 0] < kept else alone
-            states[1] = alone
-            for run in range(2):
-                a = covariates[states[run]]
-                target = 1.0 if uniforms[c, t, 1] < 1 / (1 + np.exp(-(a * solution).sum())) else 0.0
-                x = points[run]
-                x -= step * (1 / (1 + np.exp(-(a * x).sum())) - target) * a
-                length = np.sqrt((x * x).sum())
-                if length > 1.0:
-                    x /= length
-        for run in range(2):
-            found[c, run] = np.sqrt(((points[run] - solution) ** 2).sum())
-    return found

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from multireplay import Buffer, PolicyEvaluation
+import multireplay as mr
 from multireplay._check import Vector
 from multireplay.bench.store import Arrays, Store
 from multireplay.bench.world import LENGTHS, Listing, MissingExtra, Size, World, seeds
 from multireplay.diagnose.autocorrelation import integrated_autocorrelation_time
-from multireplay.problems.exact import solve_linear
+from multireplay.problems.exact import extragradient
 from multireplay.simulate import SimplexGame
 
 GAMMA = 0.99
@@ -36,9 +36,11 @@ def simplex_game(size: Size, cache: Path) -> World:
         payoff = table[:squares].reshape(game.actions, -1)
         return np.block([[eye, payoff], [-payoff.T, eye]])
 
-    def exact(record: Buffer, ridge: float) -> Vector:
+    def exact(record: mr.Buffer, ridge: float) -> Vector:
         mean = record["samples"].mean(axis=0)
-        return solve_linear(jacobian(mean), -mean[squares:], game.problem.constraint)
+        matrix, offset = jacobian(mean), mean[squares:]
+        bound = 1 + float(np.linalg.norm(matrix[: game.actions, game.actions :], 2))
+        return extragradient(lambda z: matrix @ z + offset, game.problem.constraint, np.zeros_like(offset), bound)
 
     return World(
         problem=game.problem,
@@ -103,15 +105,15 @@ def radial_features(pilot: Vector, count: int, width: float) -> Callable[[Vector
     return features
 
 
-def played(name: str, features: Callable[[Vector], Vector], length: int, seed: Any) -> Buffer:
+def played(name: str, features: Callable[[Vector], Vector], length: int, seed: Any) -> mr.Buffer:
     """One trajectory as a buffer; nothing is bootstrapped from a terminal state."""
     now, then, rewards, ended = trajectory(name, length, seed)
-    return Buffer(features=features(now), next_features=features(then), rewards=rewards, terminated=ended)
+    return mr.Buffer(features=features(now), next_features=features(then), rewards=rewards, terminated=ended)
 
 
 def control(name: str, width: float, size: Size, cache: Path) -> World:
     """Value of a fixed policy with radial features. The reference x* comes from a record 20 times longer."""
-    problem, count = PolicyEvaluation(GAMMA), 30 if size == "full" else 12
+    problem, count = mr.PolicyEvaluation(GAMMA), 30 if size == "full" else 12
     settings = {"width": width, "size": size, "centres": count, "longer": LONGER}
     store = Store(cache, name, {"game": name, "gymnasium": _gymnasium(name).__version__, **settings})
     features = radial_features(trajectory(name, 4000, seeds("pilot", name))[0], count, width)
@@ -130,7 +132,7 @@ def control(name: str, width: float, size: Size, cache: Path) -> World:
     )
 
 
-def _reference(name: str, record: Callable[[Any], Buffer], problem: PolicyEvaluation) -> Arrays:
+def _reference(name: str, record: Callable[[Any], mr.Buffer], problem: mr.PolicyEvaluation) -> Arrays:
     """Moments over many records, and half the autocorrelation time of the last: τ = (1 + ρ)/(1 − ρ) ≈ −2/log ρ."""
     moments = []
     for part in range(LONGER):

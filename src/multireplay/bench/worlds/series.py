@@ -12,7 +12,7 @@ import scipy.linalg
 from scipy.signal import lfilter
 from scipy.special import expit
 
-from multireplay import GLM, Buffer, PolicyEvaluation
+import multireplay as mr
 from multireplay._check import Vector
 from multireplay.bench.world import LENGTHS, Listing, MissingExtra, Size, World
 from multireplay.diagnose.autocorrelation import integrated_autocorrelation_time
@@ -40,13 +40,13 @@ def glm(link: str, rho: float, noise_rho: float, size: Size, cache: Path) -> Wor
 
     Linear targets have Gaussian noise of variance 1, itself AR(1) with parameter `noise_rho`.
     """
-    problem = GLM(link)
+    problem = mr.GLM(link)
     covariance = scipy.linalg.toeplitz(0.5 ** np.arange(DIM))
     root = np.linalg.cholesky(covariance)
     direction = np.random.default_rng(11).standard_normal(DIM)
     solution = SPREADS[link] * direction / np.sqrt(direction @ covariance @ direction)
 
-    def record(seed: Any) -> Buffer:
+    def record(seed: Any) -> mr.Buffer:
         rng = np.random.default_rng(seed)
         features = autoregression(rho, LENGTHS[size], DIM, rng) @ root.T
         scores = features @ solution
@@ -56,14 +56,14 @@ def glm(link: str, rho: float, noise_rho: float, size: Size, cache: Path) -> Wor
             targets = rng.poisson(np.exp(scores)).astype(np.float64)
         else:
             targets = scores + autoregression(noise_rho, len(scores), 1, rng)[:, 0]
-        return Buffer(features=features, targets=targets)
+        return mr.Buffer(features=features, targets=targets)
 
     slope = mean_slope(problem, covariance, solution)
     time = -1 / np.log(rho) if rho else 0.0
     return World(problem, record, solution, covariance, slope, time, yardstick="maximum likelihood")
 
 
-def mean_slope(problem: GLM, covariance: Vector, x: Vector) -> Vector:
+def mean_slope(problem: mr.GLM, covariance: Vector, x: Vector) -> Vector:
     """E[f'(aᵀx) aaᵀ] for a ~ N(0, Σ), by Gauss–Hermite quadrature along the one direction that matters."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     weights = weights / weights.sum()
@@ -82,15 +82,15 @@ def vector_autoregression(size: Size, cache: Path) -> World:
     covariance = scipy.linalg.solve_discrete_lyapunov(matrix, np.eye(10))
     root = np.linalg.cholesky(covariance)
 
-    def record(seed: Any) -> Buffer:
+    def record(seed: Any) -> mr.Buffer:
         rng = np.random.default_rng(seed)
         states = rng.standard_normal((LENGTHS[size] + 1, 10))
         states[0] = root @ states[0]
         for t in range(LENGTHS[size]):
             states[t + 1] += matrix @ states[t]
-        return Buffer(features=states[:-1], targets=np.ascontiguousarray(states[1:, 0]))
+        return mr.Buffer(features=states[:-1], targets=np.ascontiguousarray(states[1:, 0]))
 
-    return World(GLM(), record, matrix[0], covariance, covariance, -1 / np.log(0.95), yardstick="least squares")
+    return World(mr.GLM(), record, matrix[0], covariance, covariance, -1 / np.log(0.95), yardstick="least squares")
 
 
 def logistic_world(simulated: AutoregressiveLogistic, length: int, ridges: tuple[float, ...] = (0.0,)) -> World:
@@ -128,13 +128,13 @@ def wide(size: Size, cache: Path) -> World:
     weights = np.random.default_rng(13).standard_normal(dim) / np.sqrt(dim)
     slope = 1 - WIDE_GAMMA * WIDE_RHO
 
-    def record(seed: Any) -> Buffer:
+    def record(seed: Any) -> mr.Buffer:
         rng = np.random.default_rng(seed)
         states = autoregression(WIDE_RHO, LENGTHS[size] + 1, dim, rng)
         noise = autoregression(WIDE_RHO, LENGTHS[size], 1, rng)[:, 0]
-        return Buffer(features=states[:-1], next_features=states[1:], rewards=states[:-1] @ weights + noise)
+        return mr.Buffer(features=states[:-1], next_features=states[1:], rewards=states[:-1] @ weights + noise)
 
-    problem, eye = PolicyEvaluation(WIDE_GAMMA), np.eye(dim)
+    problem, eye = mr.PolicyEvaluation(WIDE_GAMMA), np.eye(dim)
     return World(problem, record, weights / slope, eye, slope * eye, -1 / np.log(WIDE_RHO))
 
 
@@ -157,14 +157,14 @@ def carbon_dioxide(size: Size, cache: Path) -> World:
     No population solution exists. The reference x* is least squares on the whole record; the methods and the
     yardstick see a window of two thirds of it, which starts at a place that depends on the seed.
     """
-    changes, start, problem = weekly_changes(), max(LAGS), GLM()
+    changes, start, problem = weekly_changes(), max(LAGS), mr.GLM()
     columns = [changes[start - lag : len(changes) - lag] for lag in LAGS]
     features = np.column_stack([*columns, np.ones(len(columns[0]))])
-    whole = Buffer(features=features, targets=changes[start:])
+    whole = mr.Buffer(features=features, targets=changes[start:])
     gram = features.T @ features / len(features)
     length = int(2 / 3 * len(features))
 
-    def record(seed: Any) -> Buffer:
+    def record(seed: Any) -> mr.Buffer:
         first = int(np.random.default_rng(seed).integers(len(features) - length + 1))
         return whole[first : first + length]
 
