@@ -257,3 +257,11 @@ def test_a_call_crosses_few_modules(call):
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
     opened = done.stdout.split()
     assert 5 < len(opened) <= most, opened
+
+
+def test_the_map_names_files_that_there_are():
+    repository = Path(__file__).parents[1]
+    named = re.findall(r"`([\w/]+\.py)`", (repository / "docs" / "architecture.md").read_text())
+    places = (ROOT, ROOT.parent, repository)
+    assert len(named) > 30
+    assert not [name for name in named if not any((place / name).exists() for place in places)]
