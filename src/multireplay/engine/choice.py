@@ -32,6 +32,10 @@ def make_stepper(
 ) -> Stepper:
     """The engine for this problem, set and kind of samples; "auto" is the compiled one wherever it can run.
 
+    `samples` are some packed samples, from which the types can be seen. The compiled loop runs what Numba compiles, a
+    problem or a set written in plain Python runs in the Python loop, sparse rows on the whole space in time proportional
+    to their nonzeros, and a problem over batches in lanes.
+
     Raises `InputError`, with the reasons, where the backend or the precision that was asked for cannot be had.
     """
     whole = isinstance(constraint, WholeSpace)
