@@ -168,10 +168,7 @@ def curves(rows: list[Row]) -> Any:
 
 
 def _line(name: str, points: Any, top: float) -> Line:
-    """A method's error by iterations in its own colour; where it is above `top` it is not drawn.
-
-    Each point is an iteration, a mean and its standard error.
-    """
+    """A method's points (iteration, mean, standard error) in its own colour; those above `top` are not drawn."""
     color, dash, mode = figures.method_style(name)
     iterations, means, _ = points.T
     hover = [f"{plural(int(at), 'step')}<br>{short(mean)} ± {short(error)}" for at, mean, error in points.tolist()]
