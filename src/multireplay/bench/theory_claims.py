@@ -110,16 +110,12 @@ def bound_claims(curves: Curves) -> list[Verdict]:
     ]  # fmt: skip
 
 
-def _at_most(row: Row) -> float:
-    """The measured difference plus two standard errors."""
-    return row.error_mean + 2 * row.error_se
-
-
 def following_claims(rows: Sequence[Row]) -> list[Verdict]:
     """Theorem 2 and its corollaries."""
     measured = {(r.panel, r.iterations): r for r in rows if r.method == "measured difference"}
     bounds = {(r.panel, r.iterations): r.error_mean for r in rows if r.method == "Theorem 2"}
-    above = [_at_most(measured[key]) / bound for key, bound in bounds.items()]
+    at_most = {place: row.error_mean + 2 * row.error_se for place, row in measured.items()}
+    above = [at_most[place] / bound for place, bound in bounds.items()]
     seen = [r.error_mean > 2 * r.error_se for r in measured.values()]
     verdicts = [
         Verdict(
@@ -136,7 +132,7 @@ def following_claims(rows: Sequence[Row]) -> list[Verdict]:
     for setting, corollary in (("policy evaluation", "Corollary 4"), ("logistic regression", "Corollary 2")):
         limits = {r.iterations: r.error_mean for r in rows if r.method == corollary}
         largest = f"{setting}, beta=1.4"
-        shares = [_at_most(measured[largest, T]) / limit for T, limit in limits.items()]
+        shares = [at_most[largest, T] / limit for T, limit in limits.items()]
         errors = {r.iterations: r.error_mean for r in rows if r.panel == largest and r.method == "i.i.d. error"}
         verdicts.append(
             Verdict(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,14 @@ LENGTHS: dict[Size, int] = {"full": 2**16, "small": 2**12}
 
 class MissingExtra(InputError):
     """A world needs a package that is not installed."""
+
+
+def needed(module: str, sentence: str) -> Any:
+    """The module; where it is not installed, the sentence says what to do."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingExtra(sentence) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +87,13 @@ class World:
     def gap(self) -> int:
         """The gap of one who knows the autocorrelation time: twice it."""
         return max(1, math.ceil(2 * self.time))
+
+
+def simulated_world(simulated: Any, length: int, jacobian: Vector, time: float, **more: Any) -> World:
+    """Records of a simulation of `multireplay.simulate` that knows its solution."""
+    record, fresh = partial(simulated.buffer, length), partial(simulated.independent_buffer, length)
+    known = simulated.solution, simulated.weight, jacobian
+    return World(simulated.problem, record, *known, time, fresh=fresh, **more)
 
 
 @dataclass(frozen=True, eq=False)

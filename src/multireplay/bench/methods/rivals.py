@@ -119,11 +119,6 @@ def _fit(case: Case, **options: Any) -> Answer:
     return Answer(np.ravel(model.coef_), model.n_iter_ * case.length)
 
 
-def defaults(case: Case, step: float | None) -> Answer:
-    """As it comes, but for the loss: an intercept, a penalty of 1e-4, its own steps, passes until it stops."""
-    return _fit(case)
-
-
 def shuffled_and_averaged(case: Case, step: float | None) -> Answer:
     """One shuffled pass at a constant step, no penalty or intercept, the average of the last 7/8 of the iterates."""
     first = int((1 - TAIL) * case.length) + 1
@@ -144,7 +139,7 @@ METHODS = (
         for trace, note in ((0.0, "O(d²) a sample"), (0.5, "its limit is x* only where values are representable"))
     ),
     Method(
-        "scikit-learn SGD", defaults, published="its defaults", tuned=False, works_on=is_known_to_sklearn,
+        "scikit-learn SGD", lambda case, step: _fit(case), "its defaults", tuned=False, works_on=is_known_to_sklearn,
         note="with an intercept and a penalty, as it comes; passes until it stops by itself",
     ),
     Method(

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from multireplay._check import Vector
-from multireplay.bench.world import LENGTHS, Listing, World
+from multireplay.bench.world import LENGTHS, Listing, World, simulated_world
 from multireplay.simulate import MarkovRewardProcess, paper_mrp
 
 
@@ -16,15 +16,8 @@ def chain_world(process: MarkovRewardProcess, length: int) -> World:
     """Records of a finite Markov reward process."""
     weighted = process.features.T * process.stationary
     jacobian = weighted @ (process.features - process.gamma * process.transitions @ process.features)
-    return World(
-        problem=process.problem,
-        record=partial(process.buffer, length),
-        solution=process.solution,
-        weight=process.weight,
-        jacobian=np.asarray(jacobian),
-        time=relaxation_time(process.transitions) + 0.5,  # a transition shares a state with the next one
-        fresh=partial(process.independent_buffer, length),
-    )
+    time = relaxation_time(process.transitions) + 0.5  # a transition shares a state with the next one
+    return simulated_world(process, length, np.asarray(jacobian), time)
 
 
 def relaxation_time(transitions: Vector) -> float:

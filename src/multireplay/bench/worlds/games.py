@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 import multireplay as mr
 from multireplay._check import Vector
 from multireplay.bench.store import Arrays, Store
-from multireplay.bench.world import LENGTHS, Listing, MissingExtra, Size, World, seeds
+from multireplay.bench.world import LENGTHS, Listing, Size, World, needed, seeds
 from multireplay.diagnose.autocorrelation import integrated_autocorrelation_time
 from multireplay.problems.exact import extragradient
 from multireplay.simulate import SimplexGame
@@ -62,10 +61,7 @@ GAMES: dict[str, tuple[str, Callable[[Vector], int]]] = {
 
 
 def _gymnasium(name: str) -> Any:
-    try:
-        return importlib.import_module("gymnasium")
-    except ImportError:
-        raise MissingExtra(f"{name} needs Gymnasium: pip install 'multireplay[rl]'") from None
+    return needed("gymnasium", f"{name} needs Gymnasium: pip install 'multireplay[rl]'")
 
 
 def trajectory(name: str, length: int, seed: Any) -> tuple[Vector, Vector, Vector, Vector]:

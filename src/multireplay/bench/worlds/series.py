@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,13 @@ from scipy.special import expit
 
 import multireplay as mr
 from multireplay._check import Vector
-from multireplay.bench.world import LENGTHS, Listing, MissingExtra, Size, World
+from multireplay.bench.world import LENGTHS, Listing, Size, World, needed, simulated_world
 from multireplay.diagnose.autocorrelation import integrated_autocorrelation_time
 from multireplay.simulate import AutoregressiveLogistic
 
 DIM = 20
-SPREADS = {"identity": 1.0, "logistic": 2.0, "exp": 0.5}
-"""Standard deviation of aᵀx* by link; small for Poisson, so that no rate explodes."""
+LINKS = {"identity": ("linear", 1.0), "logistic": ("logistic", 2.0), "exp": ("Poisson", 0.5)}
+"""Name and standard deviation of aᵀx* by link; small for Poisson, so that no rate explodes."""
 
 WIDE: dict[Size, int] = {"full": 1000, "small": 40}
 WIDE_RHO, WIDE_GAMMA = 0.9, 0.5
@@ -44,7 +43,7 @@ def glm(link: str, rho: float, noise_rho: float, size: Size, cache: Path) -> Wor
     covariance = scipy.linalg.toeplitz(0.5 ** np.arange(DIM))
     root = np.linalg.cholesky(covariance)
     direction = np.random.default_rng(11).standard_normal(DIM)
-    solution = SPREADS[link] * direction / np.sqrt(direction @ covariance @ direction)
+    solution = LINKS[link][1] * direction / np.sqrt(direction @ covariance @ direction)
 
     def record(seed: Any) -> mr.Buffer:
         rng = np.random.default_rng(seed)
@@ -95,17 +94,8 @@ def vector_autoregression(size: Size, cache: Path) -> World:
 
 def logistic_world(simulated: AutoregressiveLogistic, length: int, ridges: tuple[float, ...] = (0.0,)) -> World:
     """Records of the paper's logistic regression: maximum likelihood overfits, the best ridge does not."""
-    return World(
-        problem=simulated.problem,
-        record=partial(simulated.buffer, length),
-        solution=simulated.solution,
-        weight=simulated.weight,
-        jacobian=mean_slope(simulated.problem, simulated.weight, simulated.solution),
-        time=-1 / np.log(0.995),
-        fresh=partial(simulated.independent_buffer, length),
-        ridges=ridges,
-        yardstick="best ridge",
-    )
+    slope = mean_slope(simulated.problem, simulated.weight, simulated.solution)
+    return simulated_world(simulated, length, slope, -1 / np.log(0.995), ridges=ridges, yardstick="best ridge")
 
 
 def paper_logistic(size: Size, cache: Path) -> World:
@@ -140,10 +130,8 @@ def wide(size: Size, cache: Path) -> World:
 
 def weekly_changes() -> Vector:
     """Week-to-week changes of CO2 at Mauna Loa, shipped with statsmodels, gaps interpolated, scaled to variance 1."""
-    try:
-        co2 = importlib.import_module("statsmodels.datasets.co2")
-    except ImportError:
-        raise MissingExtra("the CO2 record needs statsmodels: pip install 'multireplay[compare]'") from None
+    extra = "the CO2 record needs statsmodels: pip install 'multireplay[compare]'"
+    co2 = needed("statsmodels.datasets.co2", extra)
     values = np.asarray(co2.load_pandas().data["co2"], dtype=np.float64)
     known = np.isfinite(values)
     weeks = np.arange(len(values))
@@ -180,14 +168,12 @@ def carbon_dioxide(size: Size, cache: Path) -> World:
     )
 
 
-_NAMES = {"identity": "linear", "logistic": "logistic", "exp": "Poisson"}
-
 WORLDS = (
     Listing("paper logistic d=1000", "paper", paper_logistic, 30.0),
     Listing("AR states, 1000 features", "hard", wide, 24.0),
     *(
         Listing(f"{name} ρ={rho:g}", "glm", partial(glm, link, rho, 0.0), 1.5)
-        for link, name in _NAMES.items()
+        for link, (name, _) in LINKS.items()
         for rho in (0.0, 0.9, 0.99, 0.999)
     ),
     *(Listing(f"linear ρ={rho:g}, AR noise", "glm", partial(glm, "identity", rho, rho), 1.5) for rho in (0.9, 0.99)),
