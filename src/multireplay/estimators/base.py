@@ -112,15 +112,13 @@ class MEREstimator(BaseEstimator):  # type: ignore[misc]
         self._keep(*start)
         self.dependence_: Dependence | None = None
         if self.warn_autocorrelation and all(result.status.ok for result in self.results_):
-            self._examine(buffers[int(np.argmax(targets.var(axis=0)))])
+            buffer = buffers[int(np.argmax(targets.var(axis=0)))]
+            named = getattr(self, "feature_names_in_", range(self.n_features_in_))
+            names = [f"feature {name!r}" for name in named]
+            self.dependence_ = examine(self._problem(), buffer, names, self.target, self._options(buffer))
+            if self.dependence_ is not None and self.dependence_.biased:
+                warnings.warn(self.dependence_.sentence(self.rival), AutocorrelationWarning, stacklevel=3)
         return self
-
-    def _examine(self, buffer: Buffer) -> None:
-        named = getattr(self, "feature_names_in_", range(self.n_features_in_))
-        names = [f"feature {name!r}" for name in named]
-        self.dependence_ = examine(self._problem(), buffer, names, self.target, self._options(buffer))
-        if self.dependence_ is not None and self.dependence_.biased:
-            warnings.warn(self.dependence_.sentence(self.rival), AutocorrelationWarning, stacklevel=4)
 
     def _partial_fit(self, columns: Columns, targets: Vector) -> Any:
         """Take in the next rows of a stream; after `fit`, go on from what it found."""

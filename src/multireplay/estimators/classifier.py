@@ -71,12 +71,10 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, y
-            The next rows, oldest first, and their labels.
+        X, y, sample_weight
+            The next rows, oldest first, their labels, and weights, where 1 is that of an ordinary row.
         classes : array, optional
             All labels that will ever come; needed on the first call, unless `fit` came before.
-        sample_weight : array of shape (rows,), optional
-            Weights of the rows, where 1 is that of an ordinary row.
         """
         begun = hasattr(self, "coef_")
         if classes is None and not begun:

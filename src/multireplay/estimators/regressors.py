@@ -89,14 +89,10 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    coef_ : ndarray of shape (features,)
-        w, for the features as they were given.
-    intercept_ : float
-        b.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str
-        Their names, if X was a data frame (pandas or polars) with string names.
+    coef_, intercept_ : ndarray of shape (features,), float
+        w and b, for the features as they were given.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of features, and their names if X was a data frame (pandas or polars) with string names.
     results_ : tuple of multireplay.Result
         What `solve` said, after `fit`; ``results_[0].status`` is a sentence.
     dependence_ : Dependence or None

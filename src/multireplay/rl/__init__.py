@@ -13,10 +13,9 @@ Needs the extra: ``pip install 'multireplay[rl]'``.
 from multireplay.rl.check import Agreement, Check
 from multireplay.rl.collect import CollectionError, CollectionInterrupted, collect
 from multireplay.rl.evaluate import ValueEstimate, estimate, evaluate
-from multireplay.rl.features.base import BoundFeatures, Features, Joined
-from multireplay.rl.features.bases import Fourier, Polynomial
+from multireplay.rl.features.base import BoundFeatures, Features, Joined, OneHot
 from multireplay.rl.features.given import Function, LastLayer, features_from_name
-from multireplay.rl.features.local import RBF, OneHot, TileCoding
+from multireplay.rl.features.scaled import RBF, Fourier, Polynomial, TileCoding
 from multireplay.rl.policies import Batched, policy_from_name
 from multireplay.rl.trajectory import Trajectory, from_minari
 

@@ -34,10 +34,8 @@ class Agreement:
 
     Attributes
     ----------
-    states : str
-        Which states.
-    count : int
-        How many of them were passed.
+    states, count : str, int
+        Which states, and how many of them were passed.
     estimate, monte_carlo : float
         The mean of the estimate, and of the returns, over them.
     error : float
@@ -78,10 +76,8 @@ class Check:
         The start states, then the states passed on the way in three groups by the estimate, low to high.
     observations, estimates, returns : ndarray
         The start states, their estimated values, and the discounted returns of the rollouts from there.
-    rollouts : int
-        Number of rollouts.
-    horizon : int
-        Steps after which a rollout was cut; the rest was filled in with the estimate.
+    rollouts, horizon : int
+        Number of rollouts, and steps after which one was cut; the rest was filled in with the estimate.
     filled : int
         Rollouts that ended early without terminating, and were filled in where it still weighs more than 0.1 %.
     """

@@ -42,20 +42,14 @@ class ValueEstimate:
 
     Attributes
     ----------
-    x : ndarray
-        The coefficients of the features.
-    features : BoundFeatures
-        ψ, with its bounds and centres.
+    features, x : BoundFeatures, ndarray
+        ψ, with its bounds and centres, and its coefficients.
     gamma : float
         The discount factor.
-    trajectory : Trajectory
-        The record it was learnt from.
-    result : Result
-        What `solve` gave.
-    check : Check or None
-        Returns of fresh rollouts beside it, if they were asked for.
-    note : str
-        Why there is no check, if it was asked for.
+    trajectory, result : Trajectory, Result
+        The record it was learnt from, and what `solve` gave.
+    check, note : Check or None, str
+        Returns of fresh rollouts beside it, if they were asked for; or why there are none though they were.
 
     Examples
     --------

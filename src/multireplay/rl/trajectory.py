@@ -205,9 +205,7 @@ def from_minari(dataset: Any) -> Trajectory:
     ... )
     >>> with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, MINARI_DATASETS_PATH=folder):
     ...     dataset = minari.create_dataset_from_buffers(
-    ...         "lake-v0", [episode], env="FrozenLake-v1", data_format="arrow",
-    ...         algorithm_name="none", author="me", author_email="me@home", code_permalink="none",
-    ...         description="three steps", eval_env="FrozenLake-v1",
+    ...         "lake-v0", [episode], env="FrozenLake-v1", eval_env="FrozenLake-v1", data_format="arrow"
     ...     )
     ...     mr.rl.from_minari("lake-v0")
     Trajectory(lake-v0: 3 steps, 1 episode (1 terminated, 0 truncated), mean return 1, observations () int64)

@@ -10,7 +10,7 @@ from worlds_rl import with_momentum
 
 import multireplay as mr
 from multireplay.errors import InputError
-from multireplay.rl.features.local import covering
+from multireplay.rl.features.scaled import covering
 from multireplay.rl.spaces import scaling_of
 
 BOX = spaces.Box(np.array([-2.0, -np.inf], dtype=np.float32), np.array([2.0, np.inf], dtype=np.float32))

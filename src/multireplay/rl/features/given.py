@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from multireplay.errors import InputError
-from multireplay.rl.features.base import BoundFeatures, Features, Matrix
-from multireplay.rl.features.bases import Fourier, Polynomial
-from multireplay.rl.features.local import RBF, OneHot, TileCoding
+from multireplay.rl.features.base import BoundFeatures, Features, Matrix, OneHot
+from multireplay.rl.features.scaled import RBF, Fourier, Polynomial, TileCoding
 from multireplay.rl.policies import Batched, named_object
 from multireplay.rl.spaces import Array, short, sizes_of
 

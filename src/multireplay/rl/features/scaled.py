@@ -1,98 +1,125 @@
-"""Local features, active at one observation or near it: one-hot, tiles, and normalised radial functions."""
+"""Features of the scaled observation: cosines, polynomials, tiles, and normalised radial functions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import product
-from math import prod
-from typing import TYPE_CHECKING, Any
+from itertools import combinations_with_replacement, product
+from math import comb, prod
+from typing import Any
 
 import numpy as np
-from scipy.sparse import eye_array
 from scipy.spatial import KDTree
 
 from multireplay._check import Positions, Vector, whole_number
-from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
-from multireplay.problems import PolicyEvaluation
 from multireplay.rl.features.base import BoundFeatures, Features, Matrix, refuse_many
-from multireplay.rl.spaces import Array, Bounds, Scaling, per_dimension, scaling_of, sizes_of, width_of
-
-if TYPE_CHECKING:
-    from multireplay.rl.trajectory import Trajectory
+from multireplay.rl.spaces import Array, Bounds, Scaling, per_dimension, scaling_of, width_of
 
 LOOKED_AT = 20_000
 """Observations, spread over the record, that centres are chosen from."""
 
 
 @dataclass(frozen=True)
-class OneHot(Features):
-    """One feature for every discrete observation, so that the value of each is a number of its own.
+class Fourier(Features):
+    """cos(π⟨c, s⟩) for every c in {0, …, order}^width, with s scaled to [0, 1] (Konidaris, Osentoski and Thomas 2011).
 
-    For `Discrete` observations, and for rows of them (`MultiDiscrete`, a `Tuple` of `Discrete`), where there is one
-    for every combination. The value of a state that the record never leaves, a terminal one or one never visited, is 0.
+    (order + 1)^width features, the first of them the constant 1.
+
+    Parameters
+    ----------
+    order : int
+        The highest frequency along a coordinate.
+    bounds : (low, high), optional
+        The range that is scaled to [0, 1], if not the one that was visited; what is outside is moved to its border.
 
     Examples
     --------
-    >>> import numpy as np
     >>> import multireplay as mr
-    >>> record = mr.rl.collect("FrozenLake-v1", "random", steps=100, seed=0)
-    >>> features = mr.rl.OneHot().bind(record.observation_space, record.observations)
-    >>> features([0, 15])[:, [0, 1, 15]]
-    array([[1., 0., 0.],
-           [0., 0., 1.]])
+    >>> record = mr.rl.collect("MountainCar-v0", "random", steps=500, seed=0)
+    >>> features = mr.rl.Fourier(3).bind(record.observation_space, record.observations)
+    >>> features.dim, features(record.observations)[:2, 0]
+    (16, array([1., 1.]))
     """
 
-    def require(self, space: Any) -> None:
-        sizes = sizes_of(space)
-        if sizes is None:
-            raise InputError(f"OneHot is for discrete observations, not for {space}; RBF or TileCoding may do")
-        refuse_many(self, float(np.prod(sizes[0], dtype=np.float64)), space, "TileCoding or a Function may do")
+    order: int = 3
+    bounds: Bounds = field(default=None, compare=False)
 
-    def bind(self, space: Any, observations: Array) -> BoundOneHot:
-        self.require(space)
-        return BoundOneHot(space)
+    def __post_init__(self) -> None:
+        whole_number("order", self.order, least=0)
+
+    def bind(self, space: Any, observations: Array) -> BoundFourier:
+        width = width_of(space)
+        refuse_many(self, float(self.order + 1) ** width, space, "use a lower order, or RBF(100) for 100 in all")
+        frequencies = np.array(list(product(range(self.order + 1), repeat=width)), dtype=np.int64)
+        return BoundFourier(space, scaling_of(space, observations, self.bounds), frequencies)
 
 
-class BoundOneHot(BoundFeatures):
-    """One feature a state; ``states`` gives its position."""
+class BoundBasis(BoundFeatures):
+    """A function for each row of whole numbers, one of them a coordinate; the first row is 0, and its function 1."""
 
-    kind = "one-hot"
+    def __init__(self, space: Any, scaling: Scaling, powers: Positions) -> None:
+        self.space, self.scaling, self.powers = space, scaling, powers
+        self.dim, self.ones = len(powers), np.eye(1, len(powers))[0]
 
-    def __init__(self, space: Any) -> None:
-        found = sizes_of(space)
-        assert found is not None
-        self.space = space
-        self.sizes, self.first = found
-        self.dim = int(np.prod(self.sizes))
 
-    def constant(self, observations: Array) -> Vector:
-        ones = np.zeros(self.dim)  # a state that was never seen may well be a terminal one, which is worth 0
-        ones[self.states(observations)] = 1.0
-        return ones
+class BoundFourier(BoundBasis):
+    """Cosines of given frequencies."""
 
-    def buffer_of(self, record: Trajectory) -> Buffer:
-        """The columns states, next_states, rewards and terminated of a record."""
-        now, then = self.states(record.observations), self.states(record.next_observations)
-        return Buffer(states=now, next_states=then, rewards=record.rewards, terminated=record.terminated)
-
-    def problem_of(self, gamma: float) -> PolicyEvaluation:
-        """The problem that reads those columns, with the identity for a table, kept sparse."""
-        return PolicyEvaluation(gamma, table=eye_array(self.dim, format="csr"))
-
-    def states(self, observations: Array) -> Positions:
-        """The number of every observation, from 0 to dim − 1."""
-        exact = observations.reshape(len(observations), -1) - self.first
-        places = exact.astype(np.int64)
-        if (places != exact).any():
-            raise InputError("discrete observations must be whole numbers")
-        bad = np.flatnonzero(((places < 0) | (places >= self.sizes)).any(axis=1))
-        if bad.size:
-            raise InputError(f"the observation {observations[bad[0]]} is not in {self.space}")
-        return np.asarray(np.ravel_multi_index(tuple(places.T), tuple(self.sizes)), dtype=np.int64)
+    kind = "Fourier"
 
     def rows(self, observations: Array) -> Matrix:
-        return np.asarray(eye_array(self.dim, format="csr")[self.states(observations)].toarray())
+        return np.cos(np.pi * self.scaling.clipped(observations) @ self.powers.T)
+
+
+@dataclass(frozen=True)
+class Polynomial(Features):
+    """All polynomials up to a total degree, as products of Legendre polynomials of the coordinates on [−1, 1].
+
+    They can show the same functions as the monomials 1, s_1, s_2, s_1 s_2, …, from which a step method learns badly
+    because they are so alike. binom(width + degree, degree) features, none beyond ±1, the first the constant 1.
+
+    Parameters
+    ----------
+    degree : int
+        The highest total degree.
+    bounds : (low, high), optional
+        The range that is scaled to [−1, 1], if not the one that was visited; what is outside is moved to its border.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> record = mr.rl.collect("CartPole-v1", "random", steps=500, seed=0)
+    >>> mr.rl.Polynomial(2).bind(record.observation_space, record.observations).dim
+    15
+    """
+
+    degree: int = 3
+    bounds: Bounds = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        whole_number("degree", self.degree, least=0)
+
+    def bind(self, space: Any, observations: Array) -> BoundPolynomial:
+        width = width_of(space)
+        refuse_many(self, comb(width + self.degree, self.degree), space, "use a lower degree")
+        chosen = combinations_with_replacement(range(width + 1), self.degree)  # the last stands for no coordinate
+        powers = sorted(([one.count(i) for i in range(width)] for one in chosen), key=lambda row: (sum(row), row))
+        return BoundPolynomial(space, scaling_of(space, observations, self.bounds), np.array(powers))
+
+
+class BoundPolynomial(BoundBasis):
+    """Products of Legendre polynomials, as they are: scaled to mean square 1, the rows in corners are far too long."""
+
+    kind = "polynomial"
+
+    def rows(self, observations: Array) -> Matrix:
+        units = 2 * self.scaling.clipped(observations) - 1
+        degree = int(self.powers.max())
+        ladder = np.polynomial.legendre.legvander(units, degree)
+        values = np.ones((len(units), self.dim))
+        for coordinate in range(units.shape[1]):
+            values *= ladder[:, coordinate, self.powers[:, coordinate]]
+        return values
 
 
 @dataclass(frozen=True)
