@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from multireplay.show.progress import RateColumn
-from multireplay.show.text import number_in
+from multireplay.show.text import number_in, plural, rough, seconds, short
 
 
 def test_texts_that_are_numbers():
@@ -21,3 +21,11 @@ def test_texts_that_are_numbers():
 def test_rates_in_words(done, seconds, unit, words):
     task = SimpleNamespace(fields={}, completed=done, elapsed=seconds)
     assert RateColumn(unit).render(task).plain == words
+
+
+def test_numbers_are_written_as_a_person_reads_them():
+    shown = [short(value) for value in (0.123456, 150000.0, -3.0, 1.5e-7, float("nan"), float("-inf"))]
+    assert shown == ["0.1235", "150,000", "−3", "1.5e−7", "–", "−∞"]
+    assert [rough(value) for value in (0.0123456, 3.14159, 1234.5, 2.5e-9)] == ["0.012", "3.1", "1,200", "2.5e−9"]
+    assert [seconds(value) for value in (0.000123, 0.0456, 12.34, 754)] == ["0.12 ms", "46 ms", "12 s", "12.6 min"]
+    assert (plural(1, "row"), plural(150000, "row")) == ("1 row", "150,000 rows")

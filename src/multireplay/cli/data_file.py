@@ -37,10 +37,6 @@ class DataFile:
         return cls(path, find_source(path, bytes_of(memory)), memory)
 
     @property
-    def rows(self) -> int:
-        return self.source.rows
-
-    @property
     def names(self) -> tuple[str, ...]:
         """All columns, numbers or not."""
         return (*self.source.fields, *self.source.refused)

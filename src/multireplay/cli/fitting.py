@@ -67,14 +67,16 @@ def fit_model(
 ) -> Fit:
     """Read, fit, score on the share of the rows that is held out, and look at the dependence."""
     import multireplay
+    from multireplay.estimators import MERClassifier, MERPoissonRegressor, MERRegressor
 
+    kinds = {ModelKind.linear: MERRegressor, ModelKind.logistic: MERClassifier, ModelKind.poisson: MERPoissonRegressor}
     with bar("rows", counts=False, transient=True) as progress:
-        shown = progress.add_task("reading", total=10 * file.rows)
+        shown = progress.add_task("reading", total=10 * file.source.rows)
 
         def done(following: str, share: float) -> None:
-            progress.update(shown, advance=10 * file.rows * share, description=following)
+            progress.update(shown, advance=10 * file.source.rows * share, description=following)
 
-        learn = partial(_learn, kind, settings, f"{file.path}, target {target!r}")
+        learn = partial(_learn, partial(kinds[kind], **settings), f"{file.path}, target {target!r}")
         rows, targets = file.matrix(features), _targets(file, kind, target)
         done("fitting", 0.1)
         held = _held_out(learn, kind, rows, targets, share)
@@ -122,19 +124,9 @@ def _targets(file: DataFile, kind: ModelKind, target: str) -> NDArray[Any]:
     raise InputError(f"{file.path}: the target {target!r} has several numbers a row; name one, as {target}[0]")
 
 
-def _learn(
-    kind: ModelKind,
-    settings: Mapping[str, Any],
-    name: str,
-    rows: NDArray[Any],
-    targets: NDArray[Any],
-    examine: bool = True,
-) -> Any:
+def _learn(make: Callable[..., Any], name: str, rows: NDArray[Any], targets: NDArray[Any], examine: bool = True) -> Any:
     """The estimator, fitted. What it warns of is in its results, and in its dependence if that is examined."""
-    from multireplay.estimators import MERClassifier, MERPoissonRegressor, MERRegressor
-
-    kinds = {ModelKind.linear: MERRegressor, ModelKind.logistic: MERClassifier, ModelKind.poisson: MERPoissonRegressor}
-    estimator = kinds[kind](**settings, warn_autocorrelation=examine)
+    estimator = make(warn_autocorrelation=examine)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AutocorrelationWarning)
         warnings.simplefilter("ignore", DivergenceWarning)

@@ -57,8 +57,8 @@ def predict(
     writer: Any = None
     try:
         with ExitStack() as opened:  # what was written before an error or an interruption is a complete file
-            long = record.rows >= 2**20
-            advance = opened.enter_context(step_bar(record.rows, "predicting", "rows")) if long else None
+            long = record.source.rows >= 2**20
+            advance = opened.enter_context(step_bar(record.source.rows, "predicting", "rows")) if long else None
             for first, block in record.blocks(learnt.features):
                 found = learnt.predict(block)
                 if out is not None or not as_json:
@@ -71,7 +71,7 @@ def predict(
                 if advance is not None:
                     advance(len(block))
     except KeyboardInterrupt:
-        kept = "" if out is None else f" {out} has the predictions of the first {rows} rows of {record.rows}."
+        kept = "" if out is None else f" {out} has the predictions of the first {rows} rows of {record.source.rows}."
         note(f"Interrupted.{kept}", "red")
         raise typer.Exit(INTERRUPTED) from None
     columns = {name: np.concatenate([part[name] for part in made]) for name in made[0]}

@@ -14,8 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from multireplay.errors import InputError
-from multireplay.report.wording import short
-from multireplay.show.text import TextTable, is_blank, names_of, number_in
+from multireplay.show.text import TextTable, is_blank, names_of, number_in, short
 
 MOST_ROWS = 1000
 """Rows of a table beyond this many are left out of the page, which says so."""

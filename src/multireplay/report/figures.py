@@ -6,14 +6,13 @@ Text, grid and hover colours are set by the page itself, from its light or dark 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from multireplay._check import Vector
 from multireplay.report.page import needed
 from multireplay.show import plotting
 from multireplay.show.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
@@ -101,7 +100,7 @@ def log_ticks(values: ArrayLike) -> dict[str, Any]:
 
 def lines(curves: Sequence[Line], x_title: str, y_title: str, *, log_x: bool = True, log_y: bool = True) -> Any:
     """Curves on one pair of axes."""
-    x, y = _all(curve.x for curve in curves), _all(curve.y for curve in curves)
+    x, y = np.hstack([curve.x for curve in curves]), np.hstack([curve.y for curve in curves])
     figure = new(
         x=log_axis(x_title, x) if log_x else {"title": {"text": x_title}},
         y=log_axis(y_title, y) if log_y else {"title": {"text": y_title}},
@@ -109,10 +108,6 @@ def lines(curves: Sequence[Line], x_title: str, y_title: str, *, log_x: bool = T
     for curve in curves:
         add_line(figure, curve)
     return figure
-
-
-def _all(values: Iterable[ArrayLike]) -> Vector:
-    return np.concatenate([np.ravel(np.asarray(some, dtype=np.float64)) for some in values])
 
 
 def add_line(figure: Any, curve: Line, size: int = 8) -> None:
@@ -129,7 +124,7 @@ def add_line(figure: Any, curve: Line, size: int = 8) -> None:
 
 def level(figure: Any, value: float, name: str) -> None:
     """A dashed line across the figure at a height, with an entry in the legend."""
-    x, y = _all(trace.x for trace in figure.data), _all(trace.y for trace in figure.data)
+    x, y = np.hstack([trace.x for trace in figure.data]), np.hstack([trace.y for trace in figure.data])
     if figure.layout.yaxis.type == "log":
         figure.update_yaxes(log_ticks(np.append(y, value)))
     name = html.escape(name, quote=False)

@@ -17,7 +17,7 @@ from multireplay.report.figures import Line
 from multireplay.report.page import write
 from multireplay.report.reports import report_of_tables
 from multireplay.report.sections import repeat
-from multireplay.report.wording import plural, short
+from multireplay.show.text import plural, short
 
 if TYPE_CHECKING:
     from multireplay.bench.demo import Summary

@@ -14,9 +14,8 @@ from multireplay.report.blocks import Block, Code, Picture, Plot, Section, Table
 from multireplay.report.evidence import gather
 from multireplay.report.page import as_file, needed, write
 from multireplay.report.sections import answer, comparison, convergence, dependence, repeat, replayed
-from multireplay.report.wording import plural
 from multireplay.result import Result
-from multireplay.show.text import TextTable
+from multireplay.show.text import TextTable, plural
 
 SHOWN_ROWS = 40
 

@@ -21,9 +21,9 @@ from multireplay.errors import MultireplayError
 from multireplay.inference.residuals import standard_errors
 from multireplay.problems import GLM, Problem
 from multireplay.replay import Replay, Serial, Shuffle
-from multireplay.report.wording import rough
 from multireplay.result import Epoch, Result
 from multireplay.sets import Set, WholeSpace
+from multireplay.show.text import rough
 from multireplay.solve import solve
 from multireplay.solving.run import Run
 from multireplay.tracking import Curve, Track

@@ -5,29 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rich import progress as rich_bar
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
 
 
-class RateColumn(ProgressColumn):
+class RateColumn(rich_bar.ProgressColumn):
     """How many were done in a second, or in a minute if that is too few to tell; of `parts` where a task has them."""
 
     def __init__(self, unit: str) -> None:
         super().__init__()
         self.unit = unit
 
-    def render(self, task: Task) -> Text:
+    def render(self, task: rich_bar.Task) -> Text:
         """The text of the column."""
         done = task.fields.get("parts", task.completed)
         if not done or not task.elapsed:
@@ -36,21 +26,21 @@ class RateColumn(ProgressColumn):
         return Text(f"{speed:,.0f} {self.unit}/s" if speed >= 10 else f"{60 * speed:,.1f} {self.unit}/min")
 
 
-def bar(unit: str = "steps", counts: bool = True, transient: bool = False) -> Progress:
+def bar(unit: str = "steps", counts: bool = True, transient: bool = False) -> rich_bar.Progress:
     """A bar with counts or a percentage, rate, time gone and time left.
 
     A transient one is gone when it is full, and is not shown at all where standard error is not a terminal.
     """
     console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn() if counts else TaskProgressColumn(),
+    return rich_bar.Progress(
+        rich_bar.TextColumn("{task.description}"),
+        rich_bar.BarColumn(),
+        rich_bar.MofNCompleteColumn() if counts else rich_bar.TaskProgressColumn(),
         RateColumn(unit),
-        TextColumn("gone"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        rich_bar.TextColumn("gone"),
+        rich_bar.TimeElapsedColumn(),
+        rich_bar.TextColumn("left"),
+        rich_bar.TimeRemainingColumn(),
         console=console,
         transient=transient,
         disable=transient and not console.is_terminal,

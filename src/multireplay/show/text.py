@@ -1,8 +1,9 @@
-"""Small tables that print as text in a terminal and as HTML in a notebook."""
+"""Small tables that print as text in a terminal and as HTML in a notebook, and numbers as a person reads them."""
 
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -90,3 +91,40 @@ def terminal() -> Console:
     """Standard output as it is, or 120 columns wide where it is not a terminal."""
     console = Console()
     return console if console.is_terminal else Console(width=120)
+
+
+def short(value: float) -> str:
+    """Four digits, and whole numbers as they are."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    whole = value == int(value) and abs(value) < 1e15
+    return _typeset(f"{int(value):,}" if whole else f"{value:,.4g}")
+
+
+def rough(value: float) -> str:
+    """Two digits, for sentences."""
+    if not math.isfinite(value) or value == 0:
+        return short(value)
+    digits = 1 - math.floor(math.log10(abs(value)))
+    rounded = round(value, digits)
+    return _typeset(f"{rounded:,.0f}") if 100 <= abs(rounded) < 1e9 else _typeset(f"{rounded:.2g}")
+
+
+def seconds(value: float) -> str:
+    """A duration with its unit."""
+    if value < 1:
+        return f"{rough(1000 * value)} ms"
+    return f"{rough(value)} s" if value < 100 else f"{value / 60:.1f} min"
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _typeset(text: str) -> str:
+    """A real minus, and exponents without leading zeros."""
+    mantissa, _, power = text.partition("e")
+    return (f"{mantissa}e{int(power)}" if power else mantissa).replace("-", "−")

@@ -11,8 +11,8 @@ from multireplay.report.blocks import Block, Fact, Facts, Plot, Section, TableBl
 from multireplay.report.evidence import Evidence
 from multireplay.report.rivals import Missing
 from multireplay.report.sections.comparison import quality
-from multireplay.report.wording import plural, rough, seconds, short
 from multireplay.show import plotting
+from multireplay.show.text import plural, rough, seconds, short
 
 MOST_BARS = 30
 SHOWN_ROWS = 12

@@ -9,7 +9,7 @@ from multireplay.report.blocks import Block, Plot, Section, TableBlock, Text
 from multireplay.report.evidence import Evidence
 from multireplay.report.figures import Line
 from multireplay.report.rivals import IN_ORDER, SHUFFLED, Contender, Missing
-from multireplay.report.wording import rough, seconds, short
+from multireplay.show.text import rough, seconds, short
 
 STYLES = {
     "this run": (figures.OURS, "solid", "lines+markers"),

@@ -9,10 +9,9 @@ from multireplay.report.blocks import Block, Plot, Section, TableBlock, Text
 from multireplay.report.evidence import Evidence
 from multireplay.report.figures import Line
 from multireplay.report.rivals import Missing, recorded
-from multireplay.report.wording import plural, rough, short
 from multireplay.result import Epoch
 from multireplay.show import plotting
-from multireplay.show.text import TextTable
+from multireplay.show.text import TextTable, plural, rough, short
 
 
 def section(evidence: Evidence) -> Section:

@@ -17,7 +17,7 @@ from multireplay.report.blocks import Block, Fact, Facts, Heading, Plot, Section
 from multireplay.report.evidence import Evidence
 from multireplay.report.figures import Line
 from multireplay.report.rivals import Missing
-from multireplay.report.wording import plural, rough, short
+from multireplay.show.text import plural, rough, short
 
 OPERATOR = "operator at the answer"
 

@@ -45,7 +45,6 @@ def fingerprint(buffer: Buffer) -> str:
 
     Examples
     --------
-    >>> import numpy as np
     >>> import multireplay as mr
     >>> one, other = mr.Buffer(targets=[1, 2, 3]), mr.Buffer(targets=[1, 3, 2])
     >>> mr.report.fingerprint(one) == mr.report.fingerprint(other)

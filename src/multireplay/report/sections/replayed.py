@@ -13,7 +13,7 @@ from multireplay.report.blocks import Plot, Section, Text
 from multireplay.report.coverage import MOST_DOTS, Coverage, Scale, coverage
 from multireplay.report.evidence import Evidence
 from multireplay.report.figures import Line
-from multireplay.report.wording import plural, rough, short
+from multireplay.show.text import plural, rough, short
 
 FAR = "consecutive samples at least τ apart"
 NEAR = "consecutive samples closer than τ"
