@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import nullcontext
 
 import numba
@@ -14,6 +15,7 @@ from reference import glm_operator
 import multireplay as mr
 from multireplay import sets
 from multireplay.engine import chains
+from multireplay.engine.chains import Team
 from multireplay.engine.compiled import CompiledStepper
 from multireplay.problems.base import UNBOUNDED
 from multireplay.updates import plain
@@ -190,3 +192,40 @@ def test_error_curves_of_several_chains_are_of_their_mean(both):
         assert np.array_equal(one.curve.iterations, other.curve.iterations)
         assert np.array_equal(one.curve.last, other.curve.last)
         assert np.array_equal(one.curve.average, other.curve.average)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_every_part_is_done_once_and_the_first_by_the_caller(size):
+    done = []
+    with Team(size) as team:
+        team.share(lambda low, high: done.append((low, high, threading.current_thread())), range(0, 3 * size + 1, 3))
+    assert sorted(part[:2] for part in done) == [(3 * part, 3 * part + 3) for part in range(size)]
+    assert next(part[2] for part in done if part[0] == 0) is threading.current_thread()
+
+
+def test_more_parts_than_threads_where_there_is_one():
+    done = []
+    with Team(1) as team:
+        team.share(lambda low, high: done.append((low, high)), [0, 1, 2])
+    assert done == [(0, 1), (1, 2)]
+
+
+def test_pieces_are_cut_into_shares():
+    assert Team(2).cuts(5) == [0, 2, 5]
+    assert Team(4).cuts(2) == [0, 1, 2]
+
+
+def test_fewer_parts_than_threads():
+    done = []
+    with Team(4) as team:
+        team.share(lambda low, high: done.append((low, high)), [0, 7])
+    assert done == [(0, 7)]
+
+
+def test_an_error_in_another_thread_is_raised():
+    def fail(low, high):
+        if low:
+            raise ValueError(f"part {low}")
+
+    with Team(2) as team, pytest.raises(ValueError, match="part 1"):
+        team.share(fail, [0, 1, 2])

@@ -11,10 +11,10 @@ from interruption import interrupting
 import multireplay as mr
 from multireplay.averaging import as_averaging
 from multireplay.buffer import record as record_module
+from multireplay.engine.chains import Team
 from multireplay.engine.compiled import CompiledStepper, Lanes, Scales
 from multireplay.engine.epoch import Stepping
 from multireplay.engine.kernels import loops
-from multireplay.engine.team import Team
 
 PROBLEMS = {
     "linear": mr.GLM(),
@@ -68,7 +68,7 @@ def test_neither_threads_nor_blocks_change_a_bit(rows, gap, dim, cuts):
         problem=problem, stepper=stepper, schedule=mr.steps.Constant(0.05), averaging=as_averaging(7 / 8),
         x0=np.zeros(dim), limit=1e100,
     )  # fmt: skip
-    chains = stepper.lanes(how.epoch(epoch))
+    chains = stepper.member("lanes", [how.epoch(epoch)])
     first = 0
     for last in sorted({*(cut for cut in cuts if cut < rows), rows}):
         part = {name: column[first:last] for name, column in columns.items()}  # as a record on disk is read

@@ -22,7 +22,7 @@ from multireplay.buffer.foreign import (
 )
 from multireplay.buffer.record import MemoryRecord
 from multireplay.engine.epoch import EpochRun
-from multireplay.engine.stepper import LowRank, ReducedStepper, StepFailure, Stepper, Told, Way
+from multireplay.engine.stepper import Preconditioner, ReducedStepper, StepFailure, Stepper, Told, Way
 from multireplay.problems.batched import OverBatches, part_of
 from multireplay.replay import PlannedEpoch
 from multireplay.result import Epoch
@@ -133,7 +133,7 @@ class BatchedStepper(Stepper):
     def fresh(self) -> Stepper:
         return BatchedStepper(self.problem, self.constraint, len(self.x))
 
-    def reduced(self, preconditioner: LowRank) -> ReducedStepper:
+    def reduced(self, preconditioner: Preconditioner) -> ReducedStepper:
         return ReducedBatchedStepper(preconditioner, self.problem, self.constraint, len(self.x))
 
     def way(self, planned: PlannedEpoch, job: Job) -> Way:

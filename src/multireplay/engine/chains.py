@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,6 @@ from multireplay._check import Positions, Vector
 from multireplay.buffer.record import Record, Window
 from multireplay.engine.epoch import EpochRun, Job
 from multireplay.engine.stepper import MEMORY, StepFailure, Told
-from multireplay.engine.team import Team
 from multireplay.errors import InputError
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.base import BLOCK
@@ -22,6 +23,37 @@ from multireplay.result import Epoch
 SMALL_BLOCK = 2**9
 ASIDE = 2 * MEMORY
 """Bytes that the epochs of the pass in order keep for a job: each of them half of what the one before it does."""
+
+
+class Team:
+    """Threads that share work, for the time of a ``with`` block; the calling one is one of them and does its part."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._others = ThreadPoolExecutor(size - 1) if size > 1 else None
+
+    def __enter__(self) -> Team:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._others is not None:
+            self._others.shutdown()
+
+    def cuts(self, pieces: int) -> list[int]:
+        """Where that many pieces of work are cut into a share for each thread, or as many as there are pieces."""
+        shares = min(pieces, self.size)
+        return [pieces * share // shares for share in range(shares + 1)]
+
+    def share(self, work: Callable[[int, int], object], cuts: Sequence[int]) -> None:
+        """work(cuts[0], cuts[1]), work(cuts[1], cuts[2]), … side by side; an error in one is raised here."""
+        if self._others is None:
+            for ends in pairwise(cuts):
+                work(*ends)
+            return
+        others = [self._others.submit(work, *ends) for ends in pairwise(cuts[1:])]
+        work(cuts[0], cuts[1])
+        for other in others:
+            other.result()
 
 
 class Member(ABC):
@@ -103,16 +135,8 @@ class OneChain(Member):
 class Chains:
     """Chains of one epoch with any engine, one after the other from the same start, and the mean of what they end with.
 
-    Attributes
-    ----------
-    lasts, totals : ndarray
-        Sums over the chains that have come to their end, of last iterates and of weighted sums.
-    ended : int
-        The number of those chains.
-    taken : int
-        Steps of all chains so far.
-    stopped : bool
-        Whether a chain has diverged, after which none is run.
+    `ended` of them have come to their end; `lasts` and `totals` are sums over these, of last iterates and of weighted
+    sums. After one that has diverged, none is run.
     """
 
     def __init__(self, run: EpochRun) -> None:

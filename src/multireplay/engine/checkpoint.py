@@ -8,7 +8,6 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,13 +44,8 @@ State = Mapping[str, NDArray[Any]]
 class Checkpoint:
     """Keeps the state of one run in a file: every half minute, and when the run is interrupted.
 
-    Parameters
-    ----------
-    path : path
-        The file. If it is there, the run goes on from it; it is removed when the run ends.
-    fingerprint : str
-        Stands for the data and for all that the run was asked to do. A file that was written for another run is
-        refused.
+    If the file is there, the run goes on from it; it is removed when the run ends. One that was written for another
+    run, with another fingerprint, is refused.
     """
 
     def __init__(self, path: str | os.PathLike[str], fingerprint: str) -> None:
@@ -115,9 +109,7 @@ class Checkpoint:
     def __enter__(self) -> Checkpoint:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is None:
             self.path.unlink(missing_ok=True)
         else:

@@ -1,4 +1,4 @@
-"""Which engine runs a problem."""
+"""Which engine runs a problem, and the one in plain Python that runs any problem on any set."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from multireplay._check import Positions, Vector
 from multireplay.engine.batched import BatchedStepper
 from multireplay.engine.compiled import CompiledStepper
-from multireplay.engine.python import PythonStepper
 from multireplay.engine.sparse import SparseStepper
-from multireplay.engine.stepper import Stepper
+from multireplay.engine.stepper import Preconditioner, ReducedStepper, StepFailure, Stepper
 from multireplay.errors import InputError
 from multireplay.problems import Problem
 from multireplay.problems.batched import OverBatches
 from multireplay.problems.packed import has_sparse_rows
+from multireplay.problems.variational_inequality import UserSamples
 from multireplay.sets import Set, WholeSpace
 
 Backend = Literal["auto", "python", "compiled", "batched"]
@@ -33,8 +34,8 @@ def make_stepper(
     """The engine for this problem, set and kind of samples; "auto" is the compiled one wherever it can run.
 
     `samples` are some packed samples, from which the types can be seen. The compiled loop runs what Numba compiles, a
-    problem or a set written in plain Python runs in the Python loop, sparse rows on the whole space in time proportional
-    to their nonzeros, and a problem over batches in lanes.
+    problem or a set written in plain Python runs in the Python loop, sparse rows on the whole space in time that is
+    proportional to their nonzeros, and a problem over batches in lanes.
 
     Raises `InputError`, with the reasons, where the backend or the precision that was asked for cannot be had.
     """
@@ -59,3 +60,54 @@ def make_stepper(
     if backend == "python" or reasons:
         return PythonStepper(problem, constraint, dim)
     return SparseStepper(dim) if sparse else CompiledStepper(constraint, dim, np.dtype(precision))
+
+
+class PythonStepper(Stepper):
+    """Runs any problem on any set, at the speed of Python."""
+
+    name = "python"
+
+    def __init__(self, problem: Problem, constraint: Set, dim: int) -> None:
+        self.problem = problem
+        self.constraint = constraint
+        self.x = np.zeros(dim)
+        self.total = np.zeros(dim)
+
+    def fresh(self) -> Stepper:
+        return PythonStepper(self.problem, self.constraint, len(self.x))
+
+    def reduced(self, preconditioner: Preconditioner) -> ReducedStepper:
+        return ReducedPythonStepper(preconditioner, self.problem, self.constraint, len(self.x))
+
+    def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
+        for t, (position, step) in enumerate(zip(positions.tolist(), steps.tolist(), strict=True)):
+            try:
+                with np.errstate(all="ignore"):
+                    value = self.problem.operator(self.x.copy(), samples, position - 1)
+                    if not np.abs(value).max() <= limit * _reach(samples, position - 1):
+                        return t
+                    self.x -= step * self.direction(value, samples, position - 1)
+                    self.constraint.project(self.x)
+            except Exception as error:
+                raise StepFailure(t) from error
+            if weights[t] > 0:
+                self.total += weights[t] * self.x
+        return len(positions)
+
+    def direction(self, value: Vector, samples: Any, row: int) -> Vector:
+        """Where to go, given F̃ at the iterate on that row."""
+        return value
+
+
+def _reach(samples: Any, row: int) -> float:
+    """How much larger than the residual F̃ can be on this row: its largest feature, 1 for a user's operator."""
+    return 1.0 if isinstance(samples, UserSamples) else float(np.abs(samples.row(row)).max())
+
+
+class ReducedPythonStepper(ReducedStepper, PythonStepper):
+    """Variance reduction in plain Python."""
+
+    def direction(self, value: Vector, samples: Any, row: int) -> Vector:
+        if len(self.anchor):
+            value = value - self.problem.operator(self.anchor.copy(), samples, row)
+        return self.preconditioner.apply(value) + self.mean

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from multireplay._check import Positions, Vector
 from multireplay.buffer.record import Window
-from multireplay.engine.chains import Chains, Member, WholeChains
+from multireplay.engine.chains import Chains, Member, Team, WholeChains
 from multireplay.engine.epoch import EpochRun
 from multireplay.engine.kernels import loops
 from multireplay.engine.kernels.loops import STOPPED, TAKEN
 from multireplay.engine.kernels.reduced import advance_reduced, advance_reduced_users
-from multireplay.engine.stepper import LowRank, ReducedStepper, Stepper, Way, is_built_in, run_kernel
-from multireplay.engine.team import Team
+from multireplay.engine.stepper import Preconditioner, ReducedStepper, Stepper, Way, is_built_in, run_kernel
 from multireplay.problems.glm import RegressionSamples
 from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.replay import PlannedEpoch
@@ -52,7 +51,7 @@ class CompiledStepper(Stepper):
     def fresh(self) -> Stepper:
         return CompiledStepper(self.constraint, len(self.x), self.x.dtype)
 
-    def reduced(self, preconditioner: LowRank) -> ReducedStepper:
+    def reduced(self, preconditioner: Preconditioner) -> ReducedStepper:
         return ReducedCompiledStepper(preconditioner, self.constraint, len(self.x))
 
     def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
@@ -80,11 +79,8 @@ class CompiledStepper(Stepper):
             return planned.chains * row_bytes(len(self.x), self.x.itemsize)
         return super().room(planned, job)
 
-    def scales(self, runs: Sequence[EpochRun]) -> Scales:
-        return Scales(self, runs)
-
-    def lanes(self, run: EpochRun) -> Lanes:
-        return Lanes(self, run)
+    def member(self, way: Way, runs: Sequence[EpochRun]) -> Member:
+        return Scales(self, runs) if way == "scales" else Lanes(self, runs[0])
 
     def whole_chains(self, run: EpochRun) -> Chains | None:
         return CompiledChains(self, run)

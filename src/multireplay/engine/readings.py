@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from multireplay.engine.chains import Member, OneChain, run_alone, run_in_parts
+from multireplay.engine.chains import Member, OneChain, Team, run_alone, run_in_parts
 from multireplay.engine.epoch import Job
 from multireplay.engine.stepper import Told, Way
-from multireplay.engine.team import ALONE, Team
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.base import BLOCK
 from multireplay.result import Epoch
@@ -113,7 +112,7 @@ class Itinerary:
         aside = sum(member.nbytes for member in members) if job.record.on_disk else 0
         windows = job.record.windows(first, len(members) > 1, aside)
         several = any(leg.way == "lanes" for leg in self.legs)
-        with Team(job.threads) if several else nullcontext(ALONE) as team, closing(windows):
+        with Team(job.threads) if several else nullcontext(Team(1)) as team, closing(windows):
             for window in windows:
                 for member in members:
                     member.advance(window, first + 1, team)
@@ -134,12 +133,12 @@ class Itinerary:
         scales = [(leg.number, job) for job in range(len(self.jobs)) for leg in self.legs if leg.way == "scales"]
         if scales:
             runs = [self.jobs[job].epoch(self.legs[number].planned) for number, job in scales]
-            found["scales "] = self.jobs[0].stepper.scales(runs), scales
+            found["scales "] = self.jobs[0].stepper.member("scales", runs), scales
         for number, job in enumerate(self.jobs):
             for leg in self.legs:
                 name, place = f"epoch {leg.number} job {number} ", (leg.number, number)
                 if leg.way == "lanes":
-                    found[name] = job.stepper.lanes(job.epoch(leg.planned)), [place]
+                    found[name] = job.stepper.member("lanes", [job.epoch(leg.planned)]), [place]
                 elif leg.way == "chain":
                     apart = replace(job, stepper=job.stepper.fresh())
                     found[name] = OneChain(apart.epoch(leg.planned)), [place]

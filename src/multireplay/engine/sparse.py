@@ -11,7 +11,7 @@ from multireplay.engine.chains import Chains, WholeChains
 from multireplay.engine.epoch import EpochRun
 from multireplay.engine.kernels import sparse_loops
 from multireplay.engine.kernels.sparse_loops import FIXED, U, Y
-from multireplay.engine.stepper import MEMORY, LowRank, ReducedStepper, Stepper, is_built_in, run_kernel
+from multireplay.engine.stepper import MEMORY, Preconditioner, ReducedStepper, Stepper, is_built_in, run_kernel
 from multireplay.replay import PlannedEpoch
 
 FEW = 2**9
@@ -33,7 +33,7 @@ class SparseStepper(Stepper):
     def fresh(self) -> Stepper:
         return SparseStepper(len(self._state))
 
-    def reduced(self, preconditioner: LowRank) -> ReducedStepper:
+    def reduced(self, preconditioner: Preconditioner) -> ReducedStepper:
         return ReducedSparseStepper(preconditioner, len(self._state))
 
     def are_few(self, planned: PlannedEpoch, room: int) -> bool:
@@ -84,7 +84,7 @@ class SparseStepper(Stepper):
 class ReducedSparseStepper(ReducedStepper, SparseStepper):
     """Steps on sparse rows with a preconditioner of any rank, and variance-reduced once an anchor is set."""
 
-    def __init__(self, preconditioner: LowRank, dim: int) -> None:
+    def __init__(self, preconditioner: Preconditioner, dim: int) -> None:
         super().__init__(preconditioner, dim)
         self._shifts, self._sums = np.zeros(0), np.zeros(0)
 

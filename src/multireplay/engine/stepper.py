@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
@@ -32,19 +33,13 @@ than there is room for, by itself, or with others in parts; or as whatever else,
 
 
 class Stepper(ABC):
-    """An engine: it takes the steps of one chain, and says what else it has a loop of its own for.
-
-    Attributes
-    ----------
-    name : str
-        "python", "compiled", "sparse" or "batched".
-    x, total : ndarray
-        The iterate and the weighted sum of the iterates, to be read or written in place.
-    """
+    """An engine: it takes the steps of one chain, and says what else it has a loop of its own for."""
 
     name: ClassVar[str]
+    """"python", "compiled", "sparse" or "batched"."""
     x: Vector
     total: Vector
+    """The iterate and the weighted sum of the iterates, to be read or written in place."""
 
     @abstractmethod
     def advance(self, samples: Any, positions: Positions, steps: Vector, weights: Vector, limit: float) -> int:
@@ -58,7 +53,7 @@ class Stepper(ABC):
         """Another one of this kind, for a chain that is under way beside others."""
 
     @abstractmethod
-    def reduced(self, preconditioner: LowRank) -> ReducedStepper:
+    def reduced(self, preconditioner: Preconditioner) -> ReducedStepper:
         """The variance-reduced engine of this kind."""
 
     def arrays(self) -> dict[str, Any]:
@@ -85,12 +80,8 @@ class Stepper(ABC):
         """Whether the iterates of all chains, which take that many bytes, are a small part of the record or memory."""
         return planned.chains <= planned.length or room <= MEMORY
 
-    def scales(self, runs: Sequence[EpochRun]) -> Member:
-        """All these epochs in one loop, where `way` says so."""
-        raise NotImplementedError
-
-    def lanes(self, run: EpochRun) -> Member:
-        """All chains of an epoch in one loop, where `way` says so."""
+    def member(self, way: Way, runs: Sequence[EpochRun]) -> Member:
+        """Epochs of all scales, or all chains of one as lanes, in one loop, where `way` says so."""
         raise NotImplementedError
 
     def whole_chains(self, run: EpochRun) -> Chains | None:
@@ -102,35 +93,39 @@ class Stepper(ABC):
         return None
 
 
-class LowRank(Protocol):
-    """A preconditioner as the steps need it: I + Σ_k stretch_k a_k a_kᵀ with axes a_k."""
+@dataclass(frozen=True, eq=False)
+class Preconditioner:
+    """P = I + Σ_k stretch_k a_k a_kᵀ with orthonormal axes a_k: it shortens the directions in which features are long.
+
+    A step x ← x − ηP F̃(x, ξ) is a plain step in the variables z = P^(−1/2)x on the rows P^(1/2)ψ; done this way it
+    needs no copy of the rows, and the iterate stays in the original variables.
+    """
+
+    axes: Vector
+    stretch: Vector
 
     @property
-    def axes(self) -> Vector: ...
-    @property
-    def stretch(self) -> Vector: ...
-    @property
-    def rank(self) -> int: ...
+    def rank(self) -> int:
+        """Number of directions that are shortened."""
+        return len(self.stretch)
+
     def apply(self, value: Vector) -> Vector:
-        """The preconditioner times a vector."""
+        """P times a vector."""
+        return np.asarray(value + self.axes.T @ (self.stretch * (self.axes @ value)))
 
     def root(self) -> Vector:
-        """Its square root."""
+        """P^(1/2)."""
+        return np.asarray(np.eye(self.axes.shape[1]) + (self.axes.T * (np.sqrt(1 + self.stretch) - 1)) @ self.axes)
 
 
 class ReducedStepper(Stepper):
-    """Steps along P(F̃(x, ξ) − F̃(x̃, ξ)) + g: one chain at a time, because its anchor changes from round to round.
-
-    Attributes
-    ----------
-    anchor, mean : ndarray
-        x̃, and g, the preconditioned mean operator there. Without coordinates in x̃, steps are plain.
-    """
+    """Steps along P(F̃(x, ξ) − F̃(x̃, ξ)) + g: one chain at a time, because its anchor changes from round to round."""
 
     anchor: Vector
     mean: Vector
+    """x̃, and g, the preconditioned mean operator there. Without coordinates in x̃, steps are plain."""
 
-    def __init__(self, preconditioner: LowRank, *plain: Any) -> None:
+    def __init__(self, preconditioner: Preconditioner, *plain: Any) -> None:
         super().__init__(*plain)
         self.preconditioner = preconditioner
         self.anchor, self.mean = np.zeros(0), np.zeros(len(self.x))

@@ -158,11 +158,7 @@ def curves(rows: list[Row]) -> Any:
 
 
 def _line(name: str, points: Any, top: float) -> Line:
-<<<<<<< HEAD
-    """A method's error by iterations in its own colour, from points (iteration, mean, standard error) below `top`."""
-=======
     """A method's points (iteration, mean, standard error) in its own colour; those above `top` are not drawn."""
->>>>>>> t6
     color, dash, mode = figures.method_style(name)
     iterations, means, _ = points.T
     hover = [f"{plural(int(at), 'step')}<br>{short(mean)} ± {short(error)}" for at, mean, error in points.tolist()]

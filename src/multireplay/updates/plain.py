@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,9 +92,7 @@ class StepRun:
         self._began = time.perf_counter()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._open.close()
 
     def job(self, schedule: Schedule) -> Job:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from scipy.sparse.linalg import eigsh, svds
 
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
+from multireplay.engine.stepper import Preconditioner
 from multireplay.engine.sums import Largest, fold
 from multireplay.errors import InputError
 from multireplay.problems.base import row_blocks
@@ -23,41 +24,6 @@ PREFIX = 4096
 WIDE = 128
 RANKS = (0, 1, 2, 4, 8, 16)
 """Ranks that "auto" chooses from."""
-
-
-@dataclass(frozen=True, eq=False)
-class Preconditioner:
-    """P = I + Σ_k stretch_k a_k a_kᵀ with orthonormal axes a_k: it shortens the directions in which features are long.
-
-    A step x ← x − ηP F̃(x, ξ) is a plain step in the variables z = P^(−1/2)x on the rows P^(1/2)ψ; done this way it
-    needs no copy of the rows, and the iterate stays in the original variables.
-    """
-
-    axes: Vector
-    stretch: Vector
-
-    @property
-    def rank(self) -> int:
-        """Number of directions that are shortened."""
-        return len(self.stretch)
-
-    def apply(self, value: Vector) -> Vector:
-        """P times a vector."""
-        return np.asarray(value + self.axes.T @ (self.stretch * (self.axes @ value)))
-
-    def root(self) -> Vector:
-        """P^(1/2)."""
-        return np.asarray(np.eye(self.axes.shape[1]) + (self.axes.T * (np.sqrt(1 + self.stretch) - 1)) @ self.axes)
-
-    def largest_square(self, features: Rows, weights: Vector | None = None) -> float:
-        """max w_t‖P^(1/2)ψ_t‖² over the rows, in one pass."""
-        rows = distinct(features) if weights is None else features
-        every = np.broadcast_to(1.0, rows.shape[0]) if weights is None else weights
-        largest = 0.0
-        for block, weight in zip(row_blocks(rows), row_blocks(every), strict=True):
-            shortened = squares(block) + ((block @ self.axes.T) ** 2) @ self.stretch
-            largest = max(largest, float((weight * shortened).max()))
-        return largest
 
 
 def choose(wanted: int | Literal["auto"] | None, record: Record, feasible: Set) -> Preconditioner:
@@ -83,16 +49,24 @@ def shortening(record: Record, preconditioner: Preconditioner) -> Callable[[floa
     ridge = getattr(record.example, "ridge", None) or 0.0
 
     def longest(square: Callable[..., float]) -> float:
-        found = fold(record, Largest(record.problem, lambda samples: square(*weighted_rows(samples))))
-        return float(found[0][0])
+        def of(samples: Any) -> float:
+            return square(samples.features, getattr(samples, "weights", None))
 
-    before, after = longest(largest_square), longest(preconditioner.largest_square)
+        return float(fold(record, Largest(record.problem, of))[0][0])
+
+    before, after = longest(largest_square), longest(partial(_largest_square, preconditioner))
     return lambda bound: (bound - ridge) * after / before + ridge
 
 
-def weighted_rows(samples: Any) -> tuple[Any, Vector | None]:
-    """The features and, where there are any, the weights of their rows."""
-    return samples.features, getattr(samples, "weights", None)
+def _largest_square(preconditioner: Preconditioner, features: Rows, weights: Vector | None = None) -> float:
+    """max w_t‖P^(1/2)ψ_t‖² over the rows, in one pass."""
+    rows = distinct(features) if weights is None else features
+    every = np.broadcast_to(1.0, rows.shape[0]) if weights is None else weights
+    largest = 0.0
+    for block, weight in zip(row_blocks(rows), row_blocks(every), strict=True):
+        shortened = squares(block) + ((block @ preconditioner.axes.T) ** 2) @ preconditioner.stretch
+        largest = max(largest, float((weight * shortened).max()))
+    return largest
 
 
 def none(dim: int) -> Preconditioner:
