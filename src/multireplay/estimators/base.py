@@ -58,12 +58,7 @@ class MEREstimator(BaseEstimator):  # type: ignore[misc]
     warn_autocorrelation: bool = True
 
     def predict(self, X: Any) -> Any:
-        """wᵀx + b for every row.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (rows, features)
-        """
+        """wᵀx + b for every row of X."""
         return self._scores(X)
 
     def _problem(self) -> Problem:

@@ -56,11 +56,6 @@ def collect(env: Any, policy: Any, steps: int, seed: int = 0, *, progress: bool 
     progress : bool
         Show a progress bar.
 
-    Returns
-    -------
-    Trajectory
-        The steps in the order of time; of a vector environment, those of one sub-environment after those of another.
-
     Raises
     ------
     CollectionError, CollectionInterrupted

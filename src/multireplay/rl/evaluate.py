@@ -187,7 +187,7 @@ def evaluate(
 
     The policy acts for `steps` steps (`collect`), the value function is learnt from that record (`estimate`), and
     fresh rollouts are compared with it. Where an episode is cut off by a time limit, the value is that without the
-    limit: the estimate goes on from the last observation, and the rollouts run without it.
+    limit: the estimate goes on from the last observation, and the rollouts run without it. Print what comes back.
 
     Parameters
     ----------
@@ -199,11 +199,6 @@ def evaluate(
         Number of rollouts of the Monte Carlo check, 0 for none.
     check_env : str or gymnasium.Env, optional
         Where to run them; needed only where `env` is a vector environment inside a wrapper.
-
-    Returns
-    -------
-    ValueEstimate
-        ``estimate.value(observation)``, ``estimate.check``, ``estimate.plot()``; print it for all in words.
 
     Examples
     --------

@@ -211,10 +211,7 @@ class Legal:
     def many(self, actions: Any, observations: Any, count: int) -> Any:
         """The batched actions for a batch of observations."""
         numbers = isinstance(actions, np.ndarray) and actions.shape == (count,) and actions.dtype.kind in "iu"
-        if self.discrete and numbers:
-            bad = np.flatnonzero((actions < self.first) | (actions > self.last))
-            if bad.size:
-                self.one(actions[bad[0]], row_of(observations, int(bad[0])))
+        if self.discrete and numbers and (self.first <= actions).all() and (actions <= self.last).all():
             return actions
         if len(actions) != count:
             raise InputError(f"the policy returned {len(actions)} actions for {count} observations")

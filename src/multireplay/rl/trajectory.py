@@ -112,8 +112,7 @@ class Trajectory:
     @property
     def returns(self) -> NDArray[np.float64]:
         """Sum of rewards of every episode that ended, not discounted."""
-        first = np.flatnonzero(self.starts)
-        sums = np.add.reduceat(self.rewards, first)
+        sums = np.add.reduceat(self.rewards, np.flatnonzero(self.starts))
         return np.asarray(sums[(self.terminated | self.truncated)[self.ends]])
 
     @property
@@ -205,7 +204,8 @@ def from_minari(dataset: Any) -> Trajectory:
     ... )
     >>> with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, MINARI_DATASETS_PATH=folder):
     ...     dataset = minari.create_dataset_from_buffers(
-    ...         "lake-v0", [episode], env="FrozenLake-v1", eval_env="FrozenLake-v1", data_format="arrow"
+    ...         "lake-v0", [episode], env="FrozenLake-v1", eval_env="FrozenLake-v1", data_format="arrow",
+    ...         algorithm_name="none", author="me", author_email="me@home", code_permalink="none", description="short",
     ...     )
     ...     mr.rl.from_minari("lake-v0")
     Trajectory(lake-v0: 3 steps, 1 episode (1 terminated, 0 truncated), mean return 1, observations () int64)

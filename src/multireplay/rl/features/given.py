@@ -62,8 +62,7 @@ class BoundFunction(BoundFeatures):
     kind = "given"
 
     def __init__(self, space: Any, function: Callable[..., Any], example: Array) -> None:
-        self.space, self.function = space, function
-        self.dim = 0
+        self.space, self.function, self.dim = space, function, 0
         self.dim = self.rows(example).shape[1]
 
     def rows(self, observations: Array) -> Matrix:
