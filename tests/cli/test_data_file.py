@@ -20,7 +20,7 @@ def test_every_format_gives_the_same_columns(tmp_path, data, columns):
     wanted = np.column_stack([columns["z"], columns["x"]])
     for path in (data, tmp_path / "data.parquet", tmp_path / "parts"):
         record = DataFile.open(path, "1 GB")
-        assert record.rows == len(wanted)
+        assert record.source.rows == len(wanted)
         assert set(record.names) == set(columns)
         assert np.array_equal(record.matrix(["z", "x"]), wanted)
         assert record.classes("fails").tolist() == columns["fails"].tolist()

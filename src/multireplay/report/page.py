@@ -14,8 +14,6 @@ from multireplay.buffer.disk.files import completed
 from multireplay.errors import InputError
 from multireplay.report.blocks import Plot, Section
 
-NEEDED = "a report needs plotly and jinja2: pip install plotly jinja2"
-
 
 def write(path: str | os.PathLike[str], title: str, sections: Sequence[Section], subtitle: str = "") -> Path:
     """Write one HTML page with a tab a section, and return its path. It asks nothing of the network.
@@ -104,4 +102,4 @@ def needed(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as missing:
-        raise InputError(NEEDED) from missing
+        raise InputError("a report needs plotly and jinja2: pip install plotly jinja2") from missing

@@ -145,9 +145,8 @@ def report_of_tables(
     """
     results: list[Block] = [Text(note, tone="lead" if index == 0 else "plain") for index, note in enumerate(notes)]
     results += plots
-    for caption, table in tables.items():
-        rows = table.rows if isinstance(table, TextTable) else table
-        results.append(TableBlock(rows, caption=caption, shown=SHOWN_ROWS))
+    rows = {caption: table.rows if isinstance(table, TextTable) else table for caption, table in tables.items()}
+    results += [TableBlock(found, caption=caption, shown=SHOWN_ROWS) for caption, found in rows.items()]
     sections = [Section("Results", results)] if results else []
     if pictures:
         sections.append(Section("Pictures", [Picture(source, caption) for caption, source in pictures.items()]))

@@ -66,9 +66,8 @@ class PlanSampler(Sampler):  # type: ignore[misc, unused-ignore]
 
     def _running(self, storage: Any, columns: int) -> tuple[tuple[PlannedEpoch, ...], PlannedEpoch]:
         """The epoch the next rows are from; where it begins here, on what the storage holds now."""
-        if self._plan is None and self._epoch:  # after a load
-            self._plan = self.replay.plan(self._rows)
-        if self._plan is not None and self._epoch:
+        if self._epoch:
+            self._plan = self._plan or self.replay.plan(self._rows)  # there is none after a load
             epoch = self._plan[self._epoch - 1]
             if self._given < epoch.steps * columns:
                 return self._plan, epoch

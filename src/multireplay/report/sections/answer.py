@@ -46,9 +46,8 @@ def _facts(evidence: Evidence) -> list[Fact]:
     if not isinstance(evidence.exact, Missing):
         apart = evidence.in_standard_errors(result.x)
         gap = float(np.linalg.norm(result.x - evidence.exact.x))
-        facts.append(
-            Fact("distance to the exact fit", rough(gap), "" if apart is None else f"{rough(apart)} standard errors")
-        )
+        remark = "" if apart is None else f"{rough(apart)} standard errors"
+        facts.append(Fact("distance to the exact fit", rough(gap), remark))
     found = evidence.diagnosis
     if isinstance(found, Diagnosis) and found.slowest is not None:
         worth = f"worth {rough(found.ess)} independent rows"

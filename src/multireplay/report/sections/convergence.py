@@ -125,9 +125,8 @@ def _steps(evidence: Evidence) -> Plot:
 def _errors(evidence: Evidence) -> Plot:
     """Squared error against the known solution: one point an epoch where they start anew, otherwise along the run."""
     epochs = evidence.result.epochs
-    found = [
-        (name, epoch, epoch.curve) for name, epoch in zip(epoch_names(evidence), epochs, strict=True) if epoch.curve
-    ]
+    named = zip(epoch_names(evidence), epochs, strict=True)
+    found = [(name, epoch, epoch.curve) for name, epoch in named if epoch.curve]
     anew = evidence.planned > 1 or not len(found[0][2].last)
     points, where = [], []
     before = 0
@@ -144,9 +143,8 @@ def _errors(evidence: Evidence) -> Plot:
     for values, name, color, symbol in kinds:
         hover = [f"{at}<br>{short(float(value))}" for at, value in zip(where, values / scale, strict=True)]
         lines.append(Line(steps, values / scale, name, color, mode="lines+markers", symbol=symbol, hover=hover))
-    figure = figures.lines(
-        lines, "steps of the epoch" if anew and evidence.by_steps else "steps", "‖x − x*‖² / ‖x₀ − x*‖²"
-    )
+    axis = "steps of the epoch" if anew and evidence.by_steps else "steps"
+    figure = figures.lines(lines, axis, "‖x − x*‖² / ‖x₀ − x*‖²")
     if not isinstance(evidence.exact, Missing) and evidence.solution is not None:
         value = float(np.sum((evidence.exact.x - evidence.solution) ** 2)) / scale
         if value > 0:

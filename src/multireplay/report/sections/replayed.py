@@ -161,6 +161,5 @@ def _epochs(covered: Coverage, tau: float) -> Plot:
         ]
         points.append(Line(steps, positions, name, color, mode="markers", hover=hover))
     caption = "Every epoch goes through the whole record. At most 64 steps of each are shown, evenly spaced."
-    return _over_time(
-        points, figures.log_axis("steps since the start of the run", [1, before[-1]]), covered.length, caption
-    )
+    axis = figures.log_axis("steps since the start of the run", [1, before[-1]])
+    return _over_time(points, axis, covered.length, caption)
