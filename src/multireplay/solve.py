@@ -162,14 +162,10 @@ def _carried_out(run: Run) -> tuple[Run, Found]:
 
 def _status(found: Found) -> Status:
     """How a run ended, as a sentence for people."""
-    if any(epoch.diverged for epoch in found.epochs):
-        return _diverged(found)
-    notes = "".join(f" Note: {note}." for note in found.notes)
-    return Status("finished", f"Finished: {found.what}.{notes}")
-
-
-def _diverged(found: Found) -> Status:
     lost = [epoch for epoch in found.epochs if epoch.diverged]
+    if not lost:
+        notes = "".join(f" Note: {note}." for note in found.notes)
+        return Status("finished", f"Finished: {found.what}.{notes}")
     first, kept, bound = lost[0], found.epochs[found.chosen], found.lipschitz
     if kept.diverged:
         answer = "the answer is the last finite iterate and of no use"

@@ -119,7 +119,7 @@ def test_variance_reduced_td(case):
 
 
 def test_variance_reduced_ftd(case):
-    batches, inner, gap = batch_reduced.batches_of(LENGTH, case.gap())
+    batches, inner, gap, _ = batch_reduced.batches_of(LENGTH, case.gap())
     small = min(batch_reduced.INNER_BATCH, LENGTH // 32)
     anchor, place, read = np.zeros(3), 0, 0
     for batch in batches:
@@ -144,7 +144,7 @@ def test_variance_reduced_ftd(case):
 @pytest.mark.parametrize("gap", [1, 7, 190, 5000])
 @pytest.mark.parametrize("length", [64, 4096, 2**16])
 def test_ftd_batches_fit_in_the_record(length, gap):
-    batches, inner, gap = batch_reduced.batches_of(length, gap)
+    batches, inner, gap, _ = batch_reduced.batches_of(length, gap)
     small = min(batch_reduced.INNER_BATCH, max(1, length // 32))
     assert batches.sum() + len(batches) * inner * (gap - 1 + small) <= length
     assert (batches >= 1).all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from joblib import cpu_count
@@ -18,13 +18,6 @@ _CHUNK_VALUES = 2**21
 ENOUGH_TIMES = 50  # a record shorter than this many autocorrelation times cannot be trusted to show them
 
 Floats = NDArray[np.float64]
-
-
-class Estimate(NamedTuple):
-    """Per feature: the autocorrelation time (NaN where constant) and whether the record is long enough."""
-
-    tau: Floats
-    reliable: NDArray[np.bool_]
 
 
 def integrated_autocorrelation_time(x: ArrayLike, *, c: float = 5.0) -> float | Floats:
@@ -73,7 +66,7 @@ def integrated_autocorrelation_time(x: ArrayLike, *, c: float = 5.0) -> float | 
     if not c > 0:
         raise InputError(f"c is {c}; the window must be a positive multiple of the autocorrelation time.")
     series = as_series("x", x)
-    tau = estimate(series, np.arange(series.shape[1]), c=c).tau
+    tau, _ = estimate(series, np.arange(series.shape[1]), c=c)
     return float(tau[0]) if np.ndim(x) == 1 else tau
 
 
@@ -130,8 +123,11 @@ def autocorrelation(x: ArrayLike, lags: int) -> Floats:
 
 def estimate(
     series: NDArray[Any], features: NDArray[np.intp], *, c: float = 5.0, block_bytes: int = 128 * 2**20
-) -> Estimate:
-    """Autocorrelation times of some features of a checked array, a block at a time: 80 bytes for a row of a feature."""
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Autocorrelation times of some features, NaN where constant, and whether the record is long enough for each.
+
+    The array has been checked. It is read a block at a time: 80 bytes for a row of a feature.
+    """
     rows = series.shape[0]
     tau = np.full(len(features), np.nan)
     reliable = np.ones(len(features), dtype=np.bool_)
@@ -142,7 +138,7 @@ def estimate(
             continue
         for i, rho in zip(start + np.flatnonzero(varies), _autocorrelations(centred), strict=True):
             tau[i], reliable[i] = _sum_to_window(rho, c)
-    return Estimate(tau, reliable)
+    return tau, reliable
 
 
 def _centred(series: NDArray[Any], features: NDArray[np.intp]) -> tuple[Floats, NDArray[np.bool_]]:

@@ -22,38 +22,27 @@ _REPLAY = "replay (Multiscale, Dyadic)"
 
 @dataclass(frozen=True, slots=True)
 class ColumnDiagnosis:
-    """One column of the record.
-
-    Attributes
-    ----------
-    name, width
-        The column and its number of features.
-    tau_max, tau_median
-        Largest and median integrated autocorrelation time of the features that vary, NaN if none does.
-    worst_feature
-        The feature with the largest one, None if all are constant.
-    ess
-        Effective sample size of that feature, rows/tau_max; above the rows where neighbours repel each other.
-    reliable
-        Whether the record is long enough for that feature, at least 50 of its autocorrelation times.
-    examined, constant
-        How many features were looked at, and how many of those are constant and left out.
-    scalar, sparse
-        Whether the column has one axis, so that its only feature goes by the column's name; whether the features looked
-        at are those with the most nonzeros.
-    """
+    """One column of the record."""
 
     name: str
     width: int
+    """Its number of features."""
     tau_max: float
     tau_median: float
+    """Largest and median integrated autocorrelation time of the features that vary, NaN if none does."""
     worst_feature: int | None
+    """The feature with the largest one, None if all are constant."""
     ess: float
+    """Effective sample size of that feature, rows/tau_max; above the rows where neighbours repel each other."""
     reliable: bool
+    """Whether the record is long enough for that feature, at least 50 of its autocorrelation times."""
     examined: int = 1
     constant: int = 0
+    """How many features were looked at, and how many of those are constant and left out."""
     scalar: bool = False
+    """Whether the column has one axis, so that its only feature goes by the column's name."""
     sparse: bool = False
+    """Whether the features looked at are those with the most nonzeros."""
 
     @property
     def label(self) -> str:
@@ -106,15 +95,9 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON, with None where a number does not exist."""
+        whole = {name: _plain(getattr(self, name)) for name in ("rows", "tau", "ess", "reliable", "sentence")}
         columns = [{key: _plain(value) for key, value in asdict(column).items()} for column in self.columns]
-        return {
-            "rows": self.rows,
-            "tau": _plain(self.tau),
-            "ess": _plain(self.ess),
-            "reliable": self.reliable,
-            "sentence": self.sentence,
-            "columns": columns,
-        }
+        return {**whole, "columns": columns}
 
     def __str__(self) -> str:
         paragraphs = (legend(self), sentence(self))

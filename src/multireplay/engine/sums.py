@@ -11,7 +11,7 @@ import functools
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -39,15 +39,10 @@ TOGETHER = 2**24
 
 
 class BlockSum(ABC):
-    """Something that is added up over all rows.
-
-    Attributes
-    ----------
-    least : int
-        Rows that a block has at least: a matrix is worth adding only for as many rows as it has.
-    """
+    """Something that is added up over all rows."""
 
     least: int = 16
+    """Rows that a block has at least: a matrix is worth adding only for as many rows as it has."""
 
     @abstractmethod
     def zero(self) -> Part:
@@ -202,7 +197,9 @@ def fold(
     threads = 1 if record.problem.users_code else min(how.threads, -(-record.length // (rows * many)))
     ahead = 2 * threads
     blocks = _blocks(record, ends, rows, first, aside=ahead * many * rows * record.row_bytes)
-    with _one_thread_each(), ThreadPoolExecutor(threads) as pool, closing(blocks):
+    # the linear algebra of a block on one thread: its own threads would add in another order on another machine
+    one_thread = _controller().limit(limits=1, user_api="blas")
+    with one_thread, ThreadPoolExecutor(threads) as pool, closing(blocks):
         for done, parts in _in_order(pool if threads > 1 else None, work, _groups(blocks, many), ahead):
             for block, part in zip(done, parts, strict=True):
                 totals[block.stretch] = block_sum.add(totals[block.stretch], part)
@@ -210,11 +207,6 @@ def fold(
             if kept is not None:
                 kept.note(done[-1].end)
     return totals
-
-
-def _one_thread_each() -> Any:
-    """The linear algebra of a block on one thread: its own threads would add in another order on another machine."""
-    return _controller().limit(limits=1, user_api="blas")
 
 
 @functools.lru_cache(maxsize=1)
@@ -239,13 +231,9 @@ def _in_order(
         for group in groups:
             yield group, work(group)
         return
-    waiting: deque[tuple[list[_Block], Future[list[Part]]]] = deque()
-    for group in groups:
-        waiting.append((group, pool.submit(work, group)))
-        if len(waiting) == ahead:
-            done, future = waiting.popleft()
-            yield done, future.result()
+    waiting = deque((group, pool.submit(work, group)) for group in islice(groups, ahead - 1))
     while waiting:
+        waiting.extend((group, pool.submit(work, group)) for group in islice(groups, 1))
         done, future = waiting.popleft()
         yield done, future.result()
 
@@ -258,7 +246,7 @@ def _blocks(record: Record, bounds: Positions, rows: int, first: int, aside: int
     have = first  # the row after those that wait
     with closing(record.parts(first, aside)) as parts:
         for begin, columns in parts:
-            last = begin + _count(columns)
+            last = begin + int(next(iter(columns.values())).shape[0])
             while start < end <= last:
                 here = {name: column[have - begin : end - begin] for name, column in columns.items()}
                 yield _Block(stretch, _joined([*waiting, here]) if waiting else here, end - start, end)
@@ -275,10 +263,6 @@ def _edges(bounds: Positions, rows: int, first: int) -> Iterator[tuple[int, int,
         for start in range(begin, stop, rows):
             if start >= first:
                 yield start, min(start + rows, stop), stretch
-
-
-def _count(columns: Columns) -> int:
-    return int(next(iter(columns.values())).shape[0])
 
 
 def _joined(parts: list[Columns]) -> Columns:

@@ -91,7 +91,7 @@ def slowest(series: NDArray[Any]) -> tuple[float, int]:
     worst = int(candidates[0])
     if rough[worst] < SUSPECT:
         return float(max(rough[worst], 1.0)), worst
-    times = estimate(series, candidates).tau
+    times, _ = estimate(series, candidates)
     best = int(np.nanargmax(times))
     return float(times[best]), int(candidates[best])
 

@@ -19,21 +19,13 @@ WELL_BELOW = 0.1
 
 @dataclass(frozen=True)
 class Residual:
-    """The record's mean operator F̂(x) at a point, and what is left of it on the feasible set.
-
-    Attributes
-    ----------
-    mean : ndarray
-        F̂(x).
-    size : float
-        ‖x − Proj(x − F̂(x))‖, which is ‖F̂(x)‖ on the whole space.
-    error : float
-        Standard error of that residual under dependence, from 32 consecutive batches, or 8 for a very long x.
-    """
+    """The record's mean operator F̂(x) at a point, and what is left of it on the feasible set."""
 
     mean: Vector
     size: float
+    """‖x − Proj(x − F̂(x))‖, which is ‖F̂(x)‖ on the whole space."""
     error: float
+    """Standard error of that residual under dependence, from 32 consecutive batches, or 8 for a very long x."""
 
     @property
     def is_noise(self) -> bool:

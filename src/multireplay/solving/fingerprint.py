@@ -7,7 +7,6 @@ their code, constants, defaults and what they close over, other objects with the
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import sys
 import types
 from collections.abc import Mapping
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import issparse
 
-from multireplay.buffer.foreign import as_numpy, is_foreign
+from multireplay.buffer.fingerprint import Fingerprint
+from multireplay.buffer.foreign import is_foreign
 from multireplay.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def fingerprint(**parts: Any) -> str:
     """
     reader = _Reader()
     reader.take(parts)
-    return reader.digest.hexdigest()
+    return reader.read.text()
 
 
 def fingerprint_of(run: Run) -> str:
@@ -66,17 +66,16 @@ class _Reader:
     """Goes through a value and all that it holds; what it has met before is named by the order in which it was met."""
 
     def __init__(self) -> None:
-        self.digest = hashlib.sha256()
+        self.read = Fingerprint()
         self.met: dict[int, tuple[int, Any]] = {}
 
-    def write(self, kind: str, text: str | bytes = b"") -> None:
-        data = text if isinstance(text, bytes) else text.encode()
-        self.digest.update(f"{kind}:{len(data)}:".encode() + data)
+    def write(self, kind: str, text: str) -> None:
+        self.read.add_facts([kind, text])
 
     def take(self, value: Any) -> None:
         """Add one value."""
         if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
-            self.write(type(value).__name__, value if isinstance(value, str | bytes) else _exactly(value))
+            self.write(type(value).__name__, _exactly(value))
             return
         if id(value) in self.met:
             self.write("again", str(self.met[id(value)][0]))
@@ -87,10 +86,10 @@ class _Reader:
     def _take_new(self, value: Any) -> None:
         if isinstance(value, type):
             self._class(value)
-        elif issparse(value):
-            self._several("sparse", value.shape, value.data, value.indices, getattr(value, "indptr", None))
-        elif isinstance(value, np.ndarray) or is_foreign(value):
-            self._array(value if isinstance(value, np.ndarray) else as_numpy(value))
+        elif isinstance(value, np.ndarray) and value.dtype.hasobject:
+            self._several("objects", value.shape, value.ravel().tolist())
+        elif isinstance(value, np.ndarray) or issparse(value) or is_foreign(value):
+            self.read.add_array(f"{value.ndim} axes", value if value.ndim else value.reshape(1))
         elif isinstance(value, Mapping):
             self._several("mapping", *(part for key in sorted(value, key=str) for part in (key, value[key])))
         elif isinstance(value, list | tuple):
@@ -102,7 +101,7 @@ class _Reader:
         elif isinstance(value, types.FunctionType):
             self._function(value)
         elif isinstance(value, types.CodeType):
-            self._code(value)
+            self._several("code", value.co_code, value.co_names, value.co_varnames, list(value.co_consts))
         elif isinstance(value, types.MethodType):
             self._several("method", value.__func__, value.__self__)
         elif isinstance(value, types.BuiltinFunctionType | np.ufunc):
@@ -117,15 +116,6 @@ class _Reader:
         for part in parts:
             self.take(part)
 
-    def _array(self, array: np.ndarray[Any, Any]) -> None:
-        if array.dtype.hasobject:
-            self._several("objects", array.shape, array.ravel().tolist())
-            return
-        self.write("array", f"{array.dtype.str}{array.shape}")
-        for start in range(0, max(1, array.shape[0] if array.ndim else 1), 2**14):
-            part = array[start : start + 2**14] if array.ndim else array
-            self.digest.update(np.ascontiguousarray(part).tobytes())
-
     def _function(self, function: types.FunctionType) -> None:
         self.write("function", f"{function.__module__}.{function.__qualname__}")
         if (function.__module__ or "").partition(".")[0] in STABLE:
@@ -133,9 +123,6 @@ class _Reader:
         held = [_contents(cell) for cell in function.__closure__ or ()]
         used = {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}
         self._several("inside", function.__code__, function.__defaults__, function.__kwdefaults__, held, used)
-
-    def _code(self, code: types.CodeType) -> None:
-        self._several("code", code.co_code, code.co_names, code.co_varnames, list(code.co_consts))
 
     def _class(self, kind: type) -> None:
         self.write("class", f"{kind.__module__}.{kind.__qualname__}")
@@ -163,17 +150,14 @@ class _Reader:
 
 
 def _exactly(value: Any) -> str:
-    """A number without rounding."""
-    return float(value).hex() if isinstance(value, float | np.floating) else str(value)
+    """A value as text; a number without rounding."""
+    return value.hex() if isinstance(value, float | bytes) else str(value)
 
 
 def _slots(value: Any) -> dict[str, Any]:
-    names = [name for kind in type(value).__mro__ for name in _as_names(getattr(kind, "__slots__", ()))]
+    slots = [getattr(kind, "__slots__", ()) for kind in type(value).__mro__]
+    names = [name for some in slots for name in ((some,) if isinstance(some, str) else some)]
     return {name: getattr(value, name) for name in names if hasattr(value, name) and name != "__weakref__"}
-
-
-def _as_names(slots: Any) -> tuple[str, ...]:
-    return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
 def _contents(cell: Any) -> Any:

@@ -9,14 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.columns import Columns
 from multireplay.errors import InputError
 from multireplay.inference.residuals import measure
-from multireplay.problems import Problem
 from multireplay.result import Result, Status
-from multireplay.sets import Set
 from multireplay.show.text import TextTable
 from multireplay.solving.resolve import default_order
 from multireplay.solving.run import Run
@@ -25,13 +21,6 @@ from multireplay.updates.plain import as_schedule
 
 FACTORS = (1.0, 0.25, 1 / 16, 1 / 64)
 """Step sizes that compete on a held-out block, as multiples of the automatic one."""
-
-
-class Split(NamedTuple):
-    """The record in time: what is learnt from, a gap that is thrown away, and the block that is held out."""
-
-    learn: Buffer
-    test: Buffer
 
 
 class Candidate(NamedTuple):
@@ -44,13 +33,13 @@ class Candidate(NamedTuple):
     score: float
 
 
-def split(buffer: Buffer, share: float) -> Split:
-    """Hold out the last `share` of the record, with a gap of a hundredth of it before."""
+def split(buffer: Buffer, share: float) -> tuple[Buffer, Buffer]:
+    """What is learnt from, and the last `share` that is held out; a hundredth of it between them is thrown away."""
     length = len(buffer)
     held, gap = int(share * length), max(1, length // 100)
     if held < 1 or length - held - gap < 1:
         raise InputError(f"holdout={share:g} of {length} rows leaves nothing to learn from or to test on")
-    return Split(buffer[: length - held - gap], buffer[length - held :])
+    return buffer[: length - held - gap], buffer[length - held :]
 
 
 def solve_held_out(solve: Callable[..., Result], run: Run, share: float) -> Result:
@@ -105,12 +94,7 @@ def _compete(
         epoch = tried.epochs[tried.chosen]
         kinds = {average: epoch.average, "none": epoch.last} if tried.run.route == "steps" else {average: tried.x}
         for kind, x in kinds.items():
-            score = score_of(problem, held, run.feasible, x) if tried.status.ok else np.inf
+            loss = problem.loss(x, held) if tried.status.ok else np.inf
+            score = measure(problem, held, run.feasible, x).size if loss is None else loss
             found.append(Candidate(update, size, kind, epoch.step, score))
     return found, passes
-
-
-def score_of(problem: Problem, held: Columns, feasible: Set, x: Vector) -> float:
-    """The loss on the held-out rows, or the residual there for a problem that has no loss."""
-    loss = problem.loss(x, held)
-    return measure(problem, held, feasible, x).size if loss is None else loss

@@ -46,8 +46,13 @@ def resolve(given: Mapping[str, Any]) -> Run:
 
     The checkpoint is left out, since its file is named by what this gives.
     """
-    problem, buffer = _checked(given["problem"], given["buffer"])
-    replay = given["replay"]
+    problem, buffer, replay = given["problem"], given["buffer"], given["replay"]
+    if not isinstance(problem, Problem):
+        raise InputError(f"problem must be a multireplay problem such as mr.GLM(), not {problem!r}")
+    if not isinstance(buffer, Buffer | StoredBuffer):
+        raise InputError(
+            f"buffer must be a multireplay Buffer, not {type(buffer).__name__}: mr.Buffer(features=..., ...)"
+        )
     feasible = problem.constraint if given["constraint"] is None else as_constraint(given["constraint"])
     if replay is not None and not isinstance(replay, Replay):
         raise InputError(f"replay must be a replay scheme such as mr.Multiscale(), not {replay!r}")
@@ -68,9 +73,7 @@ def resolve(given: Mapping[str, Any]) -> Run:
         instead=None,
         why=why,
         engine=update.engine,
-        start=np.zeros(record.dim)
-        if whole and given["x0"] is None
-        else starting_point(given["x0"], feasible, record.dim),
+        start=starting_point(given["x0"], feasible, record.dim),
         step=step,
         steps=step if isinstance(step, tuple) else (step,),
         automatic=isinstance(step, str),
@@ -85,15 +88,10 @@ def resolve(given: Mapping[str, Any]) -> Run:
         record=record,
         progress=given["progress"],
     )
-    if update.needs.own_order:
-        return _chosen_or_otherwise(run, given)
-    return with_steps(run, update, why)
-
-
-def _chosen_or_otherwise(run: Run, given: Mapping[str, Any]) -> Run:
-    """The run, or one of steps where its update was not asked for and already a feasible set rules it out."""
-    if given["update"] is None and not run.on_the_whole_space:
-        return with_steps(run, _by_passes(run.passes), f"mr.Newton() needs the whole space, not {run.feasible!r}")
+    if not update.needs.own_order:
+        return with_steps(run, update, why)
+    if given["update"] is None and not whole:
+        return otherwise(run, f"mr.Newton() needs the whole space, not {feasible!r}")
     check_needs(run, given["checkpoint"] is not None)
     return run
 
@@ -158,16 +156,6 @@ def check_needs(run: Run, checkpoint: bool) -> None:
             raise InputError(sentence.format(**given))
 
 
-def _checked(problem: Any, buffer: Any) -> tuple[Problem, Buffer | StoredBuffer]:
-    if not isinstance(problem, Problem):
-        raise InputError(f"problem must be a multireplay problem such as mr.GLM(), not {problem!r}")
-    if not isinstance(buffer, Buffer | StoredBuffer):
-        raise InputError(
-            f"buffer must be a multireplay Buffer, not {type(buffer).__name__}: mr.Buffer(features=..., ...)"
-        )
-    return problem, buffer
-
-
 def as_passes(passes: object, update: Update | None) -> int:
     """The number of passes asked for, or an error."""
     if update is not None:
@@ -194,6 +182,8 @@ def as_step(step: Any) -> Any:
 
 def starting_point(x0: Any, feasible: Set, dim: int) -> Vector:
     """x0 checked against the dimension and the set; by default the point of the set closest to 0."""
+    if x0 is None and isinstance(feasible, WholeSpace):
+        return np.zeros(dim)
     feasible.check(dim)
     if x0 is None:
         return feasible.projected(np.zeros(dim))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from multireplay._check import Vector
@@ -35,44 +35,7 @@ class Run:
     """One call of `solve`, resolved: status, costs, checkpoint and report read this and decide nothing themselves.
 
     A pickled run, and with it a pickled result, leaves the record behind, which may be large, and whatever cannot be
-    pickled.
-
-    Attributes
-    ----------
-    problem : Problem or None
-        As it was given; None if it was lost in pickling.
-    buffer : Buffer, StoredBuffer or None
-        The record as it was given; None after pickling.
-    rows : int
-        Its length.
-    arguments : mapping
-        All other arguments, as they were given.
-    update : Update
-        What moves the iterate.
-    replay : Replay or None
-        The order of the steps; None where the update reads the record in order by itself.
-    instead : Replay or None
-        The order for rounds that get nowhere in that of `replay`, if it may change.
-    route, why : str
-        The way to the answer, and in one sentence why it was taken.
-    engine : str
-        How it is executed: "python", "compiled", "sparse" or "batched" chains of steps, or "sums".
-    start : ndarray
-        x0.
-    step : float, several of them, Schedule or "auto"
-        The step size; `steps` are those that compete, one all but always, and `automatic` says whether it is "auto".
-    passes : int or None
-        The most passes, where that was asked for.
-    feasible : Set
-        The feasible set; `on_the_whole_space` says whether there is no constraint.
-    averaging, track, backend, threads, precision
-        The other arguments, with their defaults.
-    record : Record
-        The rows as the problem reads them; None after pickling.
-    checkpoint : Checkpoint or None
-        Where the state is kept while it runs.
-    progress : bool
-        Whether there are progress bars.
+    pickled. What is not explained below is an argument of `solve`, with its default.
 
     Examples
     --------
@@ -87,18 +50,26 @@ class Run:
     """
 
     problem: Problem | None
+    """As it was given; None if it was lost in pickling."""
     buffer: Any
+    """The record as it was given; None after pickling."""
     rows: int
     arguments: Mapping[str, Any]
+    """All other arguments, as they were given."""
     update: Update
     replay: Any
+    """The order of the steps; None where the update reads the record in order by itself."""
     instead: Replay | None
+    """The order for rounds that get nowhere in that of `replay`, if it may change."""
     why: str
+    """Why this way to the answer was taken, in one sentence."""
     engine: Engine
     start: Vector
     step: Any
     steps: tuple[Any, ...]
+    """The step sizes that compete, one all but always."""
     automatic: bool
+    """Whether the step is "auto"."""
     passes: int | None
     feasible: Set
     on_the_whole_space: bool
@@ -108,6 +79,7 @@ class Run:
     threads: int
     precision: Literal["float64", "float32"]
     record: Record = field(default=None)  # type: ignore[assignment]
+    """The rows as the problem reads them; None after pickling."""
     checkpoint: Checkpoint | None = None
     progress: bool = False
 
@@ -116,20 +88,15 @@ class Run:
         """The way to the answer."""
         return self.update.route
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> dict[str, Any]:
         left_behind = {"buffer": None, "record": None, "checkpoint": None, "track": None, "progress": False}
-        kept = {item.name: left_behind.get(item.name, getattr(self, item.name)) for item in fields(self)}
+        kept = {**vars(self), **left_behind, "feasible": _or_lost(self.feasible), "step": _or_lost(self.step)}
         kept["arguments"] = {name: _or_lost(value) for name, value in self.arguments.items()}
         kept["problem"] = self.problem if _can_be_pickled(self.problem) else None
-        kept["feasible"], kept["step"] = _or_lost(self.feasible), _or_lost(self.step)
-        return (_rebuilt, (kept,))
+        return kept
 
     def __repr__(self) -> str:
         return f"Run({self.problem!r}, {self.rows} rows, {self.update!r})"
-
-
-def _rebuilt(kept: dict[str, Any]) -> Run:
-    return Run(**kept)
 
 
 def _or_lost(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from multireplay._check import Vector
@@ -24,29 +24,20 @@ class Needs:
 
     A sentence may name what was given as ``{feasible}``, ``{precision}`` or ``{step}``. They are checked in one place,
     before anything is run.
-
-    Attributes
-    ----------
-    whole_space : str
-        No feasible set.
-    constant_step : str
-        A number or "auto" for the step, no schedule.
-    one_step : str
-        One step size, not several that compete.
-    double : str
-        Iterates in float64.
-    own_order : str
-        No replay scheme: the update reads the record in order by itself.
-    resumed : str
-        No checkpoint.
     """
 
     whole_space: str = ""
+    """No feasible set."""
     constant_step: str = ""
+    """A number or "auto" for the step, no schedule."""
     one_step: str = ""
+    """One step size, not several that compete."""
     double: str = ""
+    """Iterates in float64."""
     own_order: str = ""
+    """No replay scheme: the update reads the record in order by itself."""
     resumed: str = ""
+    """No checkpoint."""
 
 
 class Unsuitable(Exception):
@@ -55,36 +46,24 @@ class Unsuitable(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What an update found.
-
-    Attributes
-    ----------
-    epochs : tuple of Epoch
-        Everything that was run, in its order.
-    chosen : int
-        Which of them answers.
-    passes : float
-        Samples touched, in passes over the record.
-    seconds : float
-        Wall-clock time of the steps or sums, without the time to compile a loop.
-    what : str
-        What was done and what the answer is, as the sentence of a status that begins with "Finished: ".
-    notes : tuple of str
-        What else a person should know.
-    standard_error : ndarray or None
-        Standard error of every coordinate under dependence, where it is known.
-    lipschitz : float or None
-        The Lipschitz constant from which an automatic step is made, where it may be needed to mend a run.
-    """
+    """What an update found."""
 
     epochs: tuple[Epoch, ...]
+    """Everything that was run, in its order."""
     chosen: int
+    """Which of them answers."""
     passes: float
+    """Samples touched, in passes over the record."""
     seconds: float
+    """Wall-clock time of the steps or sums, without the time to compile a loop."""
     what: str
-    notes: tuple[str, ...] = field(default=())
+    """What was done and what the answer is, as the sentence of a status that begins with "Finished: "."""
+    notes: tuple[str, ...] = ()
+    """What else a person should know."""
     standard_error: Vector | None = None
+    """Standard error of every coordinate under dependence, where it is known."""
     lipschitz: float | None = None
+    """The Lipschitz constant from which an automatic step is made, where it may be needed to mend a run."""
 
 
 class Update(ABC):

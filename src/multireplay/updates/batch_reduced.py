@@ -96,14 +96,14 @@ def reduce_and_extrapolate(
     return touched
 
 
-def batches_of(length: int, gap: int) -> tuple[Positions, int, int]:
-    """Batch sizes of the epochs, inner steps of an epoch, and the gap: half of the record each."""
+def batches_of(length: int, gap: int) -> tuple[Positions, int, int, int]:
+    """Batch sizes of the epochs, inner steps of an epoch, their gap and their samples: half of the record each."""
     shares = (4 / 3) ** np.arange(EPOCHS)
     small = min(INNER_BATCH, max(1, length // (4 * EPOCHS)))
     gap = max(1, min(gap, length // (2 * EPOCHS) - small))
     inner = max(1, length // 2 // EPOCHS // (gap - 1 + small))
     batches = (shares / shares.sum() * (length - EPOCHS * inner * (gap - 1 + small))).astype(np.int64)
-    return np.maximum(batches, 1), inner, gap
+    return np.maximum(batches, 1), inner, gap, small
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,4 @@ class BatchExtrapolated(Sweep):
 
     def sweep(self, rows: RankOne, step: float, x: Vector) -> tuple[Vector, int]:
         """One sweep, epoch after epoch."""
-        length = len(rows.targets)
-        batches, inner, gap = batches_of(length, self.gap)
-        small = min(INNER_BATCH, max(1, length // (4 * EPOCHS)))
-        return x, reduce_and_extrapolate(rows, batches, inner, gap, small, step, x)
+        return x, reduce_and_extrapolate(rows, *batches_of(len(rows.targets), self.gap), step, x)

@@ -57,12 +57,7 @@ def published_steps(mu: float, lipschitz: float, count: int) -> tuple[Vector, Ve
 class Extrapolated(Sweep):
     """Operator extrapolation on every gap-th sample (FTD).
 
-    Parameters
-    ----------
-    gap : int
-        Distance of the samples.
-    mu, lipschitz : float, optional
-        With both, the published step sizes; otherwise the constant step of the run.
+    With both `mu` and `lipschitz` it takes the published step sizes; otherwise the constant step of the run.
     """
 
     gap: int = 1

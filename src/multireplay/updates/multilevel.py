@@ -53,14 +53,8 @@ def descend(rows: RankOne, levels: Positions, alpha: float, radius: float, mean:
 class Multilevel(Sweep):
     """Multilevel estimates of the mean operator on consecutive samples, with AdaGrad-norm steps (MAG).
 
-    Parameters
-    ----------
-    radius : float
-        Of the ball around 0 that the iterates are kept in.
-    seed : int
-        Of the levels.
-    alpha : float, optional
-        Numerator of the steps; the published 2·radius/√2 by default.
+    The iterates are kept in the ball of that radius around 0; `alpha`, the numerator of the steps, is the published
+    2·radius/√2 by default.
     """
 
     radius: float

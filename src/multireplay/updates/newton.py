@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -98,46 +98,37 @@ class Newton(Update):
                 return operator_batches(record, [x], how)[0] if kept is None else kept.batches(x, how)
 
         asked = None if self.corrections == "auto" else self.corrections
-        found = correct(coarse, pass_over, asked or run.passes or MOST, asked is not None)
+        corrections, note = correct(coarse, pass_over, asked or run.passes or MOST, asked is not None)
         k = coarse.rows.bit_length() - 1
         epochs = [as_epoch(k, length / coarse.rows, coarse.rows, coarse.x, run.track)]
-        epochs += [as_epoch(k + i, 1.0, length, part.x, run.track) for i, part in enumerate(found.corrections, start=1)]
-        passes, count = sum(epoch.taken for epoch in epochs) / length, len(found.corrections)
+        epochs += [as_epoch(k + i, 1.0, length, part.x, run.track) for i, part in enumerate(corrections, start=1)]
+        passes, count = sum(epoch.taken for epoch in epochs) / length, len(corrections)
         what = (
             f"{coarse.rows} samples, {length / coarse.rows:.3g} apart, fitted exactly, then {count} Newton "
             f"correction{'s' * (count > 1)} in passes over all {length} in order ({passes:.3g} passes in all)"
-            f"{f'; {found.note}' if found.note else ''}"
+            f"{f'; {note}' if note else ''}"
         )
-        error = found.corrections[-1].standard_error
-        seconds = time.perf_counter() - began
+        seconds, error = time.perf_counter() - began, corrections[-1].standard_error
         return Found(tuple(epochs), len(epochs) - 1, passes, seconds, what, standard_error=error)
 
 
-@dataclass(frozen=True, eq=False)
-class Correction:
-    """One pass: where it led, how long the correction was in units of its standard error, and that by coordinate."""
+class Correction(NamedTuple):
+    """One pass: where it led, and the standard error of that by coordinate."""
 
     x: Vector
-    share: float
     standard_error: Vector
 
 
-@dataclass(frozen=True, eq=False)
-class Corrections:
-    """All corrections, and why there were no more."""
-
-    corrections: tuple[Correction, ...]
-    note: str
-
-
-def correct(coarse: Coarse, pass_over: Callable[[Vector], Batches], most: int, all_of_them: bool) -> Corrections:
+def correct(
+    coarse: Coarse, pass_over: Callable[[Vector], Batches], most: int, all_of_them: bool
+) -> tuple[list[Correction], str]:
     """x ← x − J⁻¹F̂(x) with the Jacobian of the coarse epoch, accelerated, until what is left is noise.
 
     Where J is not good enough for the plain correction to shrink, the corrections so far are combined to the point at
     which the next one is expected to be shortest (Anderson 1965); on a linear problem these are GMRES steps.
 
     `pass_over` gives F̂ at a point by batches in one pass over the record. There are at most `most` corrections, and
-    that many in any case with `all_of_them`.
+    that many in any case with `all_of_them`; with them comes why there are no more.
     """
     z = coarse.x / coarse.scale
     points: list[Vector] = []
@@ -152,18 +143,18 @@ def correct(coarse: Coarse, pass_over: Callable[[Vector], Batches], most: int, a
         points.append(z)
         moves.append(move)
         z = _combine(coarse.root, points, moves)
-        share = size / error if error > 0 else np.inf if size else 0.0
-        done.append(Correction(z * coarse.scale, share, coarse.scale * standard_errors(images)))
+        done.append(Correction(z * coarse.scale, coarse.scale * standard_errors(images)))
         left = size * min(1.0, size / before) if before else size
         if all_of_them and len(done) == most:
-            return Corrections(tuple(done), "")
+            return done, ""
         if left <= ROUNDING * coarse.size(z) and not all_of_them:
-            return Corrections(tuple(done), "another correction would be rounding")
+            return done, "another correction would be rounding"
         if left <= NEGLIGIBLE * error and not all_of_them:
             expected = left / error if error else 0.0
-            return Corrections(tuple(done), f"another correction would be about {expected:.1g} of its standard error")
+            return done, f"another correction would be about {expected:.1g} of its standard error"
         if len(done) == most:
-            return Corrections(tuple(done), f"the last correction was {share:.2g} of its standard error")
+            share = size / error if error > 0 else np.inf if size else 0.0
+            return done, f"the last correction was {share:.2g} of its standard error"
         before = size
 
 

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multireplay._check import Vector
-from multireplay.buffer.record import Record
-from multireplay.engine import Job, Stepper, arrange, make_stepper
+from multireplay.buffer.disk.memory import in_words
+from multireplay.buffer.record import Record, StoredRecord
+from multireplay.engine import Itinerary, Job, Stepper, arrange, make_stepper
 from multireplay.engine.sums import ExtremeRows, Folding, fold, operator_batches
 from multireplay.errors import InputError, warn
 from multireplay.inference.residuals import residual_of
 from multireplay.problems import Problem
 from multireplay.problems.base import GROWTH, UNBOUNDED
 from multireplay.problems.packed import column_sizes, has_sparse_rows, take
-from multireplay.replay import PlannedEpoch
+from multireplay.replay import PlannedEpoch, Replay
 from multireplay.result import Epoch
 from multireplay.show.progress import step_bar
 from multireplay.steps import Constant, Schedule
 from multireplay.updates.base import Found, Update
-from multireplay.updates.costs import tell_costs
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -233,3 +233,50 @@ def warn_of_scales(record: Record) -> None:
             f"features differ in size by a factor of {ratio:.0f}: one step size cannot suit them all, and the answer "
             "is likely to be far from converged. Standardize the columns (divide each by its standard deviation)"
         )
+
+
+def tell_costs(itinerary: Itinerary, replay: Replay, update: Update) -> None:
+    """Warn of random access on disk, of further readings, and of step sizes that are run one after the other.
+
+    A checkpoint keeps one reading in order, and is refused where the epochs do not share it.
+    """
+    job, count = itinerary.jobs[0], len(itinerary.jobs)
+    no_room = f"the memory budget has no room for the iterates of {count} step sizes side by side"
+    if job.checkpoint is not None and not itinerary.resumable:
+        usual = (
+            "mr.Newton(), or mr.Plain() with mr.Multiscale() or mr.Interleaved(), and from disk with mr.Serial() or "
+            "mr.Skip(), without track="
+        )
+        raise InputError(f"checkpoint=... is for passes in order: {_too_many(itinerary, replay) or usual}")
+    if job.checkpoint is not None and not itinerary.fits:
+        raise InputError(f"{no_room}, and checkpoint=... is for one reading: give more memory=, or fewer step sizes")
+    if not itinerary.fits:
+        warn(f"{no_room}: the record is read anew for each of them")
+    if isinstance(job.record, StoredRecord) and not itinerary.in_order:
+        random = job.record.stored.cost_of_random_access()
+        usual = (
+            f"{replay!r} with {update!r} does not read the record in order. {random} "
+            "mr.Newton(), mr.Multiscale(), mr.Serial() and mr.Skip() do, and mr.Interleaved() for the built-in problems"
+        )
+        warn(_more_readings(itinerary, replay) or usual)
+
+
+def _more_readings(itinerary: Itinerary, replay: Replay) -> str:
+    """On the readings that crowded epochs take, where all the others are read in order; or nothing."""
+    too_many, more = _too_many(itinerary, replay), itinerary.more_readings
+    if not too_many:
+        return ""
+    parts = max(leg.planned.length for leg in itinerary.crowded)
+    times = "once" if more == 1 else f"{more} times"
+    return f"{too_many}: the record is read {times} more for them, in up to {parts} parts side by side, each in order"
+
+
+def _too_many(itinerary: Itinerary, replay: Replay) -> str:
+    """On epochs of more chains than a pass in order has room for, where all the others are read so; or nothing."""
+    crowded = itinerary.crowded
+    if not crowded:
+        return ""
+    return (
+        f"the chains of {len(crowded)} of the {len(itinerary.legs)} epochs of {replay!r} are too many for one pass in "
+        f"order, because their iterates take up to {in_words(max(leg.room for leg in crowded))}"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -37,15 +37,6 @@ WIDEST = 1024
 SECOND_HALF = Averaging(fraction=0.5, answers=True)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What the rounds found: the epochs, passes over the record, and sentences on what was done."""
-
-    epochs: tuple[Epoch, ...]
-    passes: float
-    notes: tuple[str, ...]
-
-
 class _Anchored(NamedTuple):
     """What one round starts from, whatever its order and step: the anchor, and the mean operator there."""
 
@@ -64,14 +55,14 @@ class Rounds:
     chains, the last of the plan, and up to 8 are taken.
     """
 
-    def __init__(self, run: Run, plan: tuple[PlannedEpoch, ...], stepper: ReducedStepper, limit: float) -> None:
-        self.what, self.record, self.plan, self.stepper, self.limit = run, run.record, plan, stepper, limit
+    def __init__(self, run: Run, plan: tuple[PlannedEpoch, ...], stepper: ReducedStepper, job: Job) -> None:
+        self.what, self.record, self.plan, self.stepper, self.job = run, run.record, plan, stepper, job
         self.instead = None if run.instead is None else run.instead.plan(run.record.length)
         self.lanes = run.engine == "batched" and plan[-1].chains > 1
         self.notes: list[str] = []
         self.passes = 0.0
 
-    def run(self, start: Vector, step: float, rounds: int | None) -> Outcome:
+    def run(self, start: Vector, step: float, rounds: int | None) -> tuple[Epoch, ...]:
         """Rounds from `start`; None is as many as it takes, at most 2, or 8 over batches."""
         x, epochs, automatic = start, [], rounds is None
         shrinks = self.contraction(step, start) if automatic else None
@@ -108,7 +99,7 @@ class Rounds:
                 f"ill-conditioned: a round shrinks the slowest direction only by a factor e^{-shrinks:.2g}; "
                 "fit_exactly, or a preconditioner of higher rank, may do better"
             )
-        return Outcome(tuple(epochs), self.passes, tuple(self.notes))
+        return tuple(epochs)
 
     def contraction(self, step: float, x: Vector) -> float | None:
         """How often one pass shrinks the slowest direction by a factor e: η·λ_min·B, from 4096 samples of the record.
@@ -204,13 +195,4 @@ class Rounds:
         return run_chains(planned, self._job(around.anchor, step)), np.inf
 
     def _job(self, anchor: Vector, step: float) -> Job:
-        return Job(
-            problem=self.record.problem,
-            record=self.record,
-            stepper=self.stepper,
-            schedule=Constant(step),
-            averaging=SECOND_HALF,
-            x0=anchor,
-            limit=self.limit,
-            track=self.what.track,
-        )
+        return replace(self.job, stepper=self.stepper, schedule=Constant(step), averaging=SECOND_HALF, x0=anchor)

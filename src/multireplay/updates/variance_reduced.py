@@ -93,11 +93,10 @@ class VarianceReduced(Update):
                 return walk.found(epochs, chosen, passes, how=how)
             longer = ROUND_SHARE / AUTO_SHARE if run.automatic else 1.0
             step = longer * float(walk.schedules[0].values(1, 0, 1)[0])
-            rounds = Rounds(run, walk.plan, make(), walk.limit)
+            rounds = Rounds(run, walk.plan, make(), walk.itinerary.jobs[0])
             more = rounds.run(epochs[chosen].answer, step, None if self.rounds == "auto" else self.rounds)
-            what = "the average of the second half of the last round" if more.epochs else ""
-            epochs = (*epochs, *more.epochs)
-            good = [index for index, epoch in enumerate(epochs) if not epoch.diverged]
-            chosen = good[-1] if more.epochs else chosen
-            what = what if chosen == len(epochs) - 1 else ""
-            return walk.found(epochs, chosen, passes + more.passes, what, more.notes, how)
+            epochs = (*epochs, *more)
+            if more:
+                chosen = max(index for index, epoch in enumerate(epochs) if not epoch.diverged)
+            what = "the average of the second half of the last round" if more and chosen == len(epochs) - 1 else ""
+            return walk.found(epochs, chosen, passes + rounds.passes, what, tuple(rounds.notes), how)
