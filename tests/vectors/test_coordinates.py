@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import multireplay as mr
-from multireplay.engine.compiled import apart, zeros
+from multireplay.engine.compiled import apart, row_bytes, zeros
 from multireplay.problems.compiled import steps_ahead
 from multireplay.vectors.coordinates import dot, dot_of_difference, move
-from multireplay.vectors.intrinsics import can_be_packed, row_bytes
+from multireplay.vectors.intrinsics import can_be_packed
 
 TYPES = (np.float64, np.float32)
 ROOM = 3
