@@ -100,7 +100,7 @@ def test_the_preconditioner_is_a_change_of_variables(data, rank, backend):
     around = mr.solve(problem, other, update=mr.VarianceReduced(rounds=2, precondition=None), **options)
     assert np.allclose(direct.x, root @ around.x, rtol=1e-9)
     squares = ((data["features"] @ root) ** 2).sum(axis=1)
-    assert shortened.largest_square(data["features"]) == pytest.approx(squares.max())
+    assert precondition.shortened_square(shortened, data["features"]) == pytest.approx(squares.max())
     moments = np.linalg.eigvalsh(root @ data["features"].T @ data["features"] @ root / 300)
     assert moments[-1] == pytest.approx(moments[-1 - rank], rel=1e-6)  # as long as the next one, and no longer
 
@@ -183,14 +183,14 @@ def test_a_round_that_diverges_is_run_again_at_half_the_step_once(monkeypatch, s
     rng = np.random.default_rng(0)
     A = rng.standard_normal((2000, 2))
     buffer = mr.Buffer(features=A, targets=A @ [1.0, 2.0] + rng.standard_normal(2000))
-    plain, steps = rounds._round, []
+    plain, steps = rounds.Rounds._round, []
 
-    def wild(how, plan, step):
+    def wild(self, around, step):
         steps.append(step)
         far = 1000.0 if stubborn or len(steps) == 1 else 1.0
-        return plain(how, plan, far * step)
+        return plain(self, around, far * step)
 
-    monkeypatch.setattr(rounds, "_round", wild)
+    monkeypatch.setattr(rounds.Rounds, "_round", wild)
     if stubborn:
         with pytest.warns(mr.DivergenceWarning):
             result = mr.solve(mr.GLM(), buffer, update=mr.VarianceReduced())
