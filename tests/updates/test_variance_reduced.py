@@ -100,7 +100,7 @@ def test_the_preconditioner_is_a_change_of_variables(data, rank, backend):
     around = mr.solve(problem, other, update=mr.VarianceReduced(rounds=2, precondition=None), **options)
     assert np.allclose(direct.x, root @ around.x, rtol=1e-9)
     squares = ((data["features"] @ root) ** 2).sum(axis=1)
-    assert shortened.largest_square(data["features"]) == pytest.approx(squares.max())
+    assert precondition.shortened_square(shortened, data["features"]) == pytest.approx(squares.max())
     moments = np.linalg.eigvalsh(root @ data["features"].T @ data["features"] @ root / 300)
     assert moments[-1] == pytest.approx(moments[-1 - rank], rel=1e-6)  # as long as the next one, and no longer
 

@@ -56,6 +56,9 @@ class Team:
             other.result()
 
 
+ALONE = Team(1)
+
+
 class Member(ABC):
     """One or more epochs under way that share a reading of the record in order with others."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from multireplay.engine.chains import Member, OneChain, Team, run_alone, run_in_parts
+from multireplay.engine.chains import ALONE, Member, OneChain, Team, run_alone, run_in_parts
 from multireplay.engine.epoch import Job
 from multireplay.engine.stepper import Told, Way
 from multireplay.replay import PlannedEpoch
@@ -112,7 +112,7 @@ class Itinerary:
         aside = sum(member.nbytes for member in members) if job.record.on_disk else 0
         windows = job.record.windows(first, len(members) > 1, aside)
         several = any(leg.way == "lanes" for leg in self.legs)
-        with Team(job.threads) if several else nullcontext(Team(1)) as team, closing(windows):
+        with Team(job.threads) if several else nullcontext(ALONE) as team, closing(windows):
             for window in windows:
                 for member in members:
                     member.advance(window, first + 1, team)

@@ -23,9 +23,7 @@ from multireplay.errors import InputError
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
 
-STABLE = {"multireplay", "numpy", "scipy", "numba", "torch", "cupy", "jax", "sklearn", *sys.stdlib_module_names} - {
-    "__main__"
-}
+STABLE = {"multireplay", "numpy", "scipy", "numba", "torch", "cupy", "jax", "sklearn", *sys.stdlib_module_names}
 """Packages whose functions and classes are known by their names; those of everybody else count with their code."""
 
 
@@ -118,7 +116,8 @@ class _Reader:
 
     def _function(self, function: types.FunctionType) -> None:
         self.write("function", f"{function.__module__}.{function.__qualname__}")
-        if (function.__module__ or "").partition(".")[0] in STABLE:
+        named = "<" not in function.__qualname__  # no lambda, and not made by another function
+        if named and (function.__module__ or "").partition(".")[0] in STABLE:
             return
         held = [_contents(cell) for cell in function.__closure__ or ()]
         used = {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}

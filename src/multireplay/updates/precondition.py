@@ -54,11 +54,11 @@ def shortening(record: Record, preconditioner: Preconditioner) -> Callable[[floa
 
         return float(fold(record, Largest(record.problem, of))[0][0])
 
-    before, after = longest(largest_square), longest(partial(_largest_square, preconditioner))
+    before, after = longest(largest_square), longest(partial(shortened_square, preconditioner))
     return lambda bound: (bound - ridge) * after / before + ridge
 
 
-def _largest_square(preconditioner: Preconditioner, features: Rows, weights: Vector | None = None) -> float:
+def shortened_square(preconditioner: Preconditioner, features: Rows, weights: Vector | None = None) -> float:
     """max w_t‖P^(1/2)ψ_t‖² over the rows, in one pass."""
     rows = distinct(features) if weights is None else features
     every = np.broadcast_to(1.0, rows.shape[0]) if weights is None else weights
