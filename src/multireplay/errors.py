@@ -31,4 +31,4 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "multireplay":
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level - 1)
+    warnings.warn(message, category, stacklevel=level)
