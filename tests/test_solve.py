@@ -377,7 +377,8 @@ def test_arrays_that_are_none(data, options):
 def test_a_warning_points_at_the_line_that_called_the_library():
     A = np.random.default_rng(0).standard_normal((300, 2))
     buffer = mr.Buffer(features=A * [1.0, 100.0], targets=A[:, 0])
-    for options in ({"replay": mr.Serial(), "step": 10.0}, {"replay": mr.Dyadic()}):  # diverges; features differ in size
-        with pytest.warns(UserWarning) as found:
+    diverging, uneven = {"replay": mr.Serial(), "step": 10.0}, {"replay": mr.Dyadic()}
+    for options, about in ((diverging, "Diverged"), (uneven, "differ in size")):
+        with pytest.warns(UserWarning, match=about) as found:
             mr.solve(mr.GLM(), buffer, **options)
         assert {warning.filename for warning in found} == {__file__}

@@ -67,3 +67,14 @@ def test_what_cannot_be_pickled_does_not_stop_the_rest():
     assert again.run.arguments["constraint"] == Lost("Local()")
     assert again.run.arguments["step"] == 0.1
     assert np.array_equal(copy.deepcopy(result).x, result.x)
+
+
+def test_an_update_or_order_of_ones_own_does_not_stop_the_rest(buffer):
+    class Backwards(mr.replay.Replay):
+        def _epochs(self, length):
+            return mr.Serial().plan(length)
+
+    result = mr.solve(mr.GLM(), buffer, replay=Backwards(), step=0.01)
+    again = pickle.loads(pickle.dumps(result))
+    assert isinstance(again.run.replay, Lost)
+    assert again.run.route == "steps"

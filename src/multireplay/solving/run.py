@@ -90,7 +90,8 @@ class Run:
 
     def __getstate__(self) -> dict[str, Any]:
         left_behind = {"buffer": None, "record": None, "checkpoint": None, "track": None, "progress": False}
-        kept = {**vars(self), **left_behind, "feasible": _or_lost(self.feasible), "step": _or_lost(self.step)}
+        kept = {name: _or_lost(value) for name, value in vars(self).items() if name not in (*left_behind, "arguments")}
+        kept |= left_behind
         kept["arguments"] = {name: _or_lost(value) for name, value in self.arguments.items()}
         kept["problem"] = self.problem if _can_be_pickled(self.problem) else None
         return kept

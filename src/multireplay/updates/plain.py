@@ -177,9 +177,9 @@ def plain_stepper(run: Run) -> Stepper:
 
 
 def extreme_samples(record: Record, x0: Vector, threads: int = 1) -> Any:
-    """Samples among which are the largest of the record, for bounds on F̃ from x0 on."""
-    if not record.on_disk and not all(type(column) is np.ndarray for column in record.head().values()):
-        return record.example  # which is all of it
+    """Samples among which are the largest of the record, for bounds on F̃ from x0 on: all of it, if it is in memory."""
+    if not record.on_disk:
+        return record.example
     rows = ExtremeRows(record.problem, x0)
     return rows.samples(fold(record, rows, how=Folding(threads))[0])
 
