@@ -79,7 +79,8 @@ def test_imports_go_one_way():
     assert not wrong
 
 
-UPDATES = {"Update", "Plain", "RichardsonRomberg", "VarianceReduced", "Newton", "Exact"}
+UPDATES = {"Update", "Plain", "RichardsonRomberg", "VarianceReduced", "Newton", "Exact", "Sweep", "Extrapolated"}
+UPDATES |= {"Multilevel", "BatchReduced", "BatchExtrapolated"}
 
 
 def test_nobody_asks_for_the_type_of_an_update_or_an_engine_outside_its_room():
@@ -117,7 +118,7 @@ def test_nothing_reads_a_status_sentence():
 def test_nothing_hashes_a_repr():
     wrong = []
     for path, tree in TREES.items():
-        if "hashlib" not in path.read_text():
+        if "hashlib" not in path.read_text() and "fingerprint" not in path.name:
             continue
         for node in ast.walk(tree):
             calls_repr = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "repr"

@@ -305,7 +305,8 @@ class Online:
         store = self._prepare(columns, self.problem.samples(columns))
         store.restore(state["store"])
         if "k" in state:
-            schedule = state["schedule"] or as_schedule(self._arguments["step"], self.problem, None)
+            automatic = isinstance(self._arguments["step"], str)  # a step that was given at loading counts
+            schedule = state["schedule"] if automatic else as_schedule(self._arguments["step"], self.problem, None)
             self._stepping = self._steps(schedule, state["limit"])
             self._run = EpochRun(self._stepping, scale(state["k"], self.capacity), name=store.name_of)
             self._run.taken, self._run.stopped = state["taken"], state["stopped"]

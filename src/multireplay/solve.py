@@ -53,9 +53,9 @@ def solve(
         `GLM`, `PolicyEvaluation` or `VariationalInequality`.
     buffer : Buffer or StoredBuffer
         The record, with the columns the problem reads, in memory or on disk (`Buffer.open`). One on disk is read in
-        order within its memory budget by `Newton`, `Exact`, `Multiscale`, `Serial`, `Skip` and, for the built-in
-        problems, `Interleaved`, with the same answer to the last bit; other orders take its rows at random, which is
-        warned of with what it costs.
+        order within its memory budget by `Newton`, `Exact` (of linear problems), `Multiscale`, `Serial`, `Skip` and,
+        for the built-in problems, `Interleaved`, with the same answer to the last bit; other orders take its rows at
+        random, which is warned of with what it costs.
     replay : Replay
         Which samples, in which order: `Dyadic` (every sample once, coarse to fine) by default. `Multiscale` is the
         paper's algorithm; each of its epochs restarts from x0, and the one with the smallest residual answers.
@@ -103,7 +103,7 @@ def solve(
     checkpoint : path, optional
         A file that keeps the state of the run every half minute and when it is interrupted (Ctrl-C); the same call
         then goes on from it, and another one (other data, other arguments) is refused. For passes in order: `Newton`,
-        `Exact`, `Multiscale`, `Interleaved`, and on disk `Serial` and `Skip`.
+        `Exact` of linear problems, `Multiscale`, `Interleaved`, and on disk `Serial` and `Skip`.
     progress : bool
         Show a progress bar.
 
@@ -156,6 +156,8 @@ def _carried_out(run: Run) -> tuple[Run, Found]:
     except Unsuitable as why:
         if run.arguments["update"] is not None:
             raise InputError(str(why)) from why
+        if run.checkpoint is not None:
+            raise InputError(f"checkpoint=... is for passes in order, and steps are needed here: {why}") from why
         steps = otherwise(run, str(why))
         return steps, steps.update.run(steps)
 

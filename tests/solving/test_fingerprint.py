@@ -121,3 +121,34 @@ def test_what_cannot_be_told_apart_is_refused():
 
     with pytest.raises(mr.InputError, match="cannot tell whether Stubborn objects are the same"):
         fingerprint(thing=Stubborn())
+
+
+def helper(z):
+    return z
+
+
+def test_what_a_function_looks_up_inside_others_counts(monkeypatch):
+    def link(z):
+        return sum(helper(part) for part in (z,))
+
+    before = fingerprint(link=link)
+    monkeypatch.setitem(globals(), "helper", lambda z: 2 * z)
+    assert fingerprint(link=link) != before
+
+
+def test_a_number_that_a_class_of_ones_own_holds_counts():
+    def schedule(size):
+        class Own(mr.steps.Schedule):
+            rate = size
+
+            @staticmethod
+            def half():
+                return size / 2
+
+            def values(self, k, first, count):
+                return np.full(count, self.rate)
+
+        return Own()
+
+    assert fingerprint(step=schedule(0.1)) != fingerprint(step=schedule(0.2))
+    assert fingerprint(step=schedule(0.1)) == fingerprint(step=schedule(0.1))

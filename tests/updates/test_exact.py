@@ -55,6 +55,10 @@ def test_on_a_feasible_set(buffer):
 def test_where_it_cannot_be_had_it_says_so(buffer, tmp_path):
     with pytest.raises(mr.InputError, match=r"leave replay=\.\.\. out"):
         mr.solve(mr.GLM(), buffer, update=mr.Exact(), replay=mr.Serial())
+    for update in (mr.Exact(), mr.Newton()):
+        for options, about in (({"step": 0.1}, "takes no steps"), ({"precision": "float32"}, "works in float64")):
+            with pytest.raises(mr.InputError, match=about):
+                mr.solve(mr.GLM(), buffer, update=update, **options)
     with pytest.raises(mr.InputError, match="needs the record in memory"):
         mr.solve(mr.GLM("logistic"), stored(tmp_path, buffer), update=mr.Exact())
     with pytest.raises(mr.InputError, match="no exact solution in closed form"):

@@ -82,7 +82,7 @@ class Checkpoint:
             return 0
         except InputError:
             raise
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
             raise InputError(f"checkpoint {self.path} cannot be read ({error}); remove it to begin again") from error
 
     @property

@@ -7,10 +7,12 @@ their code, constants, defaults and what they close over, other objects with the
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import sys
 import types
 from collections.abc import Mapping
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +29,8 @@ STABLE = {"multireplay", "numpy", "scipy", "numba", "torch", "cupy", "jax", "skl
 """Packages whose functions and classes are known by their names; those of everybody else count with their code."""
 
 
+MADE = ("__dict__", "__weakref__", "__doc__", "__module__", "__abstractmethods__", "_abc_impl", "__annotations__")
+"""What Python itself puts into a class, or does not run."""
 REDUCED = ("__reduce__", "__reduce_ex__", "__getstate__")
 """How an object says itself what it is made of."""
 
@@ -96,6 +100,9 @@ class _Reader:
             self._several("set", *sorted(value, key=str))
         elif isinstance(value, types.ModuleType):
             self.write("module", value.__name__)
+            file = getattr(value, "__file__", None)
+            if file and value.__name__.partition(".")[0] not in STABLE:
+                self.write("source", hashlib.sha256(Path(file).read_bytes()).hexdigest())
         elif isinstance(value, types.FunctionType):
             self._function(value)
         elif isinstance(value, types.CodeType):
@@ -120,16 +127,17 @@ class _Reader:
         if named and (function.__module__ or "").partition(".")[0] in STABLE:
             return
         held = [_contents(cell) for cell in function.__closure__ or ()]
-        used = {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}
+        names = [name for name in _names_in(function.__code__) if name in function.__globals__]
+        used = {name: function.__globals__[name] for name in names}
         self._several("inside", function.__code__, function.__defaults__, function.__kwdefaults__, held, used)
 
     def _class(self, kind: type) -> None:
         self.write("class", f"{kind.__module__}.{kind.__qualname__}")
         if kind.__module__.partition(".")[0] in STABLE:
             return
-        own = {name: item for name, item in vars(kind).items() if isinstance(item, types.FunctionType | property)}
-        getters = {name: item.fget if isinstance(item, property) else item for name, item in own.items()}
-        self._several("methods", getters, list(kind.__bases__))
+        own = {name: item for name, item in vars(kind).items() if name not in MADE}
+        plain = {name: getattr(item, "fget", getattr(item, "__func__", item)) for name, item in own.items()}
+        self._several("inside", plain, list(kind.__bases__))
 
     def _object(self, value: Any) -> None:
         self.take(type(value))
@@ -164,3 +172,9 @@ def _contents(cell: Any) -> Any:
         return cell.cell_contents
     except ValueError:  # nothing is in it yet
         return None
+
+
+def _names_in(code: types.CodeType) -> set[str]:
+    """All names that a function and the functions inside it look up."""
+    inside = (_names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
+    return set(code.co_names).union(*inside)

@@ -44,7 +44,7 @@ WIDTH = 3
 def resolve(given: Mapping[str, Any]) -> Run:
     """The run that these arguments of `solve` ask for; everything that can be refused beforehand is.
 
-    The checkpoint is left out, since its file is named by what this gives.
+    The checkpoint is left out, since what this gives is its fingerprint.
     """
     problem, buffer, replay = given["problem"], given["buffer"], given["replay"]
     if not isinstance(problem, Problem):
@@ -149,6 +149,7 @@ def check_needs(run: Run, checkpoint: bool) -> None:
         (needs.double, run.precision == "float64"),
         (needs.own_order, run.replay is None),
         (needs.resumed, not checkpoint),
+        (needs.no_step, run.automatic),
     )
     for sentence, fine in met:
         if sentence and not fine:

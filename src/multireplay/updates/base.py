@@ -38,6 +38,8 @@ class Needs:
     """No replay scheme: the update reads the record in order by itself."""
     resumed: str = ""
     """No checkpoint."""
+    no_step: str = ""
+    """No step size: the update takes no steps."""
 
 
 class Unsuitable(Exception):
@@ -70,7 +72,7 @@ class Update(ABC):
     """How the record moves the iterate; see `Plain`, `VarianceReduced`, `RichardsonRomberg`, `Newton` and `Exact`.
 
     An update of one's own is a class with a method ``run``, which gets the resolved `Run` and reaches the data through
-    the engine alone: `multireplay.updates.stepping` for steps in the planned order, `multireplay.engine.sums` for
+    the engine alone: `multireplay.updates.plain.StepRun` for steps in the planned order, `multireplay.engine.sums` for
     sums over all rows.
     """
 

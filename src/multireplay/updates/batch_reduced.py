@@ -56,7 +56,7 @@ class BatchReduced(Sweep):
     def sweep(self, rows: RankOne, step: float, x: Vector) -> tuple[Vector, int]:
         """One sweep, batch after batch."""
         length = len(rows.targets)
-        batch = min(self.batch, length // 8)
+        batch = max(1, min(self.batch, length // 8))
         draws = np.random.default_rng(self.seed).integers(batch, size=length)
         going = reduce_variance(rows, batch, draws, step, x)
         return x, 2 * batch * (length // batch) if going else -1

@@ -109,7 +109,7 @@ def _is_enough(record: Record, rows: int) -> bool:
 
 def _fit(record: Record, rows: int) -> Coarse:
     problem, columns = record.problem, record.spread(rows)
-    if problem.jacobian(np.zeros(record.dim), columns) is None:
+    if problem.jacobian(np.zeros(record.dim), {name: column[:1] for name, column in columns.items()}) is None:
         raise Unsuitable("the problem has no Jacobian")
     even, odd = ({name: column[first::2] for name, column in columns.items()} for first in (0, 1))
     features = problem.samples(columns).features
@@ -132,7 +132,10 @@ def _fit(record: Record, rows: int) -> Coarse:
 
 def _root(problem: Problem, columns: Columns, scale: Vector) -> Vector:
     """The z with F̂(scale · z) = 0 on these rows, by Newton steps that are halved until F̂ falls."""
-    z = np.zeros_like(scale)
+    z, linear = (
+        np.zeros_like(scale),
+        problem.moments({name: column[:1] for name, column in columns.items()}) is not None,
+    )
     value = scale * problem.mean_operator(scale * z, columns)
     for _ in range(STEPS):
         slope = problem.jacobian(scale * z, columns)
@@ -141,6 +144,8 @@ def _root(problem: Problem, columns: Columns, scale: Vector) -> Vector:
             move = -np.linalg.solve(scale[:, None] * slope * scale, value)
         except np.linalg.LinAlgError:
             raise Unsuitable("some features are combinations of others") from None
+        if linear:
+            return z + move
         share, size = 1.0, np.abs(value).max()
         while share > SHORTEST:
             trial = z + share * move

@@ -48,7 +48,11 @@ class Exact(Update):
     """
 
     route: ClassVar[Route] = "exact"
-    needs: ClassVar[Needs] = Needs(own_order="mr.Exact() reads the record in order: leave replay=... out")
+    needs: ClassVar[Needs] = Needs(
+        own_order="mr.Exact() reads the record in order: leave replay=... out",
+        no_step="mr.Exact() takes no steps: leave step=... out",
+        double="mr.Exact() works in float64: leave precision=... out",
+    )
 
     def run(self, run: Run) -> Found:
         """One pass for the moments, or the problem's own exact fit."""

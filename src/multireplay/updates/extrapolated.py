@@ -71,4 +71,5 @@ class Extrapolated(Sweep):
         if self.mu is not None and self.lipschitz is not None:
             steps, weights = published_steps(self.mu, self.lipschitz, len(order))
         going = extrapolate(rows, order, steps, weights, len(order) - int(np.ceil(TAIL * len(order))), x, mean)
-        return mean if self.mu is None else x, len(order) if going else -1
+        averaged = self.mu is None or self.lipschitz is None
+        return mean if averaged else x, len(order) if going else -1

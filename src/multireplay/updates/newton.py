@@ -74,6 +74,8 @@ class Newton(Update):
     needs: ClassVar[Needs] = Needs(
         whole_space=f"{CANNOT}, and there is {{feasible}}. {OTHERWISE}",
         own_order="mr.Newton() reads the record in order: leave replay=... out",
+        no_step="mr.Newton() takes no steps: leave step=... out",
+        double="mr.Newton() works in float64: leave precision=... out",
     )
 
     corrections: int | Literal["auto"] = "auto"

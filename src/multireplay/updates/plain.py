@@ -244,8 +244,8 @@ def tell_costs(itinerary: Itinerary, replay: Replay, update: Update) -> None:
     no_room = f"the memory budget has no room for the iterates of {count} step sizes side by side"
     if job.checkpoint is not None and not itinerary.resumable:
         usual = (
-            "mr.Newton(), or mr.Plain() with mr.Multiscale() or mr.Interleaved(), and from disk with mr.Serial() or "
-            "mr.Skip(), without track="
+            "mr.Newton(), mr.Exact(), or mr.Plain() with mr.Multiscale() or mr.Interleaved(), and from disk with "
+            "mr.Serial() or mr.Skip(), without track="
         )
         raise InputError(f"checkpoint=... is for passes in order: {_too_many(itinerary, replay) or usual}")
     if job.checkpoint is not None and not itinerary.fits:

@@ -18,6 +18,7 @@ from multireplay.problems.links import IDENTITY, apply
 from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.result import Epoch
 from multireplay.updates.base import Engine, Found, Needs, Unsuitable, Update
+from multireplay.updates.plain import as_schedule
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -91,13 +92,13 @@ class Sweep(Update):
         """The answer from x, which may be written over, and the number of samples read, −1 if it diverged."""
 
     def run(self, run: Run) -> Found:
-        """The sweep from x0, at the step that was given or half of one over the Lipschitz constant."""
+        """The sweep from x0, at the step that was given or the automatic one."""
         record = run.record
         rows = None if record.on_disk else rank_one(record.example)
         if rows is None:
             raise Unsuitable(f"{self!r} is for policy evaluation and GLMs with dense features, in memory")
         began = time.perf_counter()
-        step = 0.5 / (record.problem.lipschitz(record.example) or 1.0) if run.automatic else float(run.step)
+        step = float(as_schedule(run.step, record.problem, record.example).values(1, 0, 1)[0])
         x, touched = self.sweep(rows, step, run.start.copy())
         diverged = touched < 0 or not np.isfinite(x).all()
         x = run.start if diverged else x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import time
@@ -102,7 +103,7 @@ def completed(path: Path) -> Iterator[BinaryIO]:
 
 def remove_orphans(path: Path) -> None:
     """Remove what processes left that were killed while they wrote this file."""
-    for left in path.parent.glob(f".{path.name}.*.partial"):
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
         writer = left.name.removeprefix(f".{path.name}.").partition(".")[0]
         if writer.isdigit() and not _is_alive(int(writer)):
             left.unlink(missing_ok=True)
