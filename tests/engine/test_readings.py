@@ -226,7 +226,8 @@ def test_an_epoch_that_diverges_leaves_the_others_alone(monkeypatch):
 )
 def test_what_a_checkpoint_cannot_keep_is_refused(both, monkeypatch, tmp_path, name, order, where):
     monkeypatch.setattr(stepper, "MEMORY", 3000)
-    says = "too many for one pass in order" if name == "logistic" else r"mr\.Newton\(\), mr\.Exact\(\), or mr\.Plain\(\) with mr\.Mult"
+    usual = r"mr\.Newton\(\), mr\.Exact\(\), or mr\.Plain\(\) with mr\.Mult"
+    says = "too many for one pass in order" if name == "logistic" else usual
     with pytest.raises(mr.InputError, match=rf"checkpoint=\.\.\. is for passes in order: .*{says}"):
         mr.solve(PROBLEMS[name], both[where], replay=order, step=0.05, checkpoint=tmp_path / "state")
 
