@@ -197,9 +197,7 @@ def fold(
     threads = 1 if record.problem.users_code else min(how.threads, -(-record.length // (rows * many)))
     ahead = 2 * threads
     blocks = _blocks(record, ends, rows, first, aside=ahead * many * rows * record.row_bytes)
-    # the linear algebra of a block on one thread: its own threads would add in another order on another machine
-    one_thread = _controller().limit(limits=1, user_api="blas")
-    with one_thread, ThreadPoolExecutor(threads) as pool, closing(blocks):
+    with one_thread_each(), ThreadPoolExecutor(threads) as pool, closing(blocks):
         for done, parts in _in_order(pool if threads > 1 else None, work, _groups(blocks, many), ahead):
             for block, part in zip(done, parts, strict=True):
                 totals[block.stretch] = block_sum.add(totals[block.stretch], part)
@@ -207,6 +205,14 @@ def fold(
             if kept is not None:
                 kept.note(done[-1].end)
     return totals
+
+
+def one_thread_each() -> Any:
+    """Linear algebra on one thread: its own threads would add in another order on another machine.
+
+    Going back to several takes tens of milliseconds, so that who sums several times does it once around all.
+    """
+    return _controller().limit(limits=1, user_api="blas")
 
 
 @functools.lru_cache(maxsize=1)

@@ -12,7 +12,7 @@ import numpy as np
 
 from multireplay._check import Vector, whole_number
 from multireplay.engine.checkpoint import KeptPasses
-from multireplay.engine.sums import Batches, Folding, operator_batches
+from multireplay.engine.sums import Batches, Folding, one_thread_each, operator_batches
 from multireplay.inference.residuals import standard_error_of_length, standard_errors
 from multireplay.result import Epoch
 from multireplay.show.progress import step_bar
@@ -28,6 +28,8 @@ NEGLIGIBLE = 0.1
 ROUNDING = 1e-12
 """A correction below this share of the predictions is rounding: there is nothing left where a record has no noise."""
 MOST = 5
+NARROW = 256
+"""Up to so many coordinates the matrices of the coarse epoch are small beside waking the threads of linear algebra."""
 CANNOT = (
     "mr.Newton() cannot be used here: it needs mr.PolicyEvaluation, or mr.GLM with a built-in link, on the whole "
     "space, with at least 4 rows a coordinate, no feature that is a combination of others (or a ridge), and no "
@@ -86,6 +88,10 @@ class Newton(Update):
 
     def run(self, run: Run) -> Found:
         """The coarse epoch, and corrections until what is left is noise."""
+        with one_thread_each() if run.record.dim <= NARROW else nullcontext():
+            return self._run(run)
+
+    def _run(self, run: Run) -> Found:
         began, record = time.perf_counter(), run.record
         try:
             coarse = coarse_fit(record)
