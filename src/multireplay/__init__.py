@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from multireplay import problems, replay, report, sets, simulate, steps, theory
 from multireplay.buffer import Buffer, StoredBuffer
 from multireplay.diagnose import Diagnosis, diagnose
-from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError, MultireplayError, OperatorError
+from multireplay.errors import AutocorrelationWarning, ConvergenceWarning, DivergenceWarning, InputError, MultireplayError, OperatorError
 from multireplay.online import Online
 from multireplay.problems import GLM, PolicyEvaluation, VariationalInequality
 from multireplay.replay import Dyadic, Interleaved, Multiscale, Reverse, Serial, Shuffle, Skip, Uniform
@@ -52,7 +52,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "GLM", "AutocorrelationWarning", "Buffer", "Curve", "Diagnosis", "DivergenceWarning", "Dyadic", "Epoch", "Exact",
+    "GLM", "AutocorrelationWarning", "Buffer", "ConvergenceWarning", "Curve", "Diagnosis", "DivergenceWarning", "Dyadic", "Epoch", "Exact",
     "InputError", "Interleaved", "MERClassifier", "MERPoissonRegressor", "MERRegressor", "MERValueRegressor",
     "MultireplayError", "Multiscale", "Newton", "Online", "OperatorError", "Plain", "PolicyEvaluation", "Result",
     "Reverse", "RichardsonRomberg", "Serial", "Shuffle", "Skip", "Status", "StoredBuffer", "Track", "Uniform",

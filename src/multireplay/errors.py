@@ -22,6 +22,10 @@ class DivergenceWarning(UserWarning):
     """A run stopped early because its iterates grew without bound; ``result.status`` says where."""
 
 
+class ConvergenceWarning(UserWarning):
+    """The answer is further from the exact fit than a tenth of a standard error; ``result.status`` says how far."""
+
+
 class AutocorrelationWarning(UserWarning):
     """The rows are so autocorrelated that learning them in order would have been biased; the message says how much."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from multireplay.buffer.buffer import Buffer
     from multireplay.buffer.disk import StoredBuffer
     from multireplay.solving.run import Run
+
+
+CONVERGED = 0.1
+"""The distance to the exact fit, in standard errors of the worst coordinate, up to which an answer has converged."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,13 +78,15 @@ class Status:
     (True, '1 epoch of 8 steps.')
     """
 
-    code: Literal["finished", "diverged", "filling", "running"]
+    code: Literal["finished", "not converged", "ran", "diverged", "filling", "running"]
+    """"finished": the answer was measured to be within a tenth of a standard error of the exact fit; "not converged": it
+    is not; "ran": steps were taken as asked for, and nobody measured how far they led."""
     message: str
 
     @property
     def ok(self) -> bool:
-        """False if the answer should not be used."""
-        return self.code != "diverged"
+        """False if the answer should not be used as the fit of the record."""
+        return self.code not in ("diverged", "not converged")
 
     def __str__(self) -> str:
         return self.message
@@ -102,8 +109,11 @@ class Result:
     candidates : TextTable or None
         What competed on a held-out block of time, if one was held out.
     standard_error : ndarray or None
-        Standard error of every coordinate of the exact fit under dependence, from 32 batch means, where it is known
-        (`Newton`): what the record leaves open, not the distance of x to the exact fit.
+        Standard error of every coordinate of the exact fit under dependence, from 32 batch means, where it is known:
+        what the record leaves open, not the distance of x to the exact fit. Infinite for coordinates of which the
+        record says nothing.
+    free : tuple of tuples of int
+        Directions that the record says nothing of, each by the coordinates that have part in it.
     run : Run
         What was run, resolved, with the record by reference: what a report is written from. A pickled result leaves the
         record behind.
@@ -119,6 +129,28 @@ class Result:
     standard_error: Vector | None = None
     run: Run = field(default=None)  # type: ignore[assignment]
     notes: tuple[str, ...] = ()
+    free: tuple[tuple[int, ...], ...] = ()
+    measured: float | None = None
+
+    @cached_property
+    def distance(self) -> float:
+        """The distance of x to the exact fit, estimated, in standard errors of the worst coordinate.
+
+        It is known for whatever does not name an order of steps, and measured here otherwise, in one pass over the
+        record. On a feasible set it is that of the projected problem. A problem with no Jacobian (an operator of one's
+        own with more than 64 coordinates) has its mean operator measured instead, in standard errors of that. NaN where
+        a pickled result has left its record behind unmeasured.
+        """
+        if self.measured is not None:
+            return self.measured
+        if self.run is None or self.run.record is None:
+            return np.nan
+        return self.run.distance_at(self.x)
+
+    @property
+    def converged(self) -> bool:
+        """Whether x is within a tenth of a standard error of the exact fit in every coordinate."""
+        return self.status.code != "diverged" and self.distance <= CONVERGED
 
     def table(self) -> TextTable:
         """One row an epoch; prints as text, shows as a table in a notebook, ``.rows`` has the values."""

@@ -11,10 +11,10 @@ from typing import Any, Literal
 from multireplay.buffer import Buffer, StoredBuffer
 from multireplay.engine import Backend
 from multireplay.engine.checkpoint import Checkpoint
-from multireplay.errors import DivergenceWarning, InputError, warn
+from multireplay.errors import ConvergenceWarning, DivergenceWarning, InputError, warn
 from multireplay.problems import Problem
 from multireplay.replay import Replay
-from multireplay.result import Result, Status
+from multireplay.result import CONVERGED, Result, Status
 from multireplay.sets import Set
 from multireplay.solving.fingerprint import fingerprint_of
 from multireplay.solving.holdout import solve_held_out
@@ -23,6 +23,7 @@ from multireplay.solving.run import Run
 from multireplay.steps import Schedule
 from multireplay.tracking import Track
 from multireplay.updates import Found, Unsuitable, Update
+from multireplay.updates.measure import measured
 from multireplay.updates.plain import AUTO_SHARE
 
 
@@ -133,9 +134,10 @@ def solve(
     kept = None if checkpoint is None else Checkpoint(checkpoint, fingerprint_of(run))
     with nullcontext() if kept is None else kept:
         run, found = _carried_out(replace(run, checkpoint=kept))
+    found = _measured(run, found)
     status = _status(found)
-    if status.code == "diverged":
-        warn(str(status), DivergenceWarning)
+    if not status.ok:
+        warn(str(status), DivergenceWarning if status.code == "diverged" else ConvergenceWarning)
     return Result(
         x=found.epochs[found.chosen].answer.copy(),
         epochs=found.epochs,
@@ -146,7 +148,18 @@ def solve(
         standard_error=found.standard_error,
         run=run,
         notes=found.notes,
+        free=found.free,
+        measured=found.distance,
     )
+
+
+def _measured(run: Run, found: Found) -> Found:
+    """What was found, with its distance to the exact fit, unless steps were asked for as they are."""
+    answer = found.epochs[found.chosen]
+    if found.distance is not None or answer.diverged or run.route == "steps":
+        return found
+    distance, error = measured(run, answer.answer)
+    return replace(found, distance=distance, standard_error=error, passes=found.passes + 1)
 
 
 def _carried_out(run: Run) -> tuple[Run, Found]:
@@ -157,9 +170,8 @@ def _carried_out(run: Run) -> tuple[Run, Found]:
         if run.arguments["update"] is not None:
             raise InputError(str(why)) from why
         if run.checkpoint is not None:
-            raise InputError(f"checkpoint=... is for passes in order, and steps are needed here: {why}") from why
-        steps = otherwise(run, str(why))
-        return steps, steps.update.run(steps)
+            raise InputError(f"checkpoint=... is for passes in order, and something else is needed here: {why}") from why
+        return _carried_out(otherwise(run, str(why)))
 
 
 def _status(found: Found) -> Status:
@@ -167,7 +179,13 @@ def _status(found: Found) -> Status:
     lost = [epoch for epoch in found.epochs if epoch.diverged]
     if not lost:
         notes = "".join(f" Note: {note}." for note in found.notes)
-        return Status("finished", f"Finished: {found.what}.{notes}")
+        if found.distance is None:
+            return Status("ran", f"Ran: {found.what}.{notes} result.distance measures how far that is from the exact fit.")
+        if found.distance <= CONVERGED:
+            within = f"within {max(found.distance, 1e-4):.1g} standard errors of the exact fit in every coordinate"
+            return Status("finished", f"Finished: {found.what}; the answer is {within}.{notes}")
+        away = f"about {found.distance:.2g} standard errors from the exact fit in the worst coordinate"
+        return Status("not converged", f"Not converged: {found.what}; the answer is {away}.{notes}")
     first, kept, bound = lost[0], found.epochs[found.chosen], found.lipschitz
     if kept.diverged:
         answer = "the answer is the last finite iterate and of no use"

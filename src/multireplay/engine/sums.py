@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import threadpoolctl
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from multireplay._check import Positions, Vector
 
@@ -73,33 +74,72 @@ class OperatorSum(BlockSum):
 
 
 class MomentSum(BlockSum):
-    """A = Σ_t A_t and b = Σ_t b_t of a linear operator F̃(x, ξ_t) = A_t x − b_t, without the penalty."""
+    """A = Σ_t A_t and b = Σ_t b_t of a linear operator F̃(x, ξ_t) = A_t x − b_t, without the penalty.
 
-    def __init__(self, problem: Problem, dim: int) -> None:
-        self.problem, self.dim, self.least = problem, dim, max(16, 2 * dim)
+    With a `basis` B they are those of x = Bz: BᵀAB and Bᵀb, of rows ψᵀB, so that nothing is lost in a difference.
+    """
+
+    def __init__(self, problem: Problem, dim: int, basis: Vector | None = None) -> None:
+        self.problem, self.dim, self.basis, self.least = problem, dim, basis, max(16, 2 * dim)
 
     def zero(self) -> Part:
         return np.zeros((self.dim, self.dim)), np.zeros(self.dim)
 
     def of(self, block: Columns) -> Part:
-        moments = self.problem.moments(block)
+        problem, rows = self.problem.in_basis(as_double(block), self.basis)
+        moments = problem.moments(rows)
         assert moments is not None
-        return moments
+        return (moments[0].toarray() if issparse(moments[0]) else moments[0]), moments[1]
 
 
-class JacobianSum(BlockSum):
-    """Σ_t of the derivative of F̃(·, ξ_t) at x, the penalty's included for every row."""
+class SecondMoments(BlockSum):
+    """Σ_t ψ_t ψ_tᵀ in a basis: what the record says of every direction, whatever is solved."""
 
-    def __init__(self, problem: Problem, x: Vector) -> None:
-        self.problem, self.x, self.least = problem, x, max(16, 2 * len(x))
+    def __init__(self, problem: Problem, dim: int, basis: Vector | None = None) -> None:
+        self.problem, self.dim, self.basis, self.least = problem, dim, basis, max(16, 2 * dim)
 
     def zero(self) -> Part:
-        return (np.zeros((len(self.x), len(self.x))),)
+        return (np.zeros((self.dim, self.dim)),)
 
     def of(self, block: Columns) -> Part:
-        mean = self.problem.jacobian(self.x, block)
-        assert mean is not None
-        return (next(iter(block.values())).shape[0] * mean,)
+        problem, rows = self.problem.in_basis(as_double(block), self.basis)
+        return (problem.second_moments(rows),)
+
+
+class Linearization(BlockSum):
+    """Σ_t F̃(x, ξ_t) by stretches, and over all of them Σ_t of its derivative at x and of the loss, where there is one.
+
+    All without the penalty. There is one matrix for all stretches, kept here: parts are added one after the other.
+    """
+
+    def __init__(self, problem: Problem, x: Vector, basis: Vector | None = None) -> None:
+        self.problem, self.x, self.basis, self.least = problem, x, basis, max(16, 2 * len(x))
+        self.dim = len(x) if basis is None else basis.shape[1]
+        self.matrix, self.loss = np.zeros((self.dim, self.dim)), 0.0
+        self.place = x if basis is None else np.linalg.lstsq(basis, x, rcond=None)[0]
+
+    def zero(self) -> Part:
+        return (np.zeros(len(self.x)),)
+
+    def of(self, block: Columns) -> Part:
+        wide = as_double(block)
+        problem, rows = self.problem.in_basis(wide, self.basis)
+        loss, total = self.problem.descent(self.x, wide) or (np.nan, self.problem.operator_sums(self.x[None, :], wide)[0])
+        return total, problem.jacobian_sum(self.place, rows), loss
+
+    def add(self, total: Part, part: Part) -> Part:
+        self.matrix += part[1]
+        self.loss += part[2]
+        total[0][:] += part[0]
+        return total
+
+
+def as_double(block: Columns) -> Columns:
+    """The columns with numbers in float64, so that what is added up of them is."""
+    return {
+        name: column.astype(np.float64) if getattr(column, "dtype", None) == np.float32 else column
+        for name, column in block.items()
+    }
 
 
 class ExtremeRows(BlockSum):

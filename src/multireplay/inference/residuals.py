@@ -34,10 +34,27 @@ class Residual:
 
 
 def standard_errors(images: Vector) -> Vector:
-    """Standard errors by coordinate of the mean of these images of the batches, a row each."""
+    """Standard errors by coordinate of the mean of these images of the batches, a row each; NaN of a single one."""
     if len(images) < 2:
-        return np.full(images.shape[1], np.inf)
+        return np.full(images.shape[1], np.nan)
     return np.asarray(np.sqrt(images.var(axis=0, ddof=1) / len(images)))
+
+
+ROUNDING = 1e-10
+"""A move below this share of the point itself is rounding: there is nothing left where a record has no noise."""
+
+
+def distance_of(move: Vector, error: Vector, x: Vector, scale: Vector) -> float:
+    """The largest |move| by coordinate in its standard errors; 0 where it is rounding, or the error infinite.
+
+    What is rounding depends on all coordinates together, in units of `scale`, in which they are of one size.
+    """
+    if not np.isfinite(move).all():
+        return np.inf
+    rounding = ROUNDING * scale * np.abs(x / scale).max(initial=0.0)
+    known = ~np.isinf(error) & (np.abs(move) > rounding)
+    with np.errstate(divide="ignore"):
+        return float(np.nan_to_num(np.abs(move[known]) / error[known], nan=np.inf).max(initial=0.0))
 
 
 def standard_error_of_length(images: Vector) -> float:

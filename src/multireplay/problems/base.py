@@ -108,6 +108,23 @@ class Problem(ABC):
         """The derivative of F̂ at x, where one is known: what `Newton` divides by. Any penalty is in it."""
         return None
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether the operator is known to be linear in x, so that there are `moments`."""
+        return False
+
+    def jacobian_sum(self, x: Vector, columns: Columns) -> Any:
+        """Σ_t ∂F̃(x, ξ_t)/∂x over the rows, without the penalty, where `jacobian` is known."""
+        raise NotImplementedError
+
+    def descent(self, x: Vector, columns: Columns) -> tuple[float, Vector] | None:
+        """The sum of the loss over the rows and its gradient, Σ_t F̃(x, ξ_t), where there is a loss."""
+        return None
+
+    def recession(self, samples: Any, v: Vector) -> float | None:
+        """The most by which some row keeps the loss from never rising along v; None where that is not known."""
+        return None
+
     def moments(self, columns: Columns) -> tuple[Any, Vector] | None:
         """The sums (A, b) that a linear operator is made of, over the rows of these columns; None if it is not linear.
 
@@ -119,6 +136,14 @@ class Problem(ABC):
         sparse for more than 2000 sparse features.
         """
         return None
+
+    def in_basis(self, columns: Columns, basis: Vector | None) -> tuple[Problem, Columns]:
+        """The problem of z with x = Bz, but for the penalty, and its rows; as they are without a basis B.
+
+        Only a problem that has `moments` or `jacobian_sum` is asked for this.
+        """
+        assert basis is None, f"{self!r} has no features to change the basis of"
+        return self, columns
 
     def penalty_diagonal(self, dim: int) -> Vector:
         """λ by coordinate, where λx is the part of F̃ that is the same on every sample; 0 without a penalty."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
@@ -15,7 +16,7 @@ from multireplay.buffer.buffer import STATES, Buffer
 from multireplay.buffer.columns import Columns, SparseColumn
 from multireplay.buffer.foreign import as_numpy
 from multireplay.errors import InputError
-from multireplay.problems.base import as_constraint, refuse, row_blocks
+from multireplay.problems.base import Problem, as_constraint, refuse, row_blocks
 from multireplay.problems.exact import solve_linear
 from multireplay.problems.packed import (
     DenseTable,
@@ -156,6 +157,13 @@ class PolicyEvaluation(ResidualProblem):
     def rows(self, columns: Columns) -> Rows:
         return self._pairs(columns)[0]
 
+    def in_basis(self, columns: Columns, basis: Vector | None) -> tuple[Problem, Columns]:
+        if self.table is None or basis is None:
+            return super().in_basis(columns, basis)
+        other = copy.copy(self)
+        other.table = self.table @ basis
+        return other, columns
+
     def _pairs(self, columns: Columns) -> tuple[Rows, Rows]:
         """ψ(s_t) and ψ(s_{t+1}) as matrices."""
         if self.table is None:
@@ -190,8 +198,15 @@ class PolicyEvaluation(ResidualProblem):
         moments = np.asarray(dense_products(rows, rows) / rows.shape[0])
         return (1 - self.gamma) * moments + np.diag(self.penalty_diagonal(len(x)))
 
+    @property
+    def is_linear(self) -> bool:
+        return True
+
     def jacobian_sum(self, x: Vector, columns: Columns) -> Any:
-        return self.moments(columns)[0]
+        now, then = self._pairs(columns)
+        if not isinstance(now, np.ndarray):
+            return self.moments(columns)[0]
+        return now.T @ (now - self._discounts(columns)[:, None].astype(now.dtype, copy=False) * then)
 
     def moments(self, columns: Columns) -> tuple[Any, Vector]:
         """Σ ψ(s_t)(ψ(s_t) − γψ(s_{t+1}))ᵀ and Σ r_t ψ(s_t), with 0 for γ where the episode ended; see `Problem`."""

@@ -93,7 +93,23 @@ class ResidualProblem(Problem):
 
     @abstractmethod
     def jacobian_sum(self, x: Vector, columns: Columns) -> Any:
-        """Σ_t ∂F̃(x, ξ_t)/∂x over the rows, without the penalty: A of `moments` where the operator is linear."""
+        """Σ_t ∂F̃(x, ξ_t)/∂x over the rows, without the penalty: A of `moments` where the operator is linear.
+
+        Dense rows are multiplied in their own precision: who wants another converts them before.
+        """
+
+    def in_basis(self, columns: Columns, basis: Vector | None) -> tuple[Problem, Columns]:
+        if basis is None:
+            return self, columns
+        return self, {
+            name: column @ basis if name in ("features", "next_features") else column
+            for name, column in columns.items()
+        }
+
+    def second_moments(self, columns: Columns) -> Any:
+        """Σ_t ψ_t ψ_tᵀ over the rows."""
+        rows = self.rows(columns)
+        return rows.T @ rows if isinstance(rows, np.ndarray) else dense_products(rows, rows)
 
     def dim(self, columns: Columns) -> int:
         return int(self.rows(columns).shape[1])

@@ -15,10 +15,15 @@ from scipy.sparse import issparse
 
 from multireplay._check import Vector, whole_number
 from multireplay._jit import users_kernel
-from multireplay.buffer.columns import Columns
+from multireplay.buffer.columns import Columns, row_count
 from multireplay.errors import InputError, OperatorError
 from multireplay.problems.base import Problem, as_constraint
 from multireplay.sets import Set, WholeSpace
+
+DIFFERENCE = 1e-6
+"""How far apart, relative to x, the points are from whose operators a Jacobian is made."""
+WIDEST = 64
+"""Up to so many coordinates a Jacobian by differences is worth its price."""
 
 
 class UserSamples(NamedTuple):
@@ -157,6 +162,18 @@ class VariationalInequality(Problem):
             for row in range(len(samples.rows)):
                 total += self.operator(x, samples, row)
         return total / len(samples.rows)
+
+    def jacobian_sum(self, x: Vector, columns: Columns) -> Vector:
+        """By differences: the operator is evaluated at two points for every coordinate."""
+        steps = DIFFERENCE * np.maximum(1.0, np.abs(x))
+        points = np.concatenate([x + np.diag(steps), x - np.diag(steps)])
+        ahead, behind = np.split(self.operator_sums(points, columns), 2)
+        return np.asarray((ahead - behind).T / (2 * steps))
+
+    def jacobian(self, x: Vector, columns: Columns) -> Vector | None:
+        if self._dim > WIDEST:
+            return None
+        return self.jacobian_sum(x, columns) / row_count(columns)
 
     def lipschitz(self, samples: UserSamples) -> float | None:
         return self._lipschitz

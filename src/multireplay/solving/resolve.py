@@ -25,8 +25,11 @@ from multireplay.sets import Set, WholeSpace
 from multireplay.solving.run import Run
 from multireplay.steps import Constant, Schedule
 from multireplay.tracking import as_track
-from multireplay.updates import Newton, Plain, Update, VarianceReduced
+from multireplay.updates import Exact, Newton, Plain, Update, VarianceReduced
 from multireplay.updates.base import Engine, Needs
+from multireplay.updates.coarse import coarse_rows
+from multireplay.updates.exact import WIDEST
+from multireplay.updates.newton import AFFORDABLE, PASSES_WORTH, PRODUCTS
 
 DEFAULT_TAIL = 7 / 8
 USUAL = as_averaging(DEFAULT_TAIL)
@@ -35,6 +38,10 @@ CROWDED = 20
 DEFAULT_SHARE = 0.2
 FEWEST = 200
 """A record shorter than this is not split by default."""
+CORRECTIONS = 3.0
+"""Passes that corrections usually take, in the reckoning of costs."""
+WHOLE = 4
+"""A record of fewer coarse epochs than this is fitted at once where the operator is not linear."""
 DEEPEST = 12
 """By default a chain has at most 2^12 steps, since every step of all lanes together costs the same small time."""
 WIDTH = 3
@@ -62,7 +69,7 @@ def resolve(given: Mapping[str, Any]) -> Run:
         raise InputError(f"precision must be 'float64' or 'float32', not {precision!r}")
     backend = "auto" if given["backend"] == "auto" else as_backend(given["backend"])
     record = as_record(over_batches(problem, buffer, backend), buffer)
-    update, why = choose_update(given, passes)
+    update, why = choose_update(given, passes, record, feasible)
     run = Run(
         problem=problem,
         buffer=buffer,
@@ -90,8 +97,6 @@ def resolve(given: Mapping[str, Any]) -> Run:
     )
     if not update.needs.own_order:
         return with_steps(run, update, why)
-    if given["update"] is None and not whole:
-        return otherwise(run, f"mr.Newton() needs the whole space, not {feasible!r}")
     check_needs(run, given["checkpoint"] is not None)
     return run
 
@@ -109,11 +114,19 @@ def with_steps(run: Run, update: Update, why: str) -> Run:
 
 
 def otherwise(run: Run, why: str) -> Run:
-    """The run by steps, where the update that was chosen for it turned out not to be for its data."""
+    """The run another way, where the update that was chosen for it turned out not to be for its data.
+
+    Corrections give way to the exact fit, if that is affordable, and that to steps.
+    """
+    exact = Exact()
+    if run.route == "corrections" and can_be_exact(run.record):
+        return replace(run, update=exact, why=why, engine=exact.engine)
     return with_steps(run, _by_passes(run.passes), why)
 
 
-def choose_update(given: Mapping[str, Any], passes: int | None) -> tuple[Update, str]:
+def choose_update(
+    given: Mapping[str, Any], passes: int | None, record: Record, feasible: Set
+) -> tuple[Update, str]:
     """What moves the iterate, and why."""
     update, step = given["update"], given["step"]
     if update is not None:
@@ -129,7 +142,41 @@ def choose_update(given: Mapping[str, Any], passes: int | None) -> tuple[Update,
         return _by_passes(passes), "precision=... is given"
     if not (isinstance(step, str) and step == "auto"):
         return _by_passes(passes), "step=... is given"
-    return Newton(), "rows spread over the record are fitted exactly, and passes over all of it correct that fit"
+    return choose_route(record, feasible, passes)
+
+
+def choose_route(record: Record, feasible: Set, passes: int | None) -> tuple[Update, str]:
+    """The cheapest way to the exact fit that the problem allows: all of it at once, corrections, or steps.
+
+    Costs are counted in numbers read from memory, a row: a pass of corrections reads each feature a few times, and
+    the moments of a row take d² multiplications, of which the processor does some in the time of one reading.
+    """
+    problem, length, dim = record.problem, record.length, record.dim
+    if problem.jacobian(np.zeros(dim), record.head()) is None:
+        return _by_passes(passes), f"{problem!r} has no Jacobian, so that steps are taken"
+    samples = coarse_rows(record)
+    of_moments = length * dim * (2 + dim / PRODUCTS)
+    of_corrections = CORRECTIONS * length * dim * 2 + samples * dim * (10 + dim / PRODUCTS / 2)
+    if not isinstance(feasible, WholeSpace):
+        at_once, why = can_be_exact(record), f"{feasible!r} is kept to exactly"
+    elif problem.is_linear:
+        sparse = not isinstance(getattr(record.example, "features", None), np.ndarray)
+        at_once = can_be_exact(record) and (sparse or of_moments <= of_corrections)
+        why = f"with {dim} coordinates the moments of all rows cost less than passes that correct a coarse fit"
+    else:
+        at_once = length <= WHOLE * samples and can_be_exact(record)
+        why = f"{length} rows are few enough to be fitted at once"
+    if at_once:
+        return Exact(), why
+    if dim > WIDEST:
+        return _by_passes(passes), f"{dim} coordinates are too many for a Jacobian, so that steps are taken"
+    return Newton(), "rows spread over the record are fitted, and passes over all of it correct that fit"
+
+
+def can_be_exact(record: Record) -> bool:
+    """Whether sums of d × d matrices over all rows are affordable."""
+    length, dim = record.length, record.dim
+    return dim <= WIDEST and length * dim**2 <= max(AFFORDABLE, PASSES_WORTH * length * dim)
 
 
 def _by_passes(passes: int | None) -> Update:

@@ -15,6 +15,7 @@ from multireplay.replay import Replay
 from multireplay.sets import Set
 from multireplay.tracking import Track
 from multireplay.updates.base import Engine, Route, Update
+from multireplay.updates.measure import measured
 
 if TYPE_CHECKING:
     from multireplay.buffer.record import Record
@@ -87,6 +88,10 @@ class Run:
     def route(self) -> Route:
         """The way to the answer."""
         return self.update.route
+
+    def distance_at(self, x: Vector) -> float:
+        """The distance of a point to the exact fit in standard errors of the worst coordinate, in one pass."""
+        return measured(self, x).distance
 
     def __getstate__(self) -> dict[str, Any]:
         left_behind = {"buffer": None, "record": None, "checkpoint": None, "track": None, "progress": False}

@@ -64,6 +64,10 @@ class Found:
     """What else a person should know."""
     standard_error: Vector | None = None
     """Standard error of every coordinate under dependence, where it is known."""
+    distance: float | None = None
+    """Distance to the exact fit in standard errors of the worst coordinate, as far as it is known; None if not."""
+    free: tuple[tuple[int, ...], ...] = ()
+    """Directions that the record says nothing of, each by the coordinates that have part in it."""
     lipschitz: float | None = None
     """The Lipschitz constant from which an automatic step is made, where it may be needed to mend a run."""
 

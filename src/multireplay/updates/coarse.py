@@ -1,167 +1,295 @@
-"""The coarse epoch: samples spread evenly over the record, fitted exactly, and the Jacobian there."""
+"""The coarse epoch: samples spread evenly over the record, fitted, and the Jacobian there."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-import scipy.linalg
-from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs
+from scipy.optimize import minimize
 
 from multireplay._check import Vector
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.record import Record
 from multireplay.problems.base import Problem
-from multireplay.problems.residual import Penalty, dense_products
 from multireplay.updates.base import Unsuitable
 
 COARSE = 2**13
-"""Samples of the coarse epoch, unless more are needed."""
-DEPENDABLE = 0.3
-"""The epoch is doubled while its two halves disagree about the Jacobian by more than this share of it."""
-HOPELESS = 10.0
-"""And where they still do by more than this many times it, corrections lead away from the fit at first."""
-CHEAP = 2e9
-"""Multiplications for a Jacobian that are always allowed: about a tenth of a second."""
-PASSES_WORTH = 32
-"""And otherwise as many as this many passes over the record need."""
-STEPS = 50
-CLOSE = 1e-10
-"""Newton steps below this share of the point are rounding."""
+"""Samples of the coarse epoch, …"""
+PER_COORDINATE = 16
+"""… and at least so many for each coordinate: J⁻¹ of so many rows is right to about a quarter."""
+MOST_NUMBERS = 2**28
+"""Numbers that the samples of a coarse epoch may have at most: a gigabyte in single precision."""
+STEPS = 30
+"""Steps of L-BFGS on the samples, which need to be right to their own noise only."""
 SHORTEST = 1e-4
-SINGULAR = 1e11
-SLIGHTLY = 1e-13
+"""A Newton step is not halved below this share of it."""
+SETTLING = 4
+SETTLED = 0.05
+"""Corrections on the samples end when one is below this share of the first."""
+CONDITION = {"f": 1e-5, "d": 1e-11}
+"""The reciprocal condition number below which a matrix is not to be relied on, in single and double precision."""
+POWER_STEPS = 4
+DOUBTFUL = 0.7
+"""A coarse epoch whose halves disagree about the Jacobian by this share of it is not to be relied on."""
+
+
+class Slope:
+    """J⁻¹, with J the Jacobian of F̂ on some rows: Cholesky's factors where J is symmetric, and LU otherwise.
+
+    `matrix` is J in units of `scale`, SJS, in which it is well scaled. The inverse of the mean of m independent rows is
+    m/(m − d) times too large on average (inverse Wishart), which is taken out where `rows` is given.
+    """
+
+    def __init__(self, matrix: Vector, scale: Vector, rows: int | None = None) -> None:
+        self.matrix, self.scale = matrix, scale
+        self.shrink = 1.0 if rows is None else max(0.5, 1 - len(scale) / rows)
+        self._symmetric = bool((matrix == matrix.T).all())
+        size = np.abs(matrix).sum(axis=0).max() if matrix.size else 1.0
+        if self._symmetric:
+            factor, condition, self._solver = get_lapack_funcs(("potrf", "pocon", "potrs"), (matrix,))
+            *self._factors, fault = factor(matrix)
+        else:
+            factor, condition, self._solver = get_lapack_funcs(("getrf", "gecon", "getrs"), (matrix,))
+            *self._factors, fault = factor(matrix)
+        self.condition = 0.0 if fault or not np.isfinite(size) else float(condition(self._factors[0], size)[0])
+        """The reciprocal condition number, as LAPACK estimates it."""
+
+    @property
+    def dependable(self) -> bool:
+        """Whether the matrix is far enough from a singular one for its precision."""
+        return self.condition > CONDITION["f" if self.matrix.dtype == np.float32 else "d"]
+
+    def divide(self, values: Vector, transposed: bool = False) -> Vector:
+        """The inverse of `matrix` times each column."""
+        right = values.astype(self.matrix.dtype, copy=False)
+        if self._symmetric:
+            return np.asarray(self._solver(self._factors[0], right)[0])
+        return np.asarray(self._solver(*self._factors, right, trans=int(transposed))[0])
+
+    def solve(self, values: Vector) -> Vector:
+        """J⁻¹ times each row."""
+        return np.asarray(self.shrink * self.scale * self.divide((values * self.scale).T).T, dtype=np.float64)
+
+    def images(self, values: Vector, inside: bool = False) -> Vector:
+        """J⁻¹ times each row, where the rows are in the basis that J is in, and so are the images if `inside`."""
+        return self.solve(values)
+
+    @property
+    def full(self) -> Vector:
+        """J itself, in the units of x."""
+        return np.asarray(self.matrix / self.scale[:, None] / self.scale, dtype=np.float64)
+
+
+class SlopeIn(Slope):
+    """B(BᵀJB)⁻¹Bᵀ: the inverse of J on the directions of a basis B, and 0 on the others. `matrix` is BᵀJB."""
+
+    def __init__(self, matrix: Vector, basis: Vector) -> None:
+        super().__init__(matrix, np.ones(len(matrix)))
+        lengths = np.linalg.norm(basis, axis=1)
+        self.basis, self.scale = basis, np.where(lengths > 0, lengths, 1.0)
+
+    def solve(self, values: Vector) -> Vector:
+        return self.images(values @ self.basis)
+
+    def images(self, values: Vector, inside: bool = False) -> Vector:
+        found = self.divide(values.T).T
+        return found if inside else np.asarray(found @ self.basis.T)
 
 
 @dataclass(frozen=True, eq=False)
 class Coarse:
-    """The exact fit x of 2^k samples spread evenly over the record, and F̂'s Jacobian J there.
+    """A fit x of samples spread evenly over the record, and F̂'s Jacobian close to it.
 
-    `matrix` is J in the units of `scale`, one over the root mean square of the features, in which it is well scaled;
-    `half` is half the difference between the Jacobians of the odd and the even samples, which is as large as the error
-    of J itself. `root` is R with RᵀR the second moments of the features: ‖Rz‖ is the root mean square of predictions.
+    `half` is half the difference between the Jacobians of the odd and the even samples, in units of ``slope.scale``,
+    which is as large as the error of J itself.
     """
 
     x: Vector
-    matrix: Vector
+    slope: Slope
     half: Vector
-    scale: Vector
-    root: Vector
     rows: int
 
     @cached_property
-    def _factors(self) -> tuple[Vector, NDArray[np.int32]]:
-        return scipy.linalg.lu_factor(self.matrix)  # type: ignore[no-any-return]
-
-    def solve(self, values: Vector) -> Vector:
-        """J⁻¹ times each row, in the units of `scale`."""
-        return np.asarray(scipy.linalg.lu_solve(self._factors, (values * self.scale).T).T)
-
-    def size(self, moves: Vector) -> float:
-        """Root mean square of the change in predictions."""
-        return float(np.linalg.norm(self.root @ moves))
-
-    @cached_property
-    def disagreement(self) -> float:
-        """‖J⁻¹ · half‖: how much of an error is expected to survive a correction. By power iteration: O(d²)."""
-        vector, size = np.ones(len(self.half)) / np.sqrt(len(self.half)), 0.0
-        for _ in range(8):
-            moved = scipy.linalg.lu_solve(self._factors, self.half @ vector)
-            size = float(np.linalg.norm(moved))
-            if not size:
-                break
-            vector = self.half.T @ scipy.linalg.lu_solve(self._factors, moved / size, trans=1)
+    def rate(self) -> float:
+        """‖J⁻¹ · half‖: how much of an error may survive a correction. By power iteration: O(d²)."""
+        vector, size = np.random.default_rng(0).standard_normal(len(self.half)).astype(self.half.dtype), 0.0
+        for _ in range(POWER_STEPS):
             vector /= np.linalg.norm(vector) or 1.0
+            moved = self.slope.divide((self.half @ vector)[:, None])[:, 0]
+            size = float(np.linalg.norm(moved))
+            vector = self.half.T @ self.slope.divide(moved[:, None], transposed=True)[:, 0]
         return size
 
 
-def coarse_fit(record: Record) -> Coarse:
-    """The coarse epoch, as long as it has to be.
+def coarse_rows(record: Record) -> int:
+    """Samples of the coarse epoch of a record."""
+    return min(record.length, max(COARSE, PER_COORDINATE * record.dim))
 
-    Where even a quarter of the record says next to nothing about some direction, as with features that are seldom
-    active, the epoch is all of the record if that is cheap.
-    Raises `Unsuitable` where this problem, its data or its size is not for Newton corrections.
+
+def coarse_fit(record: Record, x0: Vector) -> Coarse:
+    """The coarse epoch: fitted well enough that corrections on the whole record begin close by.
+
+    In single precision, and in double precision where that is not enough. An operator that is not linear is first
+    brought close to its root by L-BFGS, with a weak pull of each coordinate to 0, so that there is something to go to
+    whatever the samples are; then come corrections with the Jacobian there.
+    Raises `Unsuitable` where the samples do not settle all coordinates.
     """
-    length, dim = record.length, record.dim
-    rows = min(length, COARSE)
-    most = max(CHEAP, PASSES_WORTH * length * dim) / dim**2
-    if rows > most:
-        raise Unsuitable(f"a Jacobian of {dim} coordinates costs more than {PASSES_WORTH} passes over the record")
-    if not _is_enough(record, rows):
-        raise Unsuitable(f"{rows} rows are fewer than 4 for each of {dim} coordinates")
-    fit = _fit(record, rows)
-    while fit.disagreement > DEPENDABLE and 2 * rows <= min(most, length // 4):
-        rows *= 2
-        fit = _fit(record, rows)
-    if fit.disagreement > HOPELESS and rows < length:
-        if length > most or record.on_disk:
-            raise Unsuitable("rows spread over the record do not agree about the Jacobian")
-        return _fit(record, length)
-    return fit
+    rows = coarse_rows(record)
+    if rows * record.dim > MOST_NUMBERS or rows < 2:
+        raise Unsuitable(f"{rows} rows of {record.dim} coordinates are no coarse epoch")
+    columns = record.spread(rows)
+    sizes = np.sqrt(_mean_squares(record.problem, columns))
+    if not sizes.all():
+        raise Unsuitable(f"{int((sizes == 0).sum())} of {len(sizes)} features are 0 in all of {rows} rows")
+    for precision in (np.float32, np.float64):
+        found = _fit(_Samples(record.problem, columns, 1 / sizes, precision), x0 * sizes, rows)
+        if found.slope.dependable:
+            return found
+    raise Unsuitable("some features are all but combinations of others")
 
 
-def _is_enough(record: Record, rows: int) -> bool:
-    """Whether so many samples settle the answer: 4 a coordinate, or all there are where a penalty settles the rest."""
-    penalty: Penalty | None = getattr(record.problem, "penalty", None)
-    return rows >= 4 * record.dim or (rows == record.length >= 2 and penalty is not None and penalty.ridge > 0)
-
-
-def _fit(record: Record, rows: int) -> Coarse:
-    problem, columns = record.problem, record.spread(rows)
-    if problem.jacobian(np.zeros(record.dim), {name: column[:1] for name, column in columns.items()}) is None:
-        raise Unsuitable("the problem has no Jacobian")
-    even, odd = ({name: column[first::2] for name, column in columns.items()} for first in (0, 1))
-    features = problem.samples(columns).features
-    moments = (features.T @ features if type(features) is np.ndarray else dense_products(features, features)) / rows
-    sizes = np.sqrt(np.diag(moments))
-    if rows < record.length and not sizes.all():  # a feature that occurs elsewhere, perhaps
-        raise Unsuitable(f"a feature is 0 in all {rows} rows spread over the record")
+def slope_at(record: Record, x: Vector) -> Slope:
+    """J⁻¹ at a point, from rows spread over the record; `Unsuitable` where they do not settle it."""
+    if record.problem.jacobian(x, record.head()) is None or coarse_rows(record) * record.dim > MOST_NUMBERS:
+        raise Unsuitable("no Jacobian is known")
+    columns = record.spread(coarse_rows(record))
+    sizes = np.sqrt(_mean_squares(record.problem, columns))
     scale = 1 / np.where(sizes > 0, sizes, 1.0)
-    x = scale * _root(problem, columns, scale)
-    first, second = problem.jacobian(x, even), problem.jacobian(x, odd)
-    assert first is not None
-    assert second is not None
-    units = np.outer(scale, scale)
-    matrix = units * (first + second) / 2
-    if _is_singular(matrix):
-        raise Unsuitable("some features are combinations of others")
-    almost = units * moments + SLIGHTLY * len(scale) * np.eye(len(scale))  # so that it has a root whatever the rounding
-    return Coarse(x, matrix, units * (first - second) / 2, scale, np.asarray(np.linalg.cholesky(almost).T), rows)
+    samples = _Samples(record.problem, columns, scale, np.float64)
+    slope = Slope(sum(samples.jacobians(x / scale)) / 2, scale, samples.count)
+    if not slope.dependable:
+        raise Unsuitable("some features are all but combinations of others")
+    return slope
 
 
-def _root(problem: Problem, columns: Columns, scale: Vector) -> Vector:
-    """The z with F̂(scale · z) = 0 on these rows, by Newton steps that are halved until F̂ falls."""
-    z, linear = (
-        np.zeros_like(scale),
-        problem.moments({name: column[:1] for name, column in columns.items()}) is not None,
-    )
-    value = scale * problem.mean_operator(scale * z, columns)
-    for _ in range(STEPS):
-        slope = problem.jacobian(scale * z, columns)
-        assert slope is not None
-        try:
-            move = -np.linalg.solve(scale[:, None] * slope * scale, value)
-        except np.linalg.LinAlgError:
-            raise Unsuitable("some features are combinations of others") from None
-        if linear:
-            return z + move
-        share, size = 1.0, np.abs(value).max()
-        while share > SHORTEST:
-            trial = z + share * move
-            with np.errstate(all="ignore"):
-                after = scale * problem.mean_operator(scale * trial, columns)
-            if np.abs(after).max() <= (1 - 1e-4 * share) * size:
-                break
-            share /= 2
-        if np.abs(move).max() <= CLOSE * np.abs(z).max() or share <= SHORTEST:
-            return z
-        z, value = trial, after
-    raise Unsuitable(f"{len(z)} features of rows spread over the record have no exact fit")
+def coarse_start(record: Record, x0: Vector) -> Vector:
+    """A point close to the exact fit, as far as rows spread over the record tell: where exact steps begin."""
+    columns = record.spread(coarse_rows(record))
+    sizes = np.sqrt(_mean_squares(record.problem, columns))
+    scale = 1 / np.where(sizes > 0, sizes, 1.0)
+    return np.asarray(scale * _Samples(record.problem, columns, scale, np.float64).start(x0 / scale))
 
 
-def _is_singular(matrix: Vector) -> bool:
-    """Whether the condition number is beyond any use, by LAPACK's estimate: O(d²) beside the factors."""
-    factors, _, _ = scipy.linalg.lapack.dgetrf(matrix)
-    reciprocal, _ = scipy.linalg.lapack.dgecon(factors, np.linalg.norm(matrix, 1))
-    return not reciprocal > 1 / SINGULAR
+class _Samples:
+    """The samples of a coarse epoch, as functions of z = x / scale.
+
+    Dense features are brought to these units, and to one precision; those of other kinds stay as they are, and what
+    is made of them is brought there by `units`.
+    """
+
+    def __init__(self, problem: Problem, columns: Columns, scale: Vector, precision: Any) -> None:
+        self.problem, self.scale = problem, scale
+        self.penalty = problem.penalty_diagonal(len(scale)) * scale**2
+        dense = "features" in columns and isinstance(columns["features"], np.ndarray)
+        self.precision, self.units = (precision, np.ones_like(scale)) if dense else (np.float64, scale)
+        self.columns: Columns = {
+            name: _converted(column, scale, precision) if dense else column for name, column in columns.items()
+        }
+        self.count = int(next(iter(columns.values())).shape[0])
+
+    def place(self, z: Vector) -> Vector:
+        """The point at which the problem is evaluated for z."""
+        return np.asarray(self.units * z, dtype=self.precision)
+
+    def mean(self, z: Vector) -> Vector:
+        """F̂ on the samples at z."""
+        total = self.problem.operator_sums(self.place(z)[None, :], self.columns)[0]
+        return np.asarray(self.units * total / self.count + self.penalty * z)
+
+    def jacobians(self, z: Vector) -> tuple[Vector, Vector]:
+        """The Jacobian on the even and on the odd samples, each on a thread of its own."""
+
+        def part(first: int) -> Vector:
+            rows = {name: column[first::2] for name, column in self.columns.items()}
+            total = self.problem.jacobian_sum(self.place(z), rows)
+            count = next(iter(rows.values())).shape[0]
+            found = self.units[:, None] * total * self.units / count + np.diag(self.penalty)
+            return np.asarray(found, dtype=self.precision)
+
+        with ThreadPoolExecutor(1 if self.problem.users_code else 2) as pool:
+            first, second = pool.map(part, (0, 1))
+        return first, second
+
+    def start(self, z0: Vector) -> Vector:
+        """A point close to the root: 0 for a linear operator, by L-BFGS where there is a loss, else by Newton steps."""
+        zero = np.zeros_like(self.scale)
+        if self.problem.is_linear:
+            return zero
+        every = max(1, self.count // max(COARSE, 4 * len(self.scale)))
+        rows = {name: column[::every] for name, column in self.columns.items()}
+        taken = next(iter(rows.values())).shape[0]
+        if self.problem.descent(self.place(zero), rows) is None:
+            return self._newton(z0)
+        ridge = self.penalty + self._heaviness() / self.count / 4
+
+        def value(z: Vector) -> tuple[float, Vector]:
+            loss, total = self.problem.descent(self.place(z), rows) or (0.0, zero)
+            return loss / taken + float(ridge @ z**2) / 2, self.units * total / taken + ridge * z
+
+        close = {"maxiter": STEPS, "gtol": 0.05 / np.sqrt(self.count), "ftol": 0.0}
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(minimize(value, zero, jac=True, method="L-BFGS-B", options=close).x)
+
+    def _heaviness(self) -> Vector:
+        """The mean fourth power of the features, about 3 for most and large for those that are seldom active."""
+        features = self.columns["features"]
+        if not isinstance(features, np.ndarray):
+            return np.full(len(self.scale), 3.0)
+        squares = features**2
+        return np.asarray(np.einsum("ij,ij->j", squares, squares) / self.count, dtype=np.float64)
+
+    def _newton(self, z: Vector) -> Vector:
+        """Newton steps from z, each halved until F̂ falls."""
+        value = self.mean(z)
+        for _ in range(STEPS):
+            slope = Slope(sum(self.jacobians(z)) / 2, self.scale)
+            if not slope.dependable:
+                return z
+            move, share = slope.divide(value[:, None])[:, 0], 1.0
+            while share > SHORTEST:
+                after = self.mean(z - share * move)
+                if np.abs(after).max() < (1 - 1e-4 * share) * np.abs(value).max():
+                    break
+                share /= 2
+            if share <= SHORTEST or np.abs(move).max() <= SHORTEST * np.abs(z).max():
+                return z
+            z, value = z - share * move, after
+        return z
+
+
+def _fit(samples: _Samples, z0: Vector, rows: int) -> Coarse:
+    linear, z = samples.problem.is_linear, samples.start(z0)
+    first, second = samples.jacobians(z)
+    found = Coarse(samples.scale * z, Slope((first + second) / 2, samples.scale, rows), (first - second) / 2, rows)
+    if not found.slope.dependable or (found.rate > DOUBTFUL and not linear):
+        return found
+    sizes: list[float] = []
+    for _ in range(1 if linear else SETTLING):
+        move = found.slope.divide(samples.mean(z)[:, None])[:, 0].astype(np.float64)
+        sizes.append(float(np.linalg.norm(move)))
+        if not sizes[-1] <= min(sizes):
+            break
+        z = z - move
+        if sizes[-1] <= SETTLED * sizes[0] and not linear:
+            break
+    return replace(found, x=samples.scale * z)
+
+
+def _converted(column: Any, scale: Vector, precision: Any) -> Any:
+    if column.dtype.kind == "b":
+        return column
+    return np.ascontiguousarray(column * scale if column.ndim == 2 else column, dtype=precision)
+
+
+def _mean_squares(problem: Problem, columns: Columns) -> Vector:
+    """The mean square of every feature."""
+    if "features" not in columns and "states" not in columns:  # an operator of one's own, in its own units
+        return np.ones(problem.dim(columns))
+    rows = problem.rows(columns)  # type: ignore[attr-defined]
+    if isinstance(rows, np.ndarray):
+        return np.asarray(np.einsum("ij,ij->j", rows, rows, dtype=np.float64) / len(rows))
+    return np.asarray(np.diag(problem.second_moments(columns)) / rows.shape[0])

@@ -1,31 +1,51 @@
-"""The exact fit: the root of the record's own mean operator, with standard errors under dependence."""
+"""The exact fit: the solution for the record's own mean operator, with standard errors under dependence."""
 
 from __future__ import annotations
 
-import copy
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from multireplay._check import Vector
 from multireplay.engine.checkpoint import kept_fold
-from multireplay.engine.sums import Folding, JacobianSum, MomentSum, batch_bounds, fold, operator_batches
-from multireplay.errors import InputError
-from multireplay.inference.residuals import standard_errors
-from multireplay.problems.exact import least_norm
+from multireplay.engine.sums import Folding, MomentSum, batch_bounds, fold
+from multireplay.inference.residuals import distance_of, standard_errors
+from multireplay.problems.constrained import affine_vi
 from multireplay.show.progress import step_bar
 from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
-from multireplay.updates.newton import as_epoch
+from multireplay.updates.coarse import Slope, coarse_start
+from multireplay.updates.doubts import free_note, wrong_way_note
+from multireplay.updates.newton import Corrections, Singular, as_epoch, slope_of
+from multireplay.updates.rank import Known, known_directions
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
 
 WIDEST = 4096
 """Beyond so many coordinates a d × d matrix is too much for an exact fit."""
+AT_ONCE = 256
+"""Up to so many coordinates the moments of every batch are kept, and one pass gives the standard errors too."""
+TIGHT = 1e-6
+"""Steps of a nonlinear fit end at this distance, in standard errors."""
+MOST = 100
+ROUNDED = 0.01
+"""A fit that rounding may have moved by more standard errors than this is made again in a better basis, …"""
+DIGITS = 1e-5
+"""… where the reciprocal condition number says that this helps."""
+
+
+class Fitted(NamedTuple):
+    """The fit, its standard errors, the distance to it that rounding or the last step may have left, and passes."""
+
+    x: Vector
+    error: Vector
+    distance: float
+    passes: float
+    notes: tuple[str, ...]
+    points: tuple[Vector, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -33,9 +53,13 @@ class Exact(Update):
     """The x with F̂(x) = 0 on the whole record: LSTD, least squares, or the GLM's own maximum-likelihood fit.
 
     Where the operator is linear, its moments are added up by batches in one pass, at O(d²) a row, in memory or on disk:
-    they give the fit and F̂ of every batch at it, and so its standard errors, at once. Otherwise, and on a feasible set,
-    it is ``problem.fit_exactly``, which needs the record in memory; standard errors take two more passes, and there are
-    none on a feasible set.
+    they give the fit and F̂ of every batch at it, and so its standard errors, at once (for more than 256 coordinates a
+    second pass does). Otherwise there are Newton steps with the Jacobian of all rows. On a feasible set it is the
+    solution of the variational inequality there.
+
+    Features that are combinations of others, or never active, leave directions of which the record says nothing: x is
+    the shortest of all solutions, and ``result.free`` and the status name the coordinates. Features that are nearly so
+    are fitted in a basis of their own, to the last digit that they have.
 
     Examples
     --------
@@ -55,58 +79,91 @@ class Exact(Update):
     )
 
     def run(self, run: Run) -> Found:
-        """One pass for the moments, or the problem's own exact fit."""
+        """One pass for the moments, or Newton steps; in a better basis where that is needed."""
         began, record = time.perf_counter(), run.record
         if record.dim > WIDEST:
             raise Unsuitable(f"mr.Exact() is for at most {WIDEST} coordinates; there are {record.dim}")
-        linear = run.on_the_whole_space and record.problem.moments(record.head()) is not None
-        if not linear and run.checkpoint is not None:
-            raise Unsuitable("checkpoint=... is for sums over the record, and this exact fit is not one of them")
-        x, error, passes = self._by_moments(run) if linear else self._in_memory(run)
-        epoch = as_epoch(1, 1.0, record.length, x, run.track)
-        what = f"the exact fit of all {record.length} samples ({passes:.3g} passes in all)"
-        return Found((epoch,), 0, passes, time.perf_counter() - began, what, standard_error=error)
-
-    def _by_moments(self, run: Run) -> tuple[Vector, Vector, float]:
-        """The fit and its standard errors from the moments of every batch."""
-        record = run.record
-        bounds = batch_bounds(record.length, record.dim**2)
-        with step_bar(record.length, "rows") if run.progress else nullcontext(lambda rows: None) as advanced:
-            how = Folding(run.threads, advanced)
-            sums = MomentSum(record.problem, record.dim)
-            totals = (
-                kept_fold(record, sums, bounds, how, run.checkpoint)
-                if run.checkpoint
-                else fold(record, sums, bounds, how)
-            )
-        matrices, vectors = (np.array([total[place] for total in totals]) for place in (0, 1))
-        ridge = record.problem.penalty_diagonal(record.dim)
-        matrix = matrices.sum(axis=0) / record.length + np.diag(ridge)
-        x = least_norm(matrix, vectors.sum(axis=0) / record.length)
-        means = (matrices @ x - vectors) / np.diff(bounds)[:, None] + ridge * x
-        return x, _errors(matrix, means), 1.0
-
-    def _in_memory(self, run: Run) -> tuple[Vector, Vector | None, float]:
-        """The problem's own exact fit, and two passes for its standard errors."""
-        record, problem = run.record, copy.copy(run.record.problem)
-        if record.on_disk:
-            raise Unsuitable("this exact fit needs the record in memory: buffer.load(), if it fits")
-        problem.constraint = run.feasible
+        if record.problem.jacobian(run.start, record.head()) is None:
+            raise Unsuitable(f"mr.Exact() cannot be used here: {run.problem!r} has no Jacobian")
+        if run.checkpoint is not None and not (record.problem.is_linear and record.dim <= AT_ONCE):
+            raise Unsuitable("checkpoint=... is for one sum over the record, and this exact fit is several")
+        known = None
         try:
-            x = problem.fit_exactly(run.buffer)
-        except InputError as error:
-            raise Unsuitable(f"mr.Exact() cannot be used here: {error}") from error
-        if not run.on_the_whole_space or problem.jacobian(x, record.head()) is None:
-            return x, None, 1.0
-        how = Folding(run.threads)
-        matrix = fold(record, JacobianSum(record.problem, x), how=how)[0][0] / record.length
-        return x, _errors(matrix, operator_batches(record, [x], how)[0].means), 3.0
+            fitted = self._fitted(run, None)
+        except Singular:
+            known = known_directions(record, Folding(run.threads))
+            fitted = self._fitted(run, known)
+        passes = fitted.passes + (0 if known is None else known.passes)
+        points = fitted.points or (fitted.x,)
+        epochs = tuple(as_epoch(k, 1.0, record.length, x, run.track) for k, x in enumerate(points, start=1))
+        what = f"the exact fit of all {record.length} samples ({passes:.3g} passes in all)"
+        seconds, free = time.perf_counter() - began, () if known is None else known.groups
+        return Found(
+            epochs,
+            len(epochs) - 1,
+            passes,
+            seconds,
+            what,
+            notes=(*free_note(free), *fitted.notes),
+            standard_error=fitted.error,
+            distance=fitted.distance,
+            free=free,
+        )
+
+    def _fitted(self, run: Run, known: Known | None) -> Fitted:
+        linear = run.record.problem.is_linear
+        return (_by_moments if linear and run.record.dim <= AT_ONCE else _by_steps)(run, known)
 
 
-def _errors(matrix: Vector, means: Vector) -> Vector:
-    """Standard errors of the fit by coordinate, from the mean operator of every batch at it."""
-    try:
-        images = scipy.linalg.solve(matrix, means.T).T
-    except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
-        return np.full(len(matrix), np.inf)
-    return standard_errors(np.asarray(images))
+def _by_moments(run: Run, known: Known | None) -> Fitted:
+    """The fit and its standard errors from the moments of every batch."""
+    record, basis = run.record, None if known is None else known.basis
+    dim, bounds = record.dim if basis is None else basis.shape[1], batch_bounds(record.length, record.dim)
+    with step_bar(record.length, "rows") if run.progress else nullcontext(lambda rows: None) as advanced:
+        how, sums, kept = Folding(run.threads, advanced), MomentSum(record.problem, dim, basis), run.checkpoint
+        totals = fold(record, sums, bounds, how) if kept is None else kept_fold(record, sums, bounds, how, kept)
+    matrices, vectors = (np.array([total[place] for total in totals]) for place in (0, 1))
+    ridge = record.problem.penalty_diagonal(record.dim)
+    slope = slope_of(matrices.sum(axis=0) / record.length, ridge, basis)
+    back = np.eye(dim) if basis is None else basis
+    z, move = _solved(run, slope, vectors.sum(axis=0) / record.length, back)
+    x = back @ z
+    means = (matrices @ z - vectors) / np.diff(bounds)[:, None] + back.T @ (ridge * x)
+    error = standard_errors(slope.images(means)) if slope.dependable else np.full(record.dim, np.inf)
+    distance = distance_of(move, error, x, slope.scale)
+    if distance > ROUNDED and known is None and run.on_the_whole_space and slope.condition < DIGITS:
+        raise Singular("some features are so nearly combinations of others that digits are lost")
+    return _shortest(Fitted(x, error, distance, 1.0, wrong_way_note(run, slope)), known)
+
+
+def _solved(run: Run, slope: Slope, vector: Vector, back: Vector) -> tuple[Vector, Vector]:
+    """The solution of the linear problem, and what rounding may have moved it by."""
+    if not run.on_the_whole_space:
+        matrix = slope.full
+        x = affine_vi(matrix, vector, run.feasible, run.start).x
+        size = float(np.abs(matrix).sum(axis=0).max()) or 1.0
+        return x, x - run.feasible.projected(x - (matrix @ x - vector) / size)
+    if not slope.dependable:
+        raise Singular("some features are all but combinations of others")
+    z = slope.images(vector[None, :], inside=True)[0]
+    lost = np.finfo(np.float64).eps / slope.condition
+    return z, lost * slope.scale * float(np.abs(back @ z / slope.scale).max(initial=0.0))
+
+
+def _by_steps(run: Run, known: Known | None) -> Fitted:
+    """Newton steps with the Jacobian of all rows, from where rows spread over the record lead."""
+    start = run.start if run.record.problem.is_linear else coarse_start(run.record, run.start)
+    if known is not None:
+        start = known.basis @ np.linalg.lstsq(known.basis, start, rcond=None)[0]
+    steps = Corrections(run, TIGHT, MOST, known=known)
+    points = steps.of(run.feasible.projected(start), None)
+    found = Fitted(points[-1], steps.error, steps.distance, float(len(points)), steps.notes, tuple(points))
+    return _shortest(found, known)
+
+
+def _shortest(fitted: Fitted, known: Known | None) -> Fitted:
+    if known is None:
+        return fitted
+    error = np.where(known.mask, np.inf, fitted.error)
+    points = tuple(known.shortest(np.array(fitted.points))) if fitted.points else ()
+    return fitted._replace(x=known.shortest(fitted.x[None, :])[0], error=error, points=points)

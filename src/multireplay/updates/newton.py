@@ -1,4 +1,4 @@
-"""Newton corrections: a coarse epoch solved exactly, then put right by passes over the whole record."""
+"""Newton corrections: a fit of rows spread over the record, put right by passes over all of it."""
 
 from __future__ import annotations
 
@@ -10,53 +10,80 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from multireplay._check import Vector, whole_number
+from multireplay._check import Vector, positive, whole_number
 from multireplay.engine.checkpoint import KeptPasses
-from multireplay.engine.sums import Batches, Folding, one_thread_each, operator_batches
-from multireplay.inference.residuals import standard_error_of_length, standard_errors
+from multireplay.engine.sums import (
+    Batches,
+    Folding,
+    Linearization,
+    as_batches,
+    batch_bounds,
+    fold,
+    one_thread_each,
+    operator_batches,
+)
+from multireplay.inference.residuals import distance_of, standard_errors
+from multireplay.problems.constrained import affine_vi
 from multireplay.result import Epoch
 from multireplay.show.progress import step_bar
 from multireplay.tracking import Track, curve_at_the_end
 from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
-from multireplay.updates.coarse import Coarse, coarse_fit
+from multireplay.updates.coarse import DOUBTFUL, Coarse, Slope, SlopeIn, coarse_fit
+from multireplay.updates.doubts import runaway_note, wrong_way_note
+from multireplay.updates.rank import Known
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
 
-NEGLIGIBLE = 0.1
-"""A correction expected to be below this share of its standard error is not worth a pass."""
-ROUNDING = 1e-12
-"""A correction below this share of the predictions is rounding: there is nothing left where a record has no noise."""
-MOST = 5
+CLOSE = 0.1
+"""The distance to the exact fit, in standard errors of the worst coordinate, at which there is nothing left to do."""
+MOST = 25
+CONTRACTS = 0.1
+"""Where a step with the Jacobian of all rows is larger than this share of the one before, the next has a new one."""
+PATIENCE = 12
+"""After so many corrections it is asked whether the fit exists at all."""
+SHORTEST = 1e-4
+"""A correction is not halved below this share of it."""
+NEAR = 30.0
+"""Standard errors are taken from batches at a point that is at most so many of them away from the answer."""
+CHEAP = 4.0
+"""Where the coarse epoch's halves do not agree about the Jacobian, all rows are taken if they cost no more than so many passes, and …"""
+HOPELESS = 3.0
+"""… in any case where the halves disagree by so much more."""
+PRODUCTS = 16.0
+"""Multiplications that a product of matrices does in the time in which one number is read from memory."""
+AFFORDABLE = 1e12
+"""Multiplications for a Jacobian of the whole record that are always allowed, …"""
+PASSES_WORTH = 300
+"""… and otherwise as many as so many passes need."""
 NARROW = 256
 """Up to so many coordinates the matrices of the coarse epoch are small beside waking the threads of linear algebra."""
-CANNOT = (
-    "mr.Newton() cannot be used here: it needs mr.PolicyEvaluation, or mr.GLM with a built-in link, on the whole "
-    "space, with at least 4 rows a coordinate, no feature that is a combination of others (or a ridge), and no "
-    "separable classes"
-)
+CANNOT = "mr.Newton() cannot be used here: "
 OTHERWISE = "Leave update=... out, and what can be used is chosen"
 
 
 @dataclass(frozen=True)
 class Newton(Update):
-    """A coarse epoch solved exactly, then x ← x − J⁻¹F̂(x) in passes over the whole record, with the epoch's Jacobian J.
+    """Rows spread over the record are fitted, then x ← x − J⁻¹F̂(x) in passes over all of it, with the rows' Jacobian J.
 
-    The coarse epoch has 2^13 samples, one in each of as many equal stretches of the record, as in MER's epoch 13, so
-    that they are nearly independent whatever the mixing time; it is doubled up to a quarter of the record while its
-    two halves disagree about J. Each correction takes one pass in order at O(d) a row and shrinks the distance to the
-    exact fit by about √(d/2^13); corrections that do not shrink are combined by Anderson's acceleration. They end when
-    the next one is expected to be below a tenth of its own standard error under dependence (from 32 batch means).
+    The coarse epoch has 2^13 samples, or 16 a coordinate if that is more, one in each of as many equal stretches of
+    the record, as in MER's epochs, so that they are nearly independent whatever the mixing time. Each correction takes
+    one pass in order at O(d) a row; corrections are combined by Anderson's acceleration. They end when the distance to
+    the exact fit, as the last two of them show it, is below a tenth of the worst coordinate's standard error under
+    dependence (from 32 batch means). Where they do not shrink, as with rare events or a Jacobian that has aged, J is
+    worked out anew at the current point from all rows, if that is at all affordable.
 
-    J costs O(d²) a sample of the coarse epoch, and d² numbers of memory: for d beyond about 1000 `VarianceReduced` is
-    better. It needs a problem whose Jacobian is known (`PolicyEvaluation`, `GLM` with a built-in link) on the whole
-    space, at least 4 rows a coordinate, and features none of which is missing from the coarse epoch or a combination of
-    the others. On records no longer than the coarse epoch a ridge makes up for all of the latter.
+    On a feasible set each correction is the solution of the variational inequality that is linearized at the current
+    point (Josephy 1979). J costs O(d²) a row that it is made of, and d² numbers of memory. It needs a problem whose
+    Jacobian is known: `PolicyEvaluation`, `GLM` with a built-in link, or an operator of one's own with at most 64
+    coordinates, whose Jacobian is made by differences.
 
     Parameters
     ----------
     corrections : int or "auto"
-        Number of passes over the record. "auto" is as many as it takes, at most 5; usually 2.
+        Number of passes over the record. "auto" is as many as it takes, at most 25; usually 2 or 3.
+    tolerance : float
+        Distance to the exact fit at which to end, in standard errors of the worst coordinate.
 
     Examples
     --------
@@ -74,107 +101,233 @@ class Newton(Update):
 
     route: ClassVar[Route] = "corrections"
     needs: ClassVar[Needs] = Needs(
-        whole_space=f"{CANNOT}, and there is {{feasible}}. {OTHERWISE}",
         own_order="mr.Newton() reads the record in order: leave replay=... out",
         no_step="mr.Newton() takes no steps: leave step=... out",
         double="mr.Newton() works in float64: leave precision=... out",
     )
 
     corrections: int | Literal["auto"] = "auto"
+    tolerance: float = CLOSE
 
     def __post_init__(self) -> None:
         if self.corrections != "auto":
             object.__setattr__(self, "corrections", whole_number("corrections", self.corrections, least=1))
+        object.__setattr__(self, "tolerance", positive("tolerance", self.tolerance))
 
     def run(self, run: Run) -> Found:
         """The coarse epoch, and corrections until what is left is noise."""
-        with one_thread_each() if run.record.dim <= NARROW else nullcontext():
-            return self._run(run)
-
-    def _run(self, run: Run) -> Found:
+        if run.record.problem.jacobian(run.start, run.record.head()) is None:
+            raise Unsuitable(f"{CANNOT}{run.problem!r} has no Jacobian. {OTHERWISE}")
         began, record = time.perf_counter(), run.record
-        try:
-            coarse = coarse_fit(record)
-        except Unsuitable as why:
-            raise Unsuitable(f"{CANNOT}; here {why}. {OTHERWISE}") from why
-        length = record.length
-        kept = None if run.checkpoint is None else KeptPasses(record, run.checkpoint)
-
-        def pass_over(x: Vector) -> Batches:
-            with step_bar(length, "rows") if run.progress else nullcontext(lambda rows: None) as advanced:
-                how = Folding(run.threads, advanced)
-                return operator_batches(record, [x], how)[0] if kept is None else kept.batches(x, how)
-
-        asked = None if self.corrections == "auto" else self.corrections
-        corrections, note = correct(coarse, pass_over, asked or run.passes or MOST, asked is not None)
-        k = coarse.rows.bit_length() - 1
+        with one_thread_each() if record.dim <= NARROW else nullcontext():
+            try:
+                coarse = coarse_fit(record, run.start)
+            except Unsuitable as why:
+                raise Unsuitable(f"{CANNOT}{why}. {OTHERWISE}") from why
+            asked = None if self.corrections == "auto" else self.corrections
+            corrections = Corrections(run, self.tolerance, asked or run.passes or MOST, asked is not None)
+            done = corrections.from_rows(coarse)
+        length, k = record.length, coarse.rows.bit_length() - 1
         epochs = [as_epoch(k, length / coarse.rows, coarse.rows, coarse.x, run.track)]
-        epochs += [as_epoch(k + i, 1.0, length, part.x, run.track) for i, part in enumerate(corrections, start=1)]
-        passes, count = sum(epoch.taken for epoch in epochs) / length, len(corrections)
+        epochs += [as_epoch(k + i, 1.0, length, x, run.track) for i, x in enumerate(done, start=1)]
+        passes, count = sum(epoch.taken for epoch in epochs) / length, len(done)
         what = (
-            f"{coarse.rows} samples, {length / coarse.rows:.3g} apart, fitted exactly, then {count} Newton "
-            f"correction{'s' * (count > 1)} in passes over all {length} in order ({passes:.3g} passes in all)"
-            f"{f'; {note}' if note else ''}"
+            f"{coarse.rows} samples, {length / coarse.rows:.3g} apart, fitted, then {count} Newton "
+            f"correction{'s' * (count > 1)} in passes over all {length} in order ({passes:.3g} passes in all"
+            f"{f', {corrections.whole} with the Jacobian of all rows' if corrections.whole else ''})"
         )
-        seconds, error = time.perf_counter() - began, corrections[-1].standard_error
-        return Found(tuple(epochs), len(epochs) - 1, passes, seconds, what, standard_error=error)
+        return Found(
+            tuple(epochs),
+            len(epochs) - 1,
+            passes,
+            time.perf_counter() - began,
+            what,
+            notes=corrections.notes,
+            standard_error=corrections.error,
+            distance=corrections.distance,
+        )
 
 
-class Correction(NamedTuple):
-    """One pass: where it led, and the standard error of that by coordinate."""
+class _Step(NamedTuple):
+    """A point, the correction there, the slope that it was made with, standard errors as it sees them, and the loss."""
 
     x: Vector
-    standard_error: Vector
+    move: Vector
+    slope: Slope
+    error: Vector
+    loss: float
+
+    @property
+    def units(self) -> Vector:
+        """The standard errors, and 1 where there is none to go by."""
+        return np.where((self.error > 0) & np.isfinite(self.error), self.error, 1.0)
+
+    @property
+    def size(self) -> float:
+        """The length of the correction in standard errors."""
+        return float(np.linalg.norm(self.move / self.units))
 
 
-def correct(
-    coarse: Coarse, pass_over: Callable[[Vector], Batches], most: int, all_of_them: bool
-) -> tuple[list[Correction], str]:
-    """x ← x − J⁻¹F̂(x) with the Jacobian of the coarse epoch, accelerated, until what is left is noise.
+class Corrections:
+    """x ← x − J⁻¹F̂(x) until what is left of it is noise.
 
-    Where J is not good enough for the plain correction to shrink, the corrections so far are combined to the point at
-    which the next one is expected to be shortest (Anderson 1965); on a linear problem these are GMRES steps.
-
-    `pass_over` gives F̂ at a point by batches in one pass over the record. There are at most `most` corrections, and
-    that many in any case with `all_of_them`; with them comes why there are no more.
+    Where J is not good enough for the plain correction to do, the corrections so far are combined to the point at
+    which the next one is expected to be shortest (Anderson 1965); on a linear problem these are GMRES steps. A point
+    at which the correction is longer than before is taken back half-way.
     """
-    z = coarse.x / coarse.scale
-    points: list[Vector] = []
-    moves: list[Vector] = []
-    done: list[Correction] = []
-    before = 0.0
-    while True:
-        batches = pass_over(z * coarse.scale)
-        images = coarse.solve(batches.means)
-        move = -np.average(images, axis=0, weights=batches.sizes)
-        error, size = standard_error_of_length(images @ coarse.root.T), coarse.size(move)
-        points.append(z)
-        moves.append(move)
-        z = _combine(coarse.root, points, moves)
-        done.append(Correction(z * coarse.scale, coarse.scale * standard_errors(images)))
-        left = size * min(1.0, size / before) if before else size
-        if all_of_them and len(done) == most:
-            return done, ""
-        if left <= ROUNDING * coarse.size(z) and not all_of_them:
-            return done, "another correction would be rounding"
-        if left <= NEGLIGIBLE * error and not all_of_them:
-            expected = left / error if error else 0.0
-            return done, f"another correction would be about {expected:.1g} of its standard error"
-        if len(done) == most:
-            share = size / error if error > 0 else np.inf if size else 0.0
-            return done, f"the last correction was {share:.2g} of its standard error"
-        before = size
+
+    def __init__(
+        self, run: Run, tolerance: float, most: int, all_of_them: bool = False, known: Known | None = None
+    ) -> None:
+        self.run, self.tolerance, self.most, self.all_of_them, self.known = run, tolerance, most, all_of_them, known
+        self.record = run.record
+        self.kept = None if run.checkpoint is None else KeptPasses(run.record, run.checkpoint)
+        self.whole = 0
+        self.error: Vector = np.full(run.record.dim, np.inf)
+        self.distance = np.inf
+        self.notes: tuple[str, ...] = ()
+
+    def from_rows(self, coarse: Coarse) -> list[Vector]:
+        """The corrections of a coarse fit."""
+        doubtful = coarse.rate > (DOUBTFUL if self.price <= CHEAP else HOPELESS)
+        return self.of(coarse.x, None if doubtful and self.can_afford else coarse.slope, coarse.rate)
+
+    @property
+    def price(self) -> float:
+        """What a Jacobian of all rows costs, in passes without one."""
+        return 1 + self.record.dim / PRODUCTS / 2
+
+    def is_slow(self, ratio: float) -> bool:
+        """Whether corrections that shrink so little cost more to the end than a Jacobian of all rows."""
+        if not ratio < 1:
+            return True
+        return bool(np.log(self.distance / self.tolerance) / -np.log(max(ratio, 1e-9)) > self.price + 1)
+
+    @property
+    def can_afford(self) -> bool:
+        """Whether a Jacobian of the whole record is worth its price."""
+        length, dim = self.record.length, self.record.dim
+        return length * dim**2 <= max(AFFORDABLE, PASSES_WORTH * length * dim)
+
+    def of(self, x: Vector, slope: Slope | None, rate: float = 1.0) -> list[Vector]:
+        """The corrections from x on, with the slope of some rows, or of all of them where there is none.
+
+        `rate` is how much of the first correction may be left after it, as far as is known.
+        """
+        done: list[Vector] = []
+        last: _Step | None = None
+        trail: list[_Step] = []
+        while True:
+            fresh, loss = slope is None, np.nan
+            if slope is None:
+                batches, slope, loss = self._linearized(x)
+            else:
+                batches = self._pass(x)
+            if last is not None and self._is_worse(last, _Step(x, batches.mean, last.slope, last.error, loss)):
+                if len(done) >= self.most or not np.abs(x - last.x).max() > SHORTEST * np.abs(last.move).max():
+                    return self._ended([*done, last.x], last)
+                x, slope = (last.x + x) / 2, None if np.isfinite(loss) else last.slope
+                done.append(x)
+                continue
+            if not slope.dependable and self.run.on_the_whole_space:
+                if self.known is None and not done:
+                    raise Singular("some features are all but combinations of others")
+                return self._given_up(done or [x])
+            self.error = standard_errors(slope.solve(batches.means))
+            now = _Step(x, self._move(x, slope, batches.mean), slope, self.error, loss)
+            ratio = now.size / last.size if last is not None else rate
+            if fresh:
+                trail = []
+                ratio = 0.0 if self.record.problem.is_linear else min(1.0, ratio)
+            trail.append(now)
+            x = self._combined(trail)
+            done.append(x)
+            away = distance_of(now.move, self.error, x, slope.scale)
+            self.distance = min(1.0, ratio) * away
+            there = away <= NEAR and self.distance <= self.tolerance  # or the errors are those of another place
+            if len(done) >= self.most or (there and not self.all_of_them):
+                return self._ended(done, now)
+            if len(done) % PATIENCE == 0 and (found := runaway_note(self.run, x, now.move)):
+                self.distance, self.notes = np.inf, found
+                return done
+            if self.can_afford and (ratio > CONTRACTS if fresh else last is not None and self.is_slow(ratio)):
+                slope = None
+            last = now
+
+    def _is_worse(self, last: _Step, now: _Step) -> bool:
+        """Whether a point is further from the fit than where it came from: by the loss, if that is known at both.
+
+        Otherwise by the correction, as the slope there sees it (`now.move` is F̂). A linear problem needs no such care.
+        """
+        if self.record.problem.is_linear:
+            return False
+        if np.isfinite(last.loss) and np.isfinite(now.loss):
+            return now.loss > last.loss + 1e-12 * abs(last.loss)
+        return not now._replace(move=self._move(now.x, last.slope, now.move)).size < last.size
+
+    def _ended(self, done: list[Vector], last: _Step) -> list[Vector]:
+        """What was done, with what is to be said of it."""
+        runaway = runaway_note(self.run, done[-1], last.move)
+        self.distance = np.inf if runaway else self.distance
+        self.notes = (*runaway, *(wrong_way_note(self.run, last.slope) if self.record.problem.is_linear else ()))
+        return done
+
+    def _given_up(self, done: list[Vector]) -> list[Vector]:
+        """What was done up to a point at which the operator does not change any more in some direction."""
+        self.distance, self.error = np.inf, np.full(self.record.dim, np.inf)
+        self.notes = runaway_note(self.run, done[-1], done[-1] - done[max(0, len(done) - 3)])
+        return done
+
+    def _pass(self, x: Vector) -> Batches:
+        """F̂ at x by batches."""
+        with self._told() as advanced:
+            how = Folding(self.run.threads, advanced)
+            return operator_batches(self.record, [x], how)[0] if self.kept is None else self.kept.batches(x, how)
+
+    def _linearized(self, x: Vector) -> tuple[Batches, Slope, float]:
+        """F̂ at x by batches, the Jacobian of all rows there, and the loss, NaN where there is none."""
+        record, self.whole = self.record, self.whole + 1
+        basis = None if self.known is None else self.known.basis
+        sums, bounds = Linearization(record.problem, x, basis), batch_bounds(record.length, record.dim)
+        with self._told() as advanced:
+            totals = fold(record, sums, bounds, Folding(self.run.threads, advanced))
+        batches = as_batches(record, x[None, :], np.array([total[:1] for total in totals]), bounds)[0]
+        penalty = record.problem.penalty_diagonal(len(x))
+        slope = slope_of(sums.matrix / record.length, penalty, basis)
+        return batches, slope, sums.loss / record.length + float(penalty @ x**2) / 2
+
+    def _told(self) -> Callable[[], object]:
+        return step_bar(self.record.length, "rows") if self.run.progress else nullcontext(lambda rows: None)
+
+    def _move(self, x: Vector, slope: Slope, mean: Vector) -> Vector:
+        """Where the model at x leads: −J⁻¹F̂(x), or to the solution of its variational inequality on the set."""
+        if self.run.on_the_whole_space:
+            return -slope.solve(mean[None, :])[0]
+        return affine_vi(slope.full, slope.full @ x - mean, self.run.feasible, x).x - x
+
+    def _combined(self, trail: list[_Step]) -> Vector:
+        """The next point from all corrections so far, by Anderson's acceleration on the whole space."""
+        x, move = trail[-1].x, trail[-1].move
+        if len(trail) == 1 or not self.run.on_the_whole_space:
+            return x + move
+        steps = np.diff(np.array([step.x for step in trail]), axis=0)
+        changes = np.diff(np.array([step.move for step in trail]), axis=0)
+        weights = np.linalg.lstsq((changes / trail[-1].units).T, move / trail[-1].units, rcond=None)[0]
+        return np.asarray(x + move - weights @ (steps + changes))
 
 
-def _combine(root: Vector, points: list[Vector], moves: list[Vector]) -> Vector:
-    """The next point from all corrections so far, by Anderson's acceleration."""
-    z, move = points[-1], moves[-1]
-    if len(moves) == 1:
-        return z + move
-    steps = np.diff(np.array(points), axis=0)
-    changes = np.diff(np.array(moves), axis=0)
-    weights = np.linalg.lstsq(root @ changes.T, root @ move, rcond=None)[0]
-    return np.asarray(z + move - weights @ (steps + changes))
+class Singular(Unsuitable):
+    """The Jacobian of all rows is singular, or all but that."""
+
+
+def slope_of(matrix: Vector, penalty: Vector, basis: Vector | None) -> Slope:
+    """The slope of a Jacobian, scaled by its diagonal, or in a basis in which it was worked out."""
+    if basis is not None:
+        return SlopeIn(matrix + basis.T @ (penalty[:, None] * basis), basis)
+    matrix = matrix + np.diag(penalty)
+    diagonal = np.sqrt(np.abs(np.diag(matrix)))
+    scale = 1 / np.where(diagonal > 0, diagonal, 1.0)
+    return Slope(scale[:, None] * matrix * scale, scale)
 
 
 def as_epoch(k: int, gap: float, length: int, x: Vector, track: Track | None) -> Epoch:

@@ -1,0 +1,81 @@
+"""What a person should know of a fit beside its numbers: what is free, what does not exist, what is not monotone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multireplay._check import Vector
+from multireplay.engine.sums import Folding, Largest, fold, operator_batches
+from multireplay.inference.residuals import standard_errors
+from multireplay.updates.coarse import COARSE, Slope
+
+if TYPE_CHECKING:
+    from multireplay.solving.run import Run
+
+FAR_OUT = 15.0
+"""Scores beyond this are looked at: fitted probabilities within 3e-7 of 0 or 1."""
+EXCEPT = 1e-6
+"""A direction separates the classes if no row is on its wrong side by more than this share of the largest score."""
+SURE = 4.0
+"""Standard errors by which a form must be below 0 to be called so: it is the smallest of many."""
+NAMED = 6
+
+
+def free_note(free: tuple[tuple[int, ...], ...]) -> tuple[str, ...]:
+    """On directions that the record says nothing of."""
+    if not free:
+        return ()
+    never = [group[0] for group in free if len(group) == 1]
+    parts = []
+    if never:
+        parts.append(f"{_named(never)} {'is' if len(never) == 1 else 'are'} never active")
+    parts += [f"{_named(list(group))} are combinations of one another" for group in free if len(group) > 1][:NAMED]
+    return (f"the record does not settle all coordinates: {'; '.join(parts)}. x is the shortest of all solutions",)
+
+
+def runaway_note(run: Run, x: Vector, move: Vector) -> tuple[str, ...]:
+    """Whether the fit does not exist, because the loss falls for ever along x or the last move."""
+    problem, record = run.record.problem, run.record
+    if not run.on_the_whole_space or problem.penalty_diagonal(len(x)).all():
+        return ()
+    samples = problem.samples(record.spread(COARSE))
+    if problem.recession(samples, x) is None or np.abs(problem.scores(samples, x)).max() < FAR_OUT:  # type: ignore[attr-defined]
+        return ()
+    for direction in (x, move):
+        size = float(np.abs(problem.scores(samples, direction)).max())  # type: ignore[attr-defined]
+        if not size or not np.isfinite(size):
+            continue
+        along = direction / size
+        found = fold(record, Largest(problem, lambda rows, v=along: problem.recession(rows, v)), how=Folding(run.threads))
+        if found[0][0] <= EXCEPT:
+            return (
+                "the maximum-likelihood fit does not exist: the data are separable, and the loss falls for ever in one "
+                "direction. Give a small ridge=..., which makes it exist",
+            )
+    return ()
+
+
+def wrong_way_note(run: Run, slope: Slope) -> tuple[str, ...]:
+    """Whether the operator is surely not monotone: vᵀJv < 0 for some v, on rows spread over the record too."""
+    matrix = slope.matrix + slope.matrix.T
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        v = np.linalg.eigh(matrix.astype(np.float64))[1][:, 0]
+        v = slope.basis @ v if hasattr(slope, "basis") else slope.scale * v
+        spread = run.record.part(run.record.spread(COARSE))
+        there, here = (batches.means @ v for batches in operator_batches(spread, [v, np.zeros_like(v)]))
+        forms = (there - here)[:, None]
+        if forms.mean() + SURE * standard_errors(forms)[0] < 0:
+            return (
+                "the problem is not monotone (A + Aᵀ has a negative eigenvalue): the fit is a root of the mean "
+                "operator, but steps towards it may lead away. Rows that are not of one policy's own chain do this",
+            )
+    return ()
+
+
+def _named(coordinates: list[int]) -> str:
+    some = ", ".join(f"x[{i}]" for i in coordinates[:NAMED])
+    return some if len(coordinates) <= NAMED else f"{some} and {len(coordinates) - NAMED} more"

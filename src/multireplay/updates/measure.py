@@ -1,0 +1,51 @@
+"""How far a point is from the exact fit, whatever led to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multireplay._check import Vector
+from multireplay.engine.sums import Batches, Folding, operator_batches
+from multireplay.inference.residuals import distance_of, standard_errors
+from multireplay.problems.constrained import affine_vi
+from multireplay.updates.base import Unsuitable
+from multireplay.updates.coarse import Slope, slope_at
+
+if TYPE_CHECKING:
+    from multireplay.solving.run import Run
+
+
+class Measured(NamedTuple):
+    """The distance of a point to the exact fit in standard errors of the worst coordinate, and these, where known."""
+
+    distance: float
+    error: Vector | None
+
+
+def measured(run: Run, x: Vector) -> Measured:
+    """The distance of x to the exact fit, in one pass over the record: −J⁻¹F̂(x), with the Jacobian of spread rows.
+
+    On a feasible set it leads to the solution of the problem that is linearized at x. Where no Jacobian is known, or
+    spread rows do not settle it, F̂(x) itself (on a set, what is left of it) is taken, in its own standard errors.
+    """
+    record = run.record
+    batches = operator_batches(record, [x], Folding(run.threads))[0]
+    try:
+        slope = slope_at(record, x)
+    except Unsuitable:
+        return Measured(_of_operator(run, batches, x), None)
+    error = standard_errors(slope.solve(batches.means))
+    if run.on_the_whole_space:
+        move = -slope.solve(batches.mean[None, :])[0]
+    else:
+        move = affine_vi(slope.full, slope.full @ x - batches.mean, run.feasible, x).x - x
+    return Measured(distance_of(move, error, x, slope.scale), error)
+
+
+def _of_operator(run: Run, batches: Batches, x: Vector) -> float:
+    left, error = batches.mean, standard_errors(batches.means)
+    if not run.on_the_whole_space:
+        left = x - run.feasible.projected(x - left)
+    return distance_of(left, error, x, np.ones_like(x))

@@ -1,0 +1,98 @@
+"""What a record says nothing of: a basis of the directions that it does know, and the others by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from multireplay._check import Vector
+from multireplay.buffer.record import Record
+from multireplay.engine.sums import Folding, SecondMoments, fold
+
+ENOUGH = 1e-6
+"""Second moments in a basis with no eigenvalue below this are known to ten digits: the basis need not be bettered."""
+LEAST = 1e-14
+"""Eigenvalues below this share of the largest are rounding: the next pass tells how small they are."""
+PASSES = 4
+PART = 1e-4
+"""A coordinate has part in a free direction where it is more than this share of the largest in it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """A basis B in which the known directions of the features have second moments of about 1, and the free ones."""
+
+    basis: Vector
+    free: Vector
+    """The others, a row each: x may be moved along them without any change."""
+    passes: int
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The coordinates that have part in the free directions, in groups that share none."""
+        groups: list[set[int]] = []
+        for direction in np.abs(self.free):
+            here = set(np.flatnonzero(direction > PART * direction.max()).tolist())
+            apart = [group for group in groups if not group & here]
+            groups = [*apart, here.union(*(group for group in groups if group & here))]
+        return tuple(sorted(tuple(sorted(group)) for group in groups))
+
+    def shortest(self, points: Vector) -> Vector:
+        """Each row of points without its part in the free directions, so that it is the shortest there is."""
+        if not len(self.free):
+            return points
+        inside = np.linalg.qr(self.free.T)[0]
+        return np.asarray(points - (points @ inside) @ inside.T)
+
+    @property
+    def mask(self) -> Vector:
+        """Which coordinates have part in a free direction."""
+        found = np.zeros(len(self.basis), dtype=bool)
+        for group in self.groups:
+            found[list(group)] = True
+        return found
+
+
+def known_directions(record: Record, how: Folding) -> Known:
+    """The directions of the features that the record knows, to the last digit that the features have.
+
+    Second moments have twice the digits of a direction in their condition number: near collinearity that is there in
+    the features is lost in them. So the eigenvectors of one pass are the basis of the next, in which what was small
+    is large (as Cholesky QR with shifts; Fukaya et al. 2020), until nothing new is found.
+    """
+    dim, rounding = record.dim, 8 * record.dim * np.finfo(np.float64).eps
+    moments = fold(record, SecondMoments(record.problem, dim), how=how)[0][0] / record.length
+    sizes = np.sqrt(np.diag(moments))
+    scale = 1 / np.where(sizes > 0, sizes, 1.0)
+    basis, passes = np.diag(scale), 1
+    moments = scale[:, None] * moments * scale
+    while True:
+        values, vectors = np.linalg.eigh(moments)
+        directions = basis @ vectors
+        shares = np.sqrt(np.clip(values, 0.0, None)) / np.linalg.norm(directions / scale[:, None], axis=0)
+        live = (shares > rounding) & (values > 0)
+        values, basis = values[live], directions[:, live]
+        if not live.any():
+            break
+        basis = basis / np.sqrt(np.maximum(values, LEAST * values[-1]))
+        if values[0] >= ENOUGH * values[-1] or passes == PASSES:
+            break
+        moments = fold(record, SecondMoments(record.problem, basis.shape[1], basis), how=how)[0][0] / record.length
+        passes += 1
+    inside = np.linalg.qr(basis / scale[:, None])[0]
+    rest = np.linalg.svd(inside, full_matrices=True)[0][:, basis.shape[1] :]
+    return Known(basis, _sparse_basis(rest.T * scale), passes)
+
+
+def _sparse_basis(directions: Vector) -> Vector:
+    """These directions after elimination, so that each has part of as few coordinates as that gives."""
+    rows = directions.copy()
+    for at in range(len(rows)):
+        rest = np.abs(rows[at:])
+        row, column = np.unravel_index(int(rest.argmax()), rest.shape)
+        rows[[at, at + row]] = rows[[at + row, at]]
+        rows[at] /= rows[at, column]
+        others = np.arange(len(rows)) != at
+        rows[others] -= np.outer(rows[others, column], rows[at])
+    return rows
