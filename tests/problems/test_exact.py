@@ -93,7 +93,7 @@ def test_a_root_at_the_start_and_features_that_repeat():
 
 
 @pytest.mark.parametrize("units", [1e-6, 1.0, 1e6])
-def test_extragradient_in_any_units(units):
+def test_a_constrained_fit_in_any_units(units):
     A, y = data("identity")
     ball = mr.GLM(constraint=mr.sets.Ball(0.3)).fit_exactly(mr.Buffer(features=A, targets=y))
     small = mr.GLM(constraint=mr.sets.Ball(0.3 / units)).fit_exactly(mr.Buffer(features=A * units, targets=y))
@@ -102,7 +102,7 @@ def test_extragradient_in_any_units(units):
     assert np.allclose(tiny / units, ball, rtol=1e-8)
 
 
-def test_extragradient_without_data():
+def test_a_constrained_fit_without_data():
     simplex = mr.sets.Simplex()
     assert np.allclose(extragradient(lambda x: 0 * x, simplex, np.zeros(2), 0.0), 0.5)
     nothing = np.zeros((5, 2))

@@ -20,6 +20,7 @@ from multireplay._check import Vector
 from multireplay.buffer.columns import Columns
 from multireplay.errors import InputError
 from multireplay.problems.base import row_blocks
+from multireplay.problems.constrained import affine_vi
 from multireplay.problems.packed import Rows
 from multireplay.problems.residual import dense_products, is_wide
 from multireplay.sets import Set, WholeSpace
@@ -177,6 +178,7 @@ def _solve(matrix: Any, vector: Vector) -> Vector:
 def extragradient(operator: Operator, feasible: Set, x0: Vector, lipschitz: float, tolerance: float = 1e-10) -> Vector:
     """The solution of a monotone VI on a set by Korpelevich's extragradient method with step η = 1/(2L).
 
+    For the very many sparse features of which no dense matrix can be made; `affine_vi` is exact, and faster, on others.
     Stops when the natural residual ‖x − Proj(x − ηF̂(x))‖/η is below `tolerance` times ‖F̂(x0)‖ + L‖x‖. An operator
     that does not change (L = 0) is that of a problem without data, which any point solves.
     """
@@ -197,7 +199,15 @@ def solve_linear(matrix: Any, vector: Vector, feasible: Set) -> Vector:
     """The x with Ax = b, the shortest if there are many, or the solution of the VI of Ax − b on a smaller set."""
     if isinstance(feasible, WholeSpace):
         return least_norm(matrix, vector)
-    return extragradient(lambda x: matrix @ x - vector, feasible, np.zeros_like(vector), spectral_norm(matrix))
+    if issparse(matrix):
+        return extragradient(lambda x: matrix @ x - vector, feasible, np.zeros_like(vector), spectral_norm(matrix))
+    found = affine_vi(matrix, vector, feasible)
+    if not found.converged:
+        raise InputError(
+            f"no exact fit was found on {feasible!r}: the residual is still {found.residual:.1e} of the size of x. "
+            "There may be none, if the set is unbounded or the problem not monotone; a small ridge=... makes it exist"
+        )
+    return found.x
 
 
 def least_norm(matrix: Any, vector: Vector) -> Vector:

@@ -17,6 +17,7 @@ from multireplay.buffer.columns import Columns
 from multireplay.buffer.foreign import array_of
 from multireplay.errors import InputError
 from multireplay.problems.base import UNBOUNDED, as_constraint, refuse
+from multireplay.problems.constrained import newton_vi
 from multireplay.problems.exact import EstimatingEquation, extragradient, largest_second_moment, root_of, solve_linear
 from multireplay.problems.links import as_link
 from multireplay.problems.packed import Rows, SparseRegressionSamples, nonzeros
@@ -251,6 +252,13 @@ class GLM(ResidualProblem):
         if linear is not None:
             matrix, vector = (part / len(samples.targets) for part in linear)
             return solve_linear(plus_diagonal(matrix, penalty), vector, self.constraint)
+        if not is_wide(samples.features):
+            return newton_vi(
+                lambda x: self.mean_operator(x, columns) + ridge * x,
+                lambda x: self.curvature(x, columns) + ridge * np.eye(len(x)),
+                self.constraint,
+                zero,
+            )
         slope = self.slope(samples)
         if slope is None:
             raise InputError(

@@ -27,6 +27,9 @@ class NonNegative(BuiltInSet):
         self.spec(x.size)
         x[x < 0.0] = 0.0
 
+    def derivative(self, x: Vector) -> Vector:
+        return np.diag((x > 0.0).astype(np.float64))
+
     def rowwise(self, dim: int, point: Array) -> Projection:
         self.spec(dim)
         xp, zero = namespace(point), like(np.zeros(()), point)
@@ -67,6 +70,11 @@ class Ball(BuiltInSet):
             same_dimension(dim, self.center.size, f"Ball with a center of {self.center.size} entries")
             center = self.center
         return np.concatenate(([projections.BALL, self.radius], center))
+
+    def derivative(self, x: Vector) -> Vector:
+        away = x - self.spec(x.size)[2:]
+        norm = float(np.linalg.norm(away))
+        return _tangent(away) * (self.radius / norm) if norm > self.radius else np.eye(x.size)
 
     def rowwise(self, dim: int, point: Array) -> Projection:
         xp, radius, center = namespace(point), self.radius, like(self.spec(dim)[2:], point)
@@ -130,6 +138,10 @@ class Box(BuiltInSet):
         np.copyto(x, lower, where=x < lower)
         np.copyto(x, upper, where=x > upper)
 
+    def derivative(self, x: Vector) -> Vector:
+        lower, upper = self.spec(x.size)[1:].reshape(2, -1)
+        return np.diag(((lower < x) & (x < upper)).astype(np.float64))
+
     def rowwise(self, dim: int, point: Array) -> Projection:
         xp = namespace(point)
         lower, upper = (like(bound, point) for bound in self.spec(dim)[1:].reshape(2, -1))
@@ -177,6 +189,10 @@ class Halfspace(BuiltInSet):
             offset = np.ldexp(self.offset, -exponent)
         return np.concatenate(([projections.HALFSPACE, offset, normal @ normal], normal))
 
+    def derivative(self, x: Vector) -> Vector:
+        encoded = self.spec(x.size)
+        return _tangent(encoded[3:]) if encoded[3:] @ x > encoded[1] else np.eye(x.size)
+
     def rowwise(self, dim: int, point: Array) -> Projection:
         xp, encoded = namespace(point), self.spec(dim)
         offset, square, normal = float(encoded[1]), float(encoded[2]), like(encoded[3:], point)
@@ -213,6 +229,9 @@ class Simplex(BuiltInSet):
     def __init__(self, total: float = 1.0) -> None:
         self._keep(total=number(total, "Simplex: total", "positive finite number"))
 
+    def derivative(self, x: Vector) -> Vector:
+        return _face(np.sign(self.projected(x)))
+
     def rowwise(self, dim: int, point: Array) -> Projection:
         self.spec(dim)
         xp, pour = namespace(point), _pour(self.total, dim, point)
@@ -241,6 +260,9 @@ class L1Ball(BuiltInSet):
     def __init__(self, radius: float = 1.0) -> None:
         self._keep(radius=number(radius, "L1Ball: radius", "positive finite number"))
 
+    def derivative(self, x: Vector) -> Vector:
+        return _face(np.sign(self.projected(x))) if np.abs(x).sum() > self.radius else np.eye(x.size)
+
     def rowwise(self, dim: int, point: Array) -> Projection:
         self.spec(dim)
         xp, pour = namespace(point), _pour(self.radius, dim, point)
@@ -256,6 +278,17 @@ class L1Ball(BuiltInSet):
 def _bound(values: ArrayLike, what: str) -> float | Vector:
     """Return a bound of a box: a float if it is one number, a read-only vector otherwise."""
     return number(values, what) if np.ndim(values) == 0 else frozen_vector(values, what)
+
+
+def _tangent(normal: Vector) -> Vector:
+    """The projection on the directions orthogonal to a vector."""
+    unit = normal / np.linalg.norm(normal)
+    return np.asarray(np.eye(unit.size) - np.outer(unit, unit))
+
+
+def _face(signs: Vector) -> Vector:
+    """The projection on a face of the simplex or the cross-polytope, where entries without a sign stay 0."""
+    return np.asarray(np.diag(np.abs(signs)) - np.outer(signs, signs) / (signs @ signs))
 
 
 def _pour(total: float, dim: int, point: Array) -> Projection:

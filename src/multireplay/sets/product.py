@@ -6,6 +6,7 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from multireplay._check import Vector, whole_number
 from multireplay.buffer.foreign import Array, namespace
@@ -66,6 +67,9 @@ class Product(BuiltInSet):
     def _project(self, x: Vector) -> None:
         for factor, _, part in self._blocks(x.size):
             factor.project(x[part])
+
+    def derivative(self, x: Vector) -> Vector:
+        return np.asarray(block_diag(*(factor.derivative(x[part]) for factor, _, part in self._blocks(x.size))))
 
     def check(self, dim: int) -> None:
         for factor, width, _ in self._blocks(dim):

@@ -14,7 +14,7 @@ from multireplay._check import Vector
 from multireplay.bench.store import Arrays, Store
 from multireplay.bench.world import LENGTHS, Listing, Size, World, needed, seeds
 from multireplay.diagnose.autocorrelation import integrated_autocorrelation_time
-from multireplay.problems.exact import extragradient
+from multireplay.problems.constrained import affine_vi
 from multireplay.simulate import SimplexGame
 
 GAMMA = 0.99
@@ -38,8 +38,7 @@ def simplex_game(size: Size, cache: Path) -> World:
     def exact(record: mr.Buffer, ridge: float) -> Vector:
         mean = record["samples"].mean(axis=0)
         matrix, offset = jacobian(mean), mean[squares:]
-        bound = 1 + float(np.linalg.norm(matrix[: game.actions, game.actions :], 2))
-        return extragradient(lambda z: matrix @ z + offset, game.problem.constraint, np.zeros_like(offset), bound)
+        return affine_vi(matrix, -offset, game.problem.constraint).x
 
     return World(
         problem=game.problem,
