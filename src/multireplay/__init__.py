@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any
 from multireplay import problems, replay, report, sets, simulate, steps, theory
 from multireplay.buffer import Buffer, StoredBuffer
 from multireplay.diagnose import Diagnosis, diagnose
-from multireplay.errors import AutocorrelationWarning, ConvergenceWarning, DivergenceWarning, InputError, MultireplayError, OperatorError
+from multireplay.errors import (
+    AutocorrelationWarning,
+    ConvergenceWarning,
+    DivergenceWarning,
+    InputError,
+    MultireplayError,
+    OperatorError,
+)
 from multireplay.online import Online
 from multireplay.problems import GLM, PolicyEvaluation, VariationalInequality
 from multireplay.replay import Dyadic, Interleaved, Multiscale, Reverse, Serial, Shuffle, Skip, Uniform

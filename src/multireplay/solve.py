@@ -159,7 +159,7 @@ def _measured(run: Run, found: Found) -> Found:
     if found.distance is not None or answer.diverged or run.route == "steps":
         return found
     distance, error = measured(run, answer.answer)
-    return replace(found, distance=distance, standard_error=error, passes=found.passes + 1)
+    return replace(found, distance=distance, standard_error=error)
 
 
 def _carried_out(run: Run) -> tuple[Run, Found]:
@@ -170,7 +170,9 @@ def _carried_out(run: Run) -> tuple[Run, Found]:
         if run.arguments["update"] is not None:
             raise InputError(str(why)) from why
         if run.checkpoint is not None:
-            raise InputError(f"checkpoint=... is for passes in order, and something else is needed here: {why}") from why
+            raise InputError(
+                f"checkpoint=... is for passes in order, and something else is needed here: {why}"
+            ) from why
         return _carried_out(otherwise(run, str(why)))
 
 
@@ -180,7 +182,9 @@ def _status(found: Found) -> Status:
     if not lost:
         notes = "".join(f" Note: {note}." for note in found.notes)
         if found.distance is None:
-            return Status("ran", f"Ran: {found.what}.{notes} result.distance measures how far that is from the exact fit.")
+            return Status(
+                "ran", f"Ran: {found.what}.{notes} result.distance measures how far that is from the exact fit."
+            )
         if found.distance <= CONVERGED:
             within = f"within {max(found.distance, 1e-4):.1g} standard errors of the exact fit in every coordinate"
             return Status("finished", f"Finished: {found.what}; the answer is {within}.{notes}")

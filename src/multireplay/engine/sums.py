@@ -124,7 +124,10 @@ class Linearization(BlockSum):
     def of(self, block: Columns) -> Part:
         wide = as_double(block)
         problem, rows = self.problem.in_basis(wide, self.basis)
-        loss, total = self.problem.descent(self.x, wide) or (np.nan, self.problem.operator_sums(self.x[None, :], wide)[0])
+        loss, total = self.problem.descent(self.x, wide) or (
+            np.nan,
+            self.problem.operator_sums(self.x[None, :], wide)[0],
+        )
         return total, problem.jacobian_sum(self.place, rows), loss
 
     def add(self, total: Part, part: Part) -> Part:
@@ -137,7 +140,7 @@ class Linearization(BlockSum):
 def as_double(block: Columns) -> Columns:
     """The columns with numbers in float64, so that what is added up of them is."""
     return {
-        name: column.astype(np.float64) if getattr(column, "dtype", None) == np.float32 else column
+        name: column.astype(np.float64) if isinstance(column, np.ndarray) and column.dtype == np.float32 else column
         for name, column in block.items()
     }
 

@@ -109,6 +109,11 @@ class Problem(ABC):
         return None
 
     @property
+    def has_jacobian(self) -> bool:
+        """Whether `jacobian` and `jacobian_sum` are known."""
+        return False
+
+    @property
     def is_linear(self) -> bool:
         """Whether the operator is known to be linear in x, so that there are `moments`."""
         return False

@@ -177,7 +177,7 @@ class GLM(ResidualProblem):
 
     def jacobian(self, x: Vector, columns: Columns) -> Vector | None:
         """The derivative of F̂ at x, for a link whose derivative is known; the ridge is in it."""
-        return None if self.users_code else self.curvature(x, columns)
+        return self.curvature(x, columns) if self.has_jacobian else None
 
     def jacobian_sum(self, x: Vector, columns: Columns) -> Vector:
         rows, slopes = self.rows(columns), None
@@ -194,6 +194,10 @@ class GLM(ResidualProblem):
         scores, targets = self.scores(samples, v), self.outcomes_of(samples)
         full = (targets == 1) & (self.link.name in PROBABILITIES)
         return float(np.where(targets == 0, scores, np.where(full, -scores, np.abs(scores))).max())
+
+    @property
+    def has_jacobian(self) -> bool:
+        return not self.users_code
 
     @property
     def is_linear(self) -> bool:

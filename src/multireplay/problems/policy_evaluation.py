@@ -199,6 +199,10 @@ class PolicyEvaluation(ResidualProblem):
         return (1 - self.gamma) * moments + np.diag(self.penalty_diagonal(len(x)))
 
     @property
+    def has_jacobian(self) -> bool:
+        return True
+
+    @property
     def is_linear(self) -> bool:
         return True
 

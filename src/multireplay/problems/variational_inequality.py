@@ -171,9 +171,11 @@ class VariationalInequality(Problem):
         return np.asarray((ahead - behind).T / (2 * steps))
 
     def jacobian(self, x: Vector, columns: Columns) -> Vector | None:
-        if self._dim > WIDEST:
-            return None
-        return self.jacobian_sum(x, columns) / row_count(columns)
+        return self.jacobian_sum(x, columns) / row_count(columns) if self.has_jacobian else None
+
+    @property
+    def has_jacobian(self) -> bool:
+        return self._dim <= WIDEST
 
     def lipschitz(self, samples: UserSamples) -> float | None:
         return self._lipschitz

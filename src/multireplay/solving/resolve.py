@@ -40,6 +40,7 @@ FEWEST = 200
 """A record shorter than this is not split by default."""
 CORRECTIONS = 3.0
 """Passes that corrections usually take, in the reckoning of costs."""
+CORRECTED = "rows spread over the record are fitted, and passes over all of it correct that fit"
 WHOLE = 4
 """A record of fewer coarse epochs than this is fitted at once where the operator is not linear."""
 DEEPEST = 12
@@ -119,14 +120,12 @@ def otherwise(run: Run, why: str) -> Run:
     Corrections give way to the exact fit, if that is affordable, and that to steps.
     """
     exact = Exact()
-    if run.route == "corrections" and can_be_exact(run.record):
+    if run.route == "corrections" and can_be_exact(run.record) and not isinstance(run.record.problem, OverBatches):
         return replace(run, update=exact, why=why, engine=exact.engine)
     return with_steps(run, _by_passes(run.passes), why)
 
 
-def choose_update(
-    given: Mapping[str, Any], passes: int | None, record: Record, feasible: Set
-) -> tuple[Update, str]:
+def choose_update(given: Mapping[str, Any], passes: int | None, record: Record, feasible: Set) -> tuple[Update, str]:
     """What moves the iterate, and why."""
     update, step = given["update"], given["step"]
     if update is not None:
@@ -152,8 +151,10 @@ def choose_route(record: Record, feasible: Set, passes: int | None) -> tuple[Upd
     the moments of a row take d² multiplications, of which the processor does some in the time of one reading.
     """
     problem, length, dim = record.problem, record.length, record.dim
-    if problem.jacobian(np.zeros(dim), record.head()) is None:
+    if not problem.has_jacobian:
         return _by_passes(passes), f"{problem!r} has no Jacobian, so that steps are taken"
+    if isinstance(problem, OverBatches):
+        return Newton(), CORRECTED
     samples = coarse_rows(record)
     of_moments = length * dim * (2 + dim / PRODUCTS)
     of_corrections = CORRECTIONS * length * dim * 2 + samples * dim * (10 + dim / PRODUCTS / 2)
@@ -170,7 +171,7 @@ def choose_route(record: Record, feasible: Set, passes: int | None) -> tuple[Upd
         return Exact(), why
     if dim > WIDEST:
         return _by_passes(passes), f"{dim} coordinates are too many for a Jacobian, so that steps are taken"
-    return Newton(), "rows spread over the record are fitted, and passes over all of it correct that fit"
+    return Newton(), CORRECTED
 
 
 def can_be_exact(record: Record) -> bool:

@@ -146,7 +146,7 @@ def coarse_fit(record: Record, x0: Vector) -> Coarse:
     if not sizes.all():
         raise Unsuitable(f"{int((sizes == 0).sum())} of {len(sizes)} features are 0 in all of {rows} rows")
     for precision in (np.float32, np.float64):
-        found = _fit(_Samples(record.problem, columns, 1 / sizes, precision), x0 * sizes, rows)
+        found = _fit(_Samples(record.problem, columns, 1 / sizes, precision), x0 * sizes, rows, rows < record.length)
         if found.slope.dependable:
             return found
     raise Unsuitable("some features are all but combinations of others")
@@ -154,13 +154,15 @@ def coarse_fit(record: Record, x0: Vector) -> Coarse:
 
 def slope_at(record: Record, x: Vector) -> Slope:
     """J⁻¹ at a point, from rows spread over the record; `Unsuitable` where they do not settle it."""
-    if record.problem.jacobian(x, record.head()) is None or coarse_rows(record) * record.dim > MOST_NUMBERS:
+    if not record.problem.has_jacobian or coarse_rows(record) * record.dim > MOST_NUMBERS:
         raise Unsuitable("no Jacobian is known")
     columns = record.spread(coarse_rows(record))
     sizes = np.sqrt(_mean_squares(record.problem, columns))
     scale = 1 / np.where(sizes > 0, sizes, 1.0)
     samples = _Samples(record.problem, columns, scale, np.float64)
-    slope = Slope(sum(samples.jacobians(x / scale)) / 2, scale, samples.count)
+    slope = Slope(
+        sum(samples.jacobians(x / scale)) / 2, scale, samples.count if samples.count < record.length else None
+    )
     if not slope.dependable:
         raise Unsuitable("some features are all but combinations of others")
     return slope
@@ -261,10 +263,15 @@ class _Samples:
         return z
 
 
-def _fit(samples: _Samples, z0: Vector, rows: int) -> Coarse:
+def _fit(samples: _Samples, z0: Vector, rows: int, some: bool) -> Coarse:
     linear, z = samples.problem.is_linear, samples.start(z0)
     first, second = samples.jacobians(z)
-    found = Coarse(samples.scale * z, Slope((first + second) / 2, samples.scale, rows), (first - second) / 2, rows)
+    found = Coarse(
+        samples.scale * z,
+        Slope((first + second) / 2, samples.scale, rows if some else None),
+        (first - second) / 2,
+        rows,
+    )
     if not found.slope.dependable or (found.rate > DOUBTFUL and not linear):
         return found
     sizes: list[float] = []

@@ -48,7 +48,9 @@ def runaway_note(run: Run, x: Vector, move: Vector) -> tuple[str, ...]:
         if not size or not np.isfinite(size):
             continue
         along = direction / size
-        found = fold(record, Largest(problem, lambda rows, v=along: problem.recession(rows, v)), how=Folding(run.threads))
+        found = fold(
+            record, Largest(problem, lambda rows, v=along: problem.recession(rows, v)), how=Folding(run.threads)
+        )
         if found[0][0] <= EXCEPT:
             return (
                 "the maximum-likelihood fit does not exist: the data are separable, and the loss falls for ever in one "

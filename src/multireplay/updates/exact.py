@@ -83,7 +83,7 @@ class Exact(Update):
         began, record = time.perf_counter(), run.record
         if record.dim > WIDEST:
             raise Unsuitable(f"mr.Exact() is for at most {WIDEST} coordinates; there are {record.dim}")
-        if record.problem.jacobian(run.start, record.head()) is None:
+        if not record.problem.has_jacobian or record.problem.block_bytes is None:
             raise Unsuitable(f"mr.Exact() cannot be used here: {run.problem!r} has no Jacobian")
         if run.checkpoint is not None and not (record.problem.is_linear and record.dim <= AT_ONCE):
             raise Unsuitable("checkpoint=... is for one sum over the record, and this exact fit is several")
@@ -155,7 +155,7 @@ def _by_steps(run: Run, known: Known | None) -> Fitted:
     start = run.start if run.record.problem.is_linear else coarse_start(run.record, run.start)
     if known is not None:
         start = known.basis @ np.linalg.lstsq(known.basis, start, rcond=None)[0]
-    steps = Corrections(run, TIGHT, MOST, known=known)
+    steps = Corrections(run, TIGHT, run.passes or MOST, known=known)
     points = steps.of(run.feasible.projected(start), None)
     found = Fitted(points[-1], steps.error, steps.distance, float(len(points)), steps.notes, tuple(points))
     return _shortest(found, known)

@@ -116,7 +116,7 @@ class Newton(Update):
 
     def run(self, run: Run) -> Found:
         """The coarse epoch, and corrections until what is left is noise."""
-        if run.record.problem.jacobian(run.start, run.record.head()) is None:
+        if not run.record.problem.has_jacobian:
             raise Unsuitable(f"{CANNOT}{run.problem!r} has no Jacobian. {OTHERWISE}")
         began, record = time.perf_counter(), run.record
         with one_thread_each() if record.dim <= NARROW else nullcontext():
@@ -207,7 +207,9 @@ class Corrections:
     def can_afford(self) -> bool:
         """Whether a Jacobian of the whole record is worth its price."""
         length, dim = self.record.length, self.record.dim
-        return length * dim**2 <= max(AFFORDABLE, PASSES_WORTH * length * dim)
+        return self.record.problem.block_bytes is not None and length * dim**2 <= max(
+            AFFORDABLE, PASSES_WORTH * length * dim
+        )
 
     def of(self, x: Vector, slope: Slope | None, rate: float = 1.0) -> list[Vector]:
         """The corrections from x on, with the slope of some rows, or of all of them where there is none.
