@@ -7,9 +7,9 @@ told not to look. Iterative methods are tried from loose to tight tolerances, an
 ours is the default call, then `Newton(tolerance=0.001)` where that was not within 0.001 already.
 
 There are 2^28 bytes of features, or 60 rows a coordinate if that is more; benchmarks/rivals.py says how they are made
-and what the exact fit is. A rival that took more than 3 s and 20 times the best time is not tried at tighter
-tolerances, and is left out at larger d, unless it is L-BFGS, which may come back there. All of it takes about 25
-minutes on two cores and is written to benchmarks/accuracy.csv, a part of it to out/accuracy.csv.
+and what the exact fit is. A rival that takes more than 3 s and twice the time of another that arrived is given
+up; one that took 20 times the best rival's is left out at larger d, unless it is L-BFGS, which may come back there. All
+of it takes about 25 minutes on two cores and is written to benchmarks/accuracy.csv, a part of it to out/accuracy.csv.
 Usage: python benchmarks/accuracy.py [--problems logistic] [--dims 50 100] [--worlds "AR(.9)"] [--rivals glum L-BFGS]
 """
 
@@ -39,8 +39,9 @@ DIMS = (8, 16, 50, 100, 200, 500, 1000, 2000)
 NEAR, NEARER = LIMITS = (0.1, 0.001)
 SIZE, LEAST_ROWS = 2**28, 60
 """Bytes of features, and rows a coordinate."""
-HOPELESS, PATIENCE = 20.0, 3.0
-"""How many times the best time, and how many seconds, a rival may take and still be tried again."""
+HOPELESS, BEATEN, PATIENCE = 20.0, 2.0, 3.0
+"""How many times the best rival's time a rival may take and be run at larger d; the same for being tried with a tighter
+setting; and the seconds that anyone may take."""
 QUICK = 1.0
 """Seconds below which a fit is repeated."""
 OURS = "mr.solve"
@@ -93,15 +94,17 @@ class Cell:
         mine, theirs = self.first(OURS, limit), self.best(limit)
         return np.inf if mine is None else mine.seconds / theirs.seconds if theirs else 0.0
 
+    def seconds(self, method: str) -> float:
+        """How long a method took to the tighter limit: at the next d the fastest goes first, and others may give up."""
+        one = self.first(method, NEARER)
+        return one.seconds if one else np.inf
+
     def hopeless(self) -> list[str]:
         """Rivals that need not be run on anything larger."""
-        fastest = min((one.seconds for name in (OURS, *RIVALS) if (one := self.first(name, NEAR))), default=np.inf)
+        best = self.best(NEAR)
         last = {one.method: (self.first(one.method, NEAR) or one).seconds for one in self.tries}
-        return [
-            name
-            for name, rival in RIVALS.items()
-            if name in self.skipped or (too_slow(last.get(name, 0.0), fastest) and not rival.may_come_back)
-        ]
+        slow = {name for name, seconds in last.items() if best and seconds > max(PATIENCE, HOPELESS * best.seconds)}
+        return [n for n, rival in RIVALS.items() if n in self.skipped or (n in slow and not rival.may_come_back)]
 
     def records(self) -> Iterator[tuple[Any, ...]]:
         """Lines of the file, see COLUMNS; "met" is the tightest limit."""
@@ -140,10 +143,6 @@ class Cell:
             return "–" if any(tried.method == method for tried in self.tries) else ""
         readings = one.seconds / self.reading
         return f"{readings:.{1 if readings < 99.5 else 0}f}"
-
-
-def too_slow(seconds: float, fastest: float) -> bool:
-    return seconds > max(PATIENCE, HOPELESS * fastest)
 
 
 def ratio_text(ratio: float) -> str:
@@ -204,7 +203,6 @@ def measure(cell: Cell, rivals: dict[str, Method], repeats: int) -> None:
         method.fit(Data(data.problem, data.path[:4097, :8], data.targets[:4096]), method.settings[0])
     x, errors = exact_fit(data)
     jobs: dict[Any, Callable[[], Any]] = {}
-    fastest = np.inf
     for name, method in {OURS: ours(buffer), **rivals}.items():
         for setting in method.settings:
             jobs[name, setting] = lambda fit=method.fit, setting=setting: fit(data, setting)
@@ -213,9 +211,8 @@ def measure(cell: Cell, rivals: dict[str, Method], repeats: int) -> None:
                 cell.result, found = cell.result or found, found.x
             distance = float(np.abs((found - x) / errors).max())
             cell.tries.append(Try(name, setting, seconds, distance))
-            if distance <= NEAR:
-                fastest = min(fastest, seconds)
-            if distance <= NEARER or too_slow(seconds, fastest):
+            best = cell.best(NEARER)
+            if distance <= NEARER or (best and seconds > max(PATIENCE, BEATEN * best.seconds)):
                 break
     arrived = [one for name in (OURS, *rivals) for limit in LIMITS if (one := cell.first(name, limit))]
     quick = {(one.method, one.setting) for one in arrived if one.seconds < QUICK}
@@ -232,7 +229,7 @@ def table(cells: list[Cell]) -> str:
     title = f"{cells[0].problem}, {cells[0].world}: readings until within {NEAR:g} standard errors"
     out = {name: min(cell.dim for cell in cells if name in cell.skipped) for cell in cells for name in cell.skipped}
     left = [f"{name} from d = {dim} on" for name, dim in out.items()]
-    note = f"\n left out, above {HOPELESS:g} times the best before: {', '.join(left)}" if left else ""
+    note = f"\n left out, above {HOPELESS:g} times the best rival before: {', '.join(left)}" if left else ""
     return render(TextTable([cell.line(names) for cell in cells], title=title), width=200) + note
 
 
@@ -272,15 +269,17 @@ def main() -> None:
         writer = csv.writer(opened)
         writer.writerow(COLUMNS)
         for world in given.worlds:
-            left_out: dict[str, list[str]] = {problem: [] for problem in given.problems}
+            before: dict[str, Cell] = {}
             for dim in sorted(given.dims):
                 path = trajectory(world, max(LEAST_ROWS * dim, int(given.megabytes * 2**20) // (8 * dim)), dim)
                 for problem in given.problems:
+                    smaller, cell = before.get(problem), Cell(world, with_targets(problem, path))
                     fitting = [n for n in given.rivals if problem in RIVALS[n].problems and dim <= RIVALS[n].widest]
-                    cell = Cell(world, with_targets(problem, path))
-                    cell.skipped = [name for name in fitting if name in left_out[problem]]
-                    measure(cell, {n: RIVALS[n] for n in fitting if n not in cell.skipped}, given.repeats)
-                    cell.data, left_out[problem] = None, cell.hopeless()
+                    if smaller:
+                        cell.skipped = [name for name in fitting if name in smaller.hopeless()]
+                        fitting = sorted((name for name in fitting if name not in cell.skipped), key=smaller.seconds)
+                    measure(cell, {name: RIVALS[name] for name in fitting}, given.repeats)
+                    cell.data, before[problem] = None, cell
                     cells.append(cell)
                     writer.writerows(cell.records())
                     opened.flush()

@@ -34,6 +34,8 @@ CORRELATION, GAMMA, BATCHES = 0.9, 0.9, 32
 BLOCK = 2**22
 """Bytes of features in a block, unless it is wide."""
 TOLERANCES = tuple(10.0**-k for k in range(1, 9))
+FINER = tuple(float(f"{10 ** (-k / 2):.1g}") for k in range(2, 17))
+"""For many cheap iterations; the others' steps are large."""
 
 
 class Data(NamedTuple):
@@ -233,8 +235,8 @@ RIVALS = {
     "normal equations": Method(normal_equations, ("linear",)),
     "LinearRegression": Method(least_squares, ("linear",)),
     "Ridge": Method(ridge, ("linear",)),
-    "L-BFGS": Method(by_sklearn("lbfgs"), CURVED, TOLERANCES, may_come_back=True),
     "newton-cholesky": Method(by_sklearn("newton-cholesky"), CURVED, TOLERANCES),
+    "L-BFGS": Method(by_sklearn("lbfgs"), CURVED, FINER, may_come_back=True),
     "glum": Method(by_glum, ("linear", *CURVED), TOLERANCES),
     "statsmodels": Method(by_statsmodels, ("linear", *CURVED), TOLERANCES, widest=100),
 }
