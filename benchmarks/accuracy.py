@@ -9,7 +9,7 @@ ours is the default call, then `Newton(tolerance=0.001)` where that was not with
 There are 2^28 bytes of features, or 60 rows a coordinate if that is more; benchmarks/rivals.py says how they are made
 and what the exact fit is. A rival that takes more than 3 s and twice the time of another that arrived is given
 up; one that took 20 times the best rival's is left out at larger d, unless it is L-BFGS, which may come back there. All
-of it takes about 25 minutes on two cores and is written to benchmarks/accuracy.csv, a part of it to out/accuracy.csv.
+of it takes tens of minutes on two cores and is written to benchmarks/accuracy.csv, a part of it to out/accuracy.csv.
 Usage: python benchmarks/accuracy.py [--problems logistic] [--dims 50 100] [--worlds "AR(.9)"] [--rivals glum L-BFGS]
 """
 
