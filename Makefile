@@ -32,6 +32,7 @@ docs: setup
 	$(BIN)/mkdocs build --strict
 
 bench: setup
+	$(BIN)/python benchmarks/accuracy.py
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/sparse.py
