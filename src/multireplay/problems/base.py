@@ -122,6 +122,10 @@ class Problem(ABC):
         """Σ_t ∂F̃(x, ξ_t)/∂x over the rows, without the penalty, where `jacobian` is known."""
         raise NotImplementedError
 
+    def second_moments(self, columns: Columns) -> Any:
+        """Σ_t ψ_t ψ_tᵀ over the rows, where there are features ψ_t."""
+        raise NotImplementedError
+
     def descent(self, x: Vector, columns: Columns) -> tuple[float, Vector] | None:
         """The sum of the loss over the rows and its gradient, Σ_t F̃(x, ξ_t), where there is a loss."""
         return None
