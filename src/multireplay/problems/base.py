@@ -235,6 +235,12 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
         raise InputError(f"column {name!r} holds booleans; it needs real numbers")
 
 
+def refuse_outside(name: str, values: NDArray[Any], least: float, most: float, needs: str) -> None:
+    """Raise if any value of a column is outside [least, most], naming the first of them, and what is needed."""
+    if values.min() < least or values.max() > most:
+        refuse((values < least) | (values > most), name, values, needs)
+
+
 def refuse(bad: NDArray[np.bool_], name: str, values: NDArray[Any], needs: str) -> None:
     """Raise if any value of a column is bad, naming the first of them, and what is needed."""
     if bad.any():
