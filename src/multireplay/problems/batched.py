@@ -166,11 +166,13 @@ class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
         going = self.xp.ones_like(rewards)
         if "terminated" in arrays:
             going = going - self.xp.astype(arrays["terminated"], dtype)
-        return TransitionSamples(features, arrays["next_features"], rewards, self.gamma * going)
+        weights = self.xp.astype(arrays["weights"], dtype, copy=False) if "weights" in arrays else None
+        return TransitionSamples(features, arrays["next_features"], rewards, self.gamma * going, weights)
 
     def residuals(self, X: Array, batch: TransitionSamples) -> Array:
         then = batch.discounts * row_dots(self.xp, X, batch.next_features)
-        return row_dots(self.xp, X, batch.features) - then - batch.rewards
+        errors = row_dots(self.xp, X, batch.features) - then - batch.rewards
+        return errors if batch.weights is None else batch.weights * errors
 
 
 class BatchedInequality(OverBatches, VariationalInequality):

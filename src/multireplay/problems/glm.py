@@ -26,9 +26,11 @@ from multireplay.problems.residual import (
     dense_products,
     is_wide,
     largest,
+    packed_weights,
     plus_diagonal,
     products,
     scores_of,
+    weighted,
 )
 from multireplay.sets import Set, WholeSpace
 
@@ -137,7 +139,7 @@ class GLM(ResidualProblem):
         features: Rows = columns["features"]
         if issparse(features):
             return SparseRegressionSamples(nonzeros(features), targets, self.link.compiled)
-        weights = np.ascontiguousarray(columns["weights"], dtype=np.float64) if "weights" in columns else None
+        weights = packed_weights(columns)
         return RegressionSamples(features, targets, self.link.compiled, weights, *self.penalty.fields)
 
     def operator(self, x: Vector, samples: RegressionSamples, row: int) -> Vector:
@@ -150,7 +152,7 @@ class GLM(ResidualProblem):
 
     def residuals_at(self, points: Vector, columns: Columns) -> Vector:
         means = self.link.function((columns["features"] @ points.T).T)
-        return _weighted(means - columns["targets"], columns)
+        return weighted(means - columns["targets"], columns)
 
     def scores(self, samples: RegressionSamples, x: Vector) -> Vector:
         return scores_of(samples.features, x)
@@ -180,7 +182,7 @@ class GLM(ResidualProblem):
 
     def jacobian_sum(self, x: Vector, columns: Columns) -> Vector:
         rows = self.rows(columns)
-        return dense_products(rows, rows, _weighted(self.link.derivative(rows @ x), columns))
+        return dense_products(rows, rows, weighted(self.link.derivative(rows @ x), columns))
 
     def moments(self, columns: Columns) -> tuple[Any, Vector] | None:
         """Σ w_t a_t a_tᵀ and Σ w_t y_t a_t for the identity link, None for the others; see `Problem`."""
@@ -188,7 +190,7 @@ class GLM(ResidualProblem):
             return None
         rows, targets = self.rows(columns), columns["targets"].astype(np.float64, copy=False)
         weights = columns["weights"].astype(np.float64, copy=False) if "weights" in columns else None
-        return products(rows, rows, weights), rows.T @ _weighted(targets, columns)
+        return products(rows, rows, weights), rows.T @ weighted(targets, columns)
 
     def loss(self, x: Vector, columns: Columns) -> float | None:
         """The mean of w_t(∫f(a_tᵀx) − y_t a_tᵀx), whose gradient is F̂(x) but for the ridge, which predicts nothing.
@@ -199,7 +201,7 @@ class GLM(ResidualProblem):
             return None
         scores = scores_of(array_of(columns["features"]), x)
         with np.errstate(over="ignore", invalid="ignore"):
-            return float(np.mean(_weighted(self.link.integral(scores) - columns["targets"] * scores, columns)))
+            return float(np.mean(weighted(self.link.integral(scores) - columns["targets"] * scores, columns)))
 
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         """The x with F̂(x) + ridge·x = 0, or the solution of that VI on the feasible set. Weights count.
@@ -240,8 +242,3 @@ class GLM(ResidualProblem):
 
     def __repr__(self) -> str:
         return f"GLM(link={self.link.name!r}{self.penalty.text})"
-
-
-def _weighted(values: Vector, columns: Columns) -> Vector:
-    """The values times the weights of their rows, where there are any."""
-    return values * columns["weights"] if "weights" in columns else values

@@ -160,6 +160,16 @@ class ResidualProblem(Problem):
         return extremes(lengths, *watched) if weights is None else extremes(weights * lengths, weights, *watched)
 
 
+def weighted(values: Vector, columns: Columns) -> Vector:
+    """The values times the weights of their rows, where there are any."""
+    return values * columns["weights"] if "weights" in columns else values
+
+
+def packed_weights(columns: Columns) -> Vector | None:
+    """The weights of the rows for the loops, which are compiled without them where there are none."""
+    return np.ascontiguousarray(columns["weights"], dtype=np.float64) if "weights" in columns else None
+
+
 def extremes(*values: NDArray[Any]) -> NDArray[np.intp]:
     """Where each of these arrays is largest and smallest."""
     return np.unique([place for array in values for place in (array.argmax(), array.argmin())])
