@@ -169,7 +169,7 @@ class PolicyEvaluation(ResidualProblem):
         if self.table is not None:
             states, next_states = (columns[name].astype(np.int64, copy=False) for name in STATES)
             table = nonzeros(self.table) if isinstance(self.table, SparseColumn) else DenseTable(self.table)
-            return IndexedTransitionSamples(table, states, next_states, *outcome)
+            return IndexedTransitionSamples(table, states, next_states, *outcome, self.table.shape[0])
         now, then = self._pairs(columns)
         if issparse(now):
             return SparseTransitionSamples(nonzeros(now), nonzeros(then), *outcome)

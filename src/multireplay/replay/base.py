@@ -50,6 +50,9 @@ class PlannedEpoch:
     side_by_side: int | None = None
     """B, where chain j reads position ⌊t·B/T⌋ − ⌊j·⌊B/T⌋/n⌋ in step t of T: all chains can be run in one pass."""
 
+    nested: bool = False
+    """Whether every half of the order lies between the samples of the half before it, as in bit-reversed order."""
+
     @property
     def steps(self) -> int:
         """Steps of all chains together."""
