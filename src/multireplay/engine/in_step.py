@@ -15,13 +15,13 @@ from multireplay._check import Positions, Vector
 from multireplay.buffer.record import GOLDEN, Record
 from multireplay.replay import PlannedEpoch
 
-PAIRS, ON_DISK = 2**13, 2**9
+PAIRS, ON_DISK = 2**12, 2**9
 """Pairs of rows that are compared at most, in memory and on disk."""
 FEWEST = 2**7
 """Pairs that say something about a chain."""
-CHAINS, FINE = 4, 64
+CHAINS, FINE = 2, 64
 """Chains of an epoch that are looked at, and the share of a nested order that is, beside its halves."""
-BATCHES, WINDOWS = 32, 64
+BATCHES, WINDOWS = 32, 16
 FALSE_ALARMS = 1e-3
 """Chance of a note on a record without a period."""
 ROUNDING = 1e-9
@@ -84,5 +84,5 @@ def _some(planned: PlannedEpoch, steps: range, count: int) -> Positions:
         chosen = np.unique((np.modf(GOLDEN * np.arange(1, count + 1))[0] * len(steps)).astype(np.int64))
         return np.asarray(planned.block(steps.start, len(steps))[chosen])
     size = -(-count // WINDOWS)
-    starts = np.unique(np.linspace(steps.start, steps.stop - size, WINDOWS).astype(np.int64) // size * size)
-    return np.unique(np.concatenate([planned.block(int(start), size) for start in starts if start in steps]))
+    starts = np.linspace(steps.start, steps.stop - size, WINDOWS).astype(int).tolist()
+    return np.unique(np.concatenate([planned.block(start, size) for start in starts]))

@@ -29,6 +29,7 @@ from multireplay.problems.residual import (
     packed_weights,
     plus_diagonal,
     products,
+    refuse_overflow,
     scores_of,
     weighted,
 )
@@ -226,6 +227,8 @@ class GLM(ResidualProblem):
             return root_of(equation) / equation.scale
         linear = None if is_wide(samples.features) else self.moments(columns)
         if linear is not None:
+            if not np.isfinite(linear[0]).all():
+                refuse_overflow(columns["features"])
             matrix, vector = (part / len(samples.targets) for part in linear)
             return solve_linear(plus_diagonal(matrix, penalty), vector, self.constraint)
         slope = self.slope(samples)
@@ -233,6 +236,7 @@ class GLM(ResidualProblem):
             raise InputError(
                 "an exact fit on a constraint set needs the link's largest slope: GLM(link, lipschitz=...)"
             )
+        refuse_overflow(samples.features)
         top = self.heaviest(samples) * slope * largest_second_moment(samples.features) + ridge + self.penalty.ridge
         return extragradient(lambda x: self.mean_operator(x, columns) + ridge * x, self.constraint, zero, top)
 

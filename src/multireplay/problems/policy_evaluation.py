@@ -32,6 +32,7 @@ from multireplay.problems.residual import (
     packed_weights,
     plus_diagonal,
     products,
+    refuse_overflow,
     scores_of,
     weighted,
 )
@@ -251,6 +252,8 @@ class PolicyEvaluation(ResidualProblem):
         """
         columns = self.columns(buffer)
         matrix, vector = self.moments(columns)
+        if not np.isfinite(matrix.data if issparse(matrix) else matrix).all():
+            refuse_overflow(self.rows(columns))
         count, penalty = len(columns["rewards"]), number_in("ridge", ridge) + self.penalty_diagonal(len(vector))
         return solve_linear(plus_diagonal(matrix / count, penalty), vector / count, self.constraint)
 

@@ -187,6 +187,25 @@ def scores_of(rows: Rows, x: Vector) -> Vector:
     return np.concatenate([block @ x for block in row_blocks(rows)])
 
 
+def refuse_overflow(rows: Rows) -> None:
+    """Raise where sums of squares of these features are beyond the range of numbers, naming the largest feature.
+
+    It looks at all of them, and so is for when a sum has not come out finite.
+    """
+    matrix = rows.table if isinstance(rows, IndexedRows) else as_numpy(rows) if is_foreign(rows) else rows
+    if issparse(matrix):
+        sizes = np.zeros(matrix.shape[1])
+        np.maximum.at(sizes, matrix.indices, np.abs(matrix.data))
+    else:
+        sizes = np.abs([matrix.max(axis=0), matrix.min(axis=0)]).max(axis=0)
+    feature = int(sizes.argmax())
+    if sizes[feature] > np.sqrt(np.finfo(matrix.dtype).max / matrix.shape[0]):
+        raise InputError(
+            f"feature {feature} (counting from 0) has values of up to {sizes[feature]:.3g}, whose squares add up beyond "
+            f"the range of {matrix.dtype}: divide its column by their size"
+        )
+
+
 def products(left: Rows, right: Rows, weights: Vector | None = None) -> Any:
     """Σ_t w_t l_t r_tᵀ: a dense matrix, or a sparse one if it must stay so. Rows of a table must be of the same one.
 

@@ -107,6 +107,6 @@ def _errors(matrix: Vector, means: Vector) -> Vector:
     """Standard errors of the fit by coordinate, from the mean operator of every batch at it."""
     try:
         images = scipy.linalg.solve(matrix, means.T).T
-    except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
+    except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning, ValueError):  # the last of what is not finite
         return np.full(len(matrix), np.inf)
     return standard_errors(np.asarray(images))

@@ -22,6 +22,7 @@ from multireplay.inference.residuals import residual_of
 from multireplay.problems import Problem
 from multireplay.problems.base import GROWTH, UNBOUNDED
 from multireplay.problems.packed import column_sizes, has_sparse_rows, take
+from multireplay.problems.residual import refuse_overflow
 from multireplay.replay import PlannedEpoch, Replay
 from multireplay.result import Epoch
 from multireplay.show.progress import step_bar
@@ -206,6 +207,10 @@ def as_schedule(step: Any, problem: Problem, samples: Any, shorten: Callable[[fl
     bound = problem.lipschitz(samples)
     if bound is None:
         raise InputError(f"step='auto' needs a Lipschitz constant: give step=..., or lipschitz=... to {problem!r}")
+    if not np.isfinite(bound):
+        if hasattr(samples, "features"):
+            refuse_overflow(samples.features)
+        raise InputError(f"step='auto' needs a Lipschitz constant, and that of {problem!r} here is {bound}: give step=...")
     if bound == 0:
         raise InputError("step='auto' has nothing to go by: every feature in the buffer is 0")
     return Constant(AUTO_SHARE / (bound if shorten is None else shorten(bound)))
