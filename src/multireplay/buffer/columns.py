@@ -73,7 +73,7 @@ def as_sparse_column(name: str, values: Any) -> SparseColumn:
     return column
 
 
-def check_places(name: str, column: SparseColumn) -> None:
+def check_places(name: str, column: Any) -> None:
     """Raise where the places of nonzeros are not in the matrix: loops read what they point to without looking."""
     try:
         column.check_format(full_check=True)

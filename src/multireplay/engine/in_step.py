@@ -8,6 +8,8 @@ factor. A few hundred to a few thousand rows are looked at, at most an eighth of
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from scipy.special import stdtrit
 
@@ -41,7 +43,7 @@ def distance_in_step(record: Record, planned: PlannedEpoch, x: Vector) -> float:
         edges = np.linspace(0, len(one), BATCHES + 1).astype(int)
         sums = []
         for start in (first, first + len(one)):
-            parts = [slice(start + low, start + high) for low, high in zip(edges, edges[1:], strict=False)]
+            parts = [slice(start + low, start + high) for low, high in pairwise(edges.tolist())]
             blocks = ({name: column[part] for name, column in columns.items()} for part in parts)
             sums.append(np.array([record.problem.operator_sums(points, block) for block in blocks]))
         first += 2 * len(one)
@@ -79,7 +81,7 @@ def _pairs(planned: PlannedEpoch, steps: range, count: int) -> tuple[Positions, 
 
 
 def _some(planned: PlannedEpoch, steps: range, count: int) -> Positions:
-    """Positions of about so many of these steps: any of a nested order, otherwise some after one another here and there."""
+    """Positions of about so many of these steps: any of a nested order, else some in a row here and there."""
     if planned.nested:
         chosen = np.unique((np.modf(GOLDEN * np.arange(1, count + 1))[0] * len(steps)).astype(np.int64))
         return np.asarray(planned.block(steps.start, len(steps))[chosen])

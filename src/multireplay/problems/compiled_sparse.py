@@ -44,13 +44,13 @@ def has_sparse_rows(samples: Any) -> bool:
 @kernel(inline="always")
 def state_of(samples, i):  # type: ignore[no-untyped-def]
     """s_i, or the last state if the column was changed under the run to one that is not in the table."""
-    return min(np.uintp(samples.states[i]), np.uintp(samples.count - 1))
+    return min(np.uintp(samples.states[i]), np.uintp(samples.height - 1))
 
 
 @kernel(inline="always")
 def next_state_of(samples, i):  # type: ignore[no-untyped-def]
     """s_{i+1}, as `state_of`."""
-    return min(np.uintp(samples.next_states[i]), np.uintp(samples.count - 1))
+    return min(np.uintp(samples.next_states[i]), np.uintp(samples.height - 1))
 
 
 @kernel(fastmath=FAST)

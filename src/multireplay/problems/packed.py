@@ -199,7 +199,7 @@ class IndexedTransitionSamples(NamedTuple):
     next_states: NDArray[np.int64]
     rewards: Vector
     discounts: Vector
-    count: int
+    height: int
     """Rows of the table."""
 
     @property

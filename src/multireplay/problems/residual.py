@@ -192,7 +192,7 @@ def refuse_overflow(rows: Rows) -> None:
 
     It looks at all of them, and so is for when a sum has not come out finite.
     """
-    matrix = rows.table if isinstance(rows, IndexedRows) else as_numpy(rows) if is_foreign(rows) else rows
+    matrix: Any = rows.table if isinstance(rows, IndexedRows) else as_numpy(rows) if is_foreign(rows) else rows
     if issparse(matrix):
         sizes = np.zeros(matrix.shape[1])
         np.maximum.at(sizes, matrix.indices, np.abs(matrix.data))
@@ -201,8 +201,8 @@ def refuse_overflow(rows: Rows) -> None:
     feature = int(sizes.argmax())
     if sizes[feature] > np.sqrt(np.finfo(matrix.dtype).max / matrix.shape[0]):
         raise InputError(
-            f"feature {feature} (counting from 0) has values of up to {sizes[feature]:.3g}, whose squares add up beyond "
-            f"the range of {matrix.dtype}: divide its column by their size"
+            f"feature {feature} (counting from 0) has values of up to {sizes[feature]:.3g}, whose squares add up "
+            f"beyond the range of {matrix.dtype}: divide its column by their size"
         )
 
 

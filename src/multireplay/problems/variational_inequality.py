@@ -114,9 +114,15 @@ class VariationalInequality(Problem):
 
     def operator(self, x: Vector, samples: UserSamples, row: int) -> Vector:
         sample = samples.rows[row]
-        if not self.compiled:
-            sample.flags.writeable = False  # the row is a view of the user's own array
-        return self._call(self._operator, x, sample)
+        if self.compiled:
+            return self._call(self._operator, x, sample)
+        sample.flags.writeable = False  # the row is a view of the user's own array
+        try:
+            return self._call(self._operator, x, sample)
+        except ValueError as error:
+            if "read-only" not in str(error):  # as NumPy says it
+                raise
+            raise OperatorError("the operator changed the sample in place, which is read-only") from error
 
     def _call(self, operator: Callable[..., Any], x: Vector, sample: NDArray[Any]) -> Vector:
         if self.in_place:

@@ -210,7 +210,9 @@ def as_schedule(step: Any, problem: Problem, samples: Any, shorten: Callable[[fl
     if not np.isfinite(bound):
         if hasattr(samples, "features"):
             refuse_overflow(samples.features)
-        raise InputError(f"step='auto' needs a Lipschitz constant, and that of {problem!r} here is {bound}: give step=...")
+        raise InputError(
+            f"step='auto' needs a Lipschitz constant, and that of {problem!r} here is {bound}: give step=..."
+        )
     if bound == 0:
         raise InputError("step='auto' has nothing to go by: every feature in the buffer is 0")
     return Constant(AUTO_SHARE / (bound if shorten is None else shorten(bound)))
