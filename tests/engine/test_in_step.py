@@ -8,7 +8,7 @@ from scipy.signal import lfilter
 
 import multireplay as mr
 from multireplay.buffer.record import as_record
-from multireplay.engine.in_step import distance_in_step
+from multireplay.engine.readings import distance_in_step
 from multireplay.replay.multiscale import out_of_step
 
 

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Literal
 
 from multireplay.errors import InputError
-from multireplay.replay.base import LONGEST, PlannedEpoch, Replay
-from multireplay.replay.side_by_side import multiples_of_gap, offset_after_offset
+from multireplay.replay.base import LONGEST, PlannedEpoch, Replay, multiples_of_gap
+from multireplay.replay.side_by_side import offset_after_offset
 
 LONG_ENOUGH = 2**13
 """By default a chain has about this many steps, if the gap then is one of 4 to 1024."""

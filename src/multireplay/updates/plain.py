@@ -15,7 +15,7 @@ from multireplay._check import Vector
 from multireplay.buffer.disk.memory import in_words
 from multireplay.buffer.record import Record, StoredRecord
 from multireplay.engine import Itinerary, Job, Stepper, arrange, make_stepper
-from multireplay.engine.in_step import distance_in_step
+from multireplay.engine.readings import distance_in_step
 from multireplay.engine.sums import ExtremeRows, Folding, fold, operator_batches
 from multireplay.errors import InputError, warn
 from multireplay.inference.residuals import residual_of
