@@ -24,6 +24,8 @@ WINDOW = 2**23
 """Bytes of a window in memory: small enough to stay in the cache while several epochs read it."""
 EXAMPLE = 64
 """Rows from which a record on disk is known before it is read."""
+GOLDEN = float((np.sqrt(5.0) - 1) / 2)
+"""Multiples of it, modulo 1, are in step with nothing."""
 
 
 class Chunk(NamedTuple):
@@ -215,5 +217,5 @@ def spread_rows(length: int, count: int) -> Positions:
     whole, rest = divmod(length, count)
     t = np.arange(1, count + 1)
     ends = t * whole + t * rest // count
-    places = np.modf(t * ((np.sqrt(5.0) - 1) / 2))[0]
+    places = np.modf(t * GOLDEN)[0]
     return np.asarray(ends - 1 - (places * np.diff(ends, prepend=0)).astype(np.int64), dtype=np.int64)
