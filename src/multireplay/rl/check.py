@@ -260,16 +260,18 @@ def _notes(seen: Seen, before: Seen | None, space: Any) -> Iterator[str]:
 
 def impossible(values: Vector, rewards: Vector, gamma: float) -> str:
     """A sentence where values are not what rewards of that size can add up to; empty where they are."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = np.nan_to_num(np.array([min(rewards.min(), 0.0), max(rewards.max(), 0.0)]) / (1 - gamma), nan=0.0)
+    low, high = (
+        end and (end / (1 - gamma) if gamma < 1 else math.copysign(math.inf, end))
+        for end in (min(float(rewards.min()), 0.0), max(float(rewards.max()), 0.0))
+    )
     margin = MARGIN * (high - low if gamma < 1 else np.abs(values).max())
     outside = (values < low - margin) | (values > high + margin)
     if not outside.any():
         return ""
     return (
-        f"The estimate is wrong on {100 * outside.mean():.2g} % of the record's steps: it goes from "
-        f"{values.min():.4g} to {values.max():.4g}, and rewards from {rewards.min():.4g} to {rewards.max():.4g} cannot add up to less than "
-        f"{low:.4g} or more than {high:.4g} at gamma {gamma:g}. Take fewer features or more steps."
+        f"The estimate is wrong on {100 * outside.mean():.2g} % of the record's steps: it goes from {values.min():.4g} "
+        f"to {values.max():.4g}, and rewards from {rewards.min():.4g} to {rewards.max():.4g} cannot add up to less "
+        f"than {low:.4g} or more than {high:.4g} at gamma {gamma:g}. Take fewer features or more steps."
     )
 
 

@@ -10,14 +10,16 @@ import numpy as np
 
 from multireplay._check import Vector, whole_number
 from multireplay.buffer.buffer import Buffer
+from multireplay.errors import InputError
 from multireplay.problems import PolicyEvaluation
 from multireplay.result import Result
-from multireplay.rl.check import Check, Subject, impossible, monte_carlo
+from multireplay.rl.check import Check, impossible, monte_carlo
 from multireplay.rl.coding import Coding
 from multireplay.rl.collect import CollectionError, CollectionInterrupted, collect
 from multireplay.rl.features.base import BoundFeatures
 from multireplay.rl.features.given import as_features, bound_to
 from multireplay.rl.sampling import WIDEST, reference
+from multireplay.rl.seen import Subject
 from multireplay.rl.spaces import Array, opened, single, spaces_of
 from multireplay.rl.trajectory import Trajectory, summary
 from multireplay.solve import solve
@@ -224,4 +226,6 @@ def evaluate(
         except CollectionError as error:
             message = f"in the Monte Carlo check {error.__cause__}; the steps collected are in the error's trajectory"
             raise CollectionError(message, record) from error
+        except InputError as error:
+            raise CollectionError(f"{error} (the steps collected are in the error's trajectory)", record) from error
     return replace(found, check=replace(rollouts, notes=tuple(filter(None, (found.note, *rollouts.notes)))))

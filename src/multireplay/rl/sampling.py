@@ -62,7 +62,7 @@ class Reference:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # means of nothing
             means = [np.nanmean(np.where(place == group, errors, np.nan), axis=0) for group in range(len(edges) + 1)]
-            return np.sqrt(np.nanmean(np.square(means), axis=1))
+            return np.asarray(np.sqrt(np.nanmean(np.square(means), axis=1)))
 
     def known(self, observations: Array) -> Array:
         """Whether the record has a step from where an observation's features are active."""

@@ -57,10 +57,10 @@ class Seen:
         To trust also late rows of episodes that ended soon after would be a choice by the return itself.
         """
         lengths = np.diff(np.append(self.first, len(record)))
-        cut = lengths[~record.terminated[record.ends]]
+        cut = lengths[(record.truncated & ~record.terminated)[record.ends]]
         if cut.size:
-            left = cut.min() - (np.arange(len(record)) - self.first[self.episode])
-            self.trusted = np.flatnonzero((gamma ** left.astype(np.float64) <= TRUSTED) & self.known)
+            left = cut.min() - (self.trusted - self.first[self.episode[self.trusted]])
+            self.trusted = self.trusted[gamma ** left.astype(np.float64) <= TRUSTED]
 
     def groups(self, edges: Vector) -> dict[str, Positions]:
         """The rows of every group: the starts, and what is between these values of the estimate."""
