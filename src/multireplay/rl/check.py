@@ -31,6 +31,8 @@ LONGEST = 20_000
 """Steps after which a rollout is cut at the latest."""
 CLOSE = 0.01
 """A difference below this share of the value is no matter, however sure it is."""
+SAME = 1e-9
+"""Values that differ by no more than this share of their size are one."""
 MARGIN = 0.05
 """Values may be this share of what is possible beyond it before they are called wrong."""
 
@@ -203,7 +205,8 @@ def compare(rollouts: Trajectory, subject: Subject, horizon: int) -> Check:
         raise InputError("a Monte Carlo check needs at least two rollouts, for a standard error")
     before = None if subject.record is None else Seen(subject.record, subject)
     typical = seen.estimates[seen.trusted] if before is None else before.estimates
-    edges = np.unique(np.quantile(typical, [1 / 3, 2 / 3])) if typical.size else np.zeros(0)
+    several = typical.size and np.ptp(typical) > SAME * np.abs(typical).max()
+    edges = np.unique(np.quantile(typical, [1 / 3, 2 / 3])) if several else np.zeros(0)
     found, unreached, own = [], [], _own_errors(seen, edges, subject.exact)
     for name, rows in seen.groups(edges).items():
         parts = [seen.totals(rows)] + ([] if before is None else [before.totals(before.groups(edges)[name])])
@@ -268,10 +271,12 @@ def impossible(values: Vector, rewards: Vector, gamma: float) -> str:
     outside = (values < low - margin) | (values > high + margin)
     if not outside.any():
         return ""
+    beyond = max(low - values.min(), values.max() - high)
+    bad = outside.mean() > MARGIN or beyond > 10 * margin
     return (
-        f"The estimate is wrong on {100 * outside.mean():.2g} % of the record's steps: it goes from {values.min():.4g} "
-        f"to {values.max():.4g}, and rewards from {rewards.min():.4g} to {rewards.max():.4g} cannot add up to less "
-        f"than {low:.4g} or more than {high:.4g} at gamma {gamma:g}. Take fewer features or more steps."
+        f"{'The estimate is wrong: on' if bad else 'On'} {100 * outside.mean():.2g} % of the record's steps it is what "
+        f"rewards from {rewards.min():.4g} to {rewards.max():.4g} cannot add up to at gamma {gamma:g}, which is "
+        f"{low:.4g} to {high:.4g}; it goes from {values.min():.4g} to {values.max():.4g}."
     )
 
 

@@ -198,9 +198,9 @@ def evaluate(
     ...     return int(rng.integers(3)) if rng.random() < 0.2 else 2 if state[1] >= 0 else 0
     >>> estimate = mr.rl.evaluate("MountainCar-v0", with_momentum, "rbf", gamma=0.99, steps=20_000, check=50)
     >>> print(estimate.check.table())
-     states            number   estimate   Monte Carlo     difference   in s.e.
-     ──────────────────────────────────────────────────────────────────────────
-     at the start ...
+     states            number        estimate     Monte Carlo   difference   in s.e.
+     ───────────────────────────────────────────────────────────────────────────────
+     at the start          50 ...
     """
     PolicyEvaluation(gamma)  # raises at once where gamma is no discount factor
     whole_number("check", check, least=0)

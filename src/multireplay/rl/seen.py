@@ -43,9 +43,12 @@ class Seen:
         self.estimates = np.asarray(subject.values(record.observations), dtype=np.float64)
         self.first = np.flatnonzero(record.starts)
         self.episode = np.cumsum(record.starts) - 1
-        after = np.where(record.terminated, 0.0, subject.expected(record.next_observations))
+        after = np.zeros(len(record))
+        cut = record.ends & ~record.terminated
+        after[cut] = subject.expected(record.next_observations[cut])
         self.returns, self.weights = discounted(record, after, subject.gamma)
-        self.gaps = subject.expected(record.observations) - self.returns
+        expected = self.estimates if subject.exact is None else subject.expected(record.observations)
+        self.gaps = expected - self.returns
         self.known = np.ones(len(record), dtype=np.bool_)
         if subject.exact is not None:
             self.known = subject.exact.known(record.observations)

@@ -136,7 +136,7 @@ def width_of(space: Any) -> int:
 
 def as_vectors(observations: Array) -> Vector:
     """Observations as rows of numbers."""
-    return observations.reshape(len(observations), -1).astype(np.float64)
+    return observations.reshape(len(observations), int(np.prod(observations.shape[1:]))).astype(np.float64)
 
 
 def some_of(observations: Array, most: int = 2**20) -> Array:

@@ -242,7 +242,7 @@ class BoundOneHot(BoundFeatures):
 
     def states(self, observations: Array) -> Positions:
         """The number of every observation, from 0 to dim − 1."""
-        exact = observations.reshape(len(observations), -1)
+        exact = observations.reshape(len(observations), len(self.sizes))
         exact = (exact.astype(np.int64) if exact.dtype.kind in "iub" else exact) - self.first
         places = exact.astype(np.int64)
         if (places != exact).any():
