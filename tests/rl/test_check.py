@@ -158,6 +158,8 @@ def test_what_is_far_off_is_said_to_be(wrong):
     check = monte_carlo(gymnasium.make("FrozenLake-v1"), "random", subject, 100, seed=5)
     assert any(group.far for group in check.groups)
     assert "the estimate is wrong" in check.sentence
+    assert check.unsolved
+    assert "the solver is not done" in check.sentence
 
 
 class Corridor(gymnasium.Env):

@@ -100,6 +100,8 @@ class Check:
         Number of rollouts, and steps after which one was cut; the rest was filled in with the estimate.
     filled : int
         Rollouts that were cut without terminating where the rest still weighs more than 0.1 %.
+    unsolved : bool
+        Whether an estimate that is far off would not be, were it the exact fit of its record.
     spread : float
         Standard deviation of the returns from all states that were passed.
     notes : tuple of str
@@ -114,6 +116,7 @@ class Check:
     rollouts: int
     horizon: int
     filled: int
+    unsolved: bool
     spread: float
     notes: tuple[str, ...]
 
@@ -152,6 +155,8 @@ class Check:
             )
             if any(abs(group.difference) > self.spread for group in far):
                 text += " That is more than returns vary at all: the estimate is wrong, and one number would be better."
+            if self.unsolved:
+                text += " The exact fit of the record is not as far away: the solver is not done."
             else:
                 text += (
                     " The features cannot show the value there; see whether the difference matters to you, and if so "
@@ -204,16 +209,17 @@ def compare(rollouts: Trajectory, subject: Subject, horizon: int) -> Check:
     if len(seen.first) < 2:
         raise InputError("a Monte Carlo check needs at least two rollouts, for a standard error")
     before = None if subject.record is None else Seen(subject.record, subject)
-    typical = seen.estimates[seen.trusted] if before is None else before.estimates
-    several = typical.size and np.ptp(typical) > SAME * np.abs(typical).max()
-    edges = np.unique(np.quantile(typical, [1 / 3, 2 / 3])) if several else np.zeros(0)
-    found, unreached, own = [], [], _own_errors(seen, edges, subject.exact)
+    source, rows = (seen, seen.trusted) if before is None else (before, slice(None))
+    edges = _thirds(source.estimates[rows])
+    found, unreached, own = [], [], _own_errors(seen, edges, _thirds(source.expected[rows]), subject.exact)
+    unsolved = False
     for name, rows in seen.groups(edges).items():
         parts = [seen.totals(rows)] + ([] if before is None else [before.totals(before.groups(edges)[name])])
         if rows.size and sum(part.reached for part in parts) > 1:
             error, limit = errors_of(parts, own[name])
             means = float(seen.estimates[rows].mean()), float(seen.returns[rows].mean())
             found.append(Agreement(name, len(rows), *means, error, own[name], limit))
+            unsolved |= found[-1].far and abs(float(seen.gaps[rows].mean())) < limit
         else:
             unreached.append(name)
     early = rollouts.truncated[rollouts.ends] & (seen.weights[seen.first] > LEFT_OVER * 1.01)
@@ -226,19 +232,27 @@ def compare(rollouts: Trajectory, subject: Subject, horizon: int) -> Check:
         rollouts=len(seen.first),
         horizon=horizon,
         filled=int(early.sum()),
+        unsolved=unsolved,
         spread=float(seen.returns[seen.trusted].std()) if seen.trusted.size else 0.0,
         notes=tuple(_notes(seen, before, rollouts.observation_space)),
     )
 
 
-def _own_errors(seen: Seen, edges: Vector, exact: Reference | None) -> dict[str, float]:
+def _thirds(values: Vector) -> Vector:
+    """What cuts values into three groups as large as each other; nothing where they are all the same."""
+    several = values.size and np.ptp(values) > SAME * np.abs(values).max()
+    return np.unique(np.quantile(values, [1 / 3, 2 / 3])) if several else np.zeros(0)
+
+
+def _own_errors(seen: Seen, edges: Vector, fitted: Vector, exact: Reference | None) -> dict[str, float]:
     """The estimate's own standard error in every group, NaN where it is not known."""
     groups = {name: seen.observations[rows] for name, rows in seen.groups(edges).items()}
     if exact is None:
         return dict.fromkeys(groups, math.nan)
     found = {name: exact.error(states) if len(states) else math.nan for name, states in groups.items()}
-    if len(groups) > 1 and seen.trusted.size:
-        chosen = dict(zip(list(groups)[1:], exact.errors_by_value(seen.observations[seen.trusted], edges), strict=True))
+    if len(groups) > 1 and len(fitted) == len(edges) and seen.trusted.size:
+        errors = exact.errors_by_value(seen.observations[seen.trusted], fitted)
+        chosen = dict(zip(list(groups)[1:], errors, strict=True))
         found |= {name: float(np.fmax(error, found[name])) for name, error in chosen.items()}
     return found
 

@@ -47,8 +47,8 @@ class Seen:
         cut = record.ends & ~record.terminated
         after[cut] = subject.expected(record.next_observations[cut])
         self.returns, self.weights = discounted(record, after, subject.gamma)
-        expected = self.estimates if subject.exact is None else subject.expected(record.observations)
-        self.gaps = expected - self.returns
+        self.expected = self.estimates if subject.exact is None else subject.expected(record.observations)
+        self.gaps = self.expected - self.returns
         self.known = np.ones(len(record), dtype=np.bool_)
         if subject.exact is not None:
             self.known = subject.exact.known(record.observations)
