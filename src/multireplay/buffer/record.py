@@ -202,9 +202,14 @@ def _gathered(blocks: Iterable[Positions], most: int) -> Iterator[Positions]:
 
 def as_record(problem: Problem, buffer: Buffer | StoredBuffer) -> Record:
     """The record of a buffer, its columns checked against what the problem reads."""
+    record: Record
     if isinstance(buffer, StoredBuffer):
-        return StoredRecord(problem, buffer)
-    return MemoryRecord(problem, problem.columns(buffer))
+        record = StoredRecord(problem, buffer)
+    else:
+        record = MemoryRecord(problem, problem.columns(buffer))
+    with closing(record.parts(0)) as parts:
+        problem.check_whole(columns for _, columns in parts)
+    return record
 
 
 def spread_rows(length: int, count: int) -> Positions:

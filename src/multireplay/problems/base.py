@@ -47,6 +47,14 @@ class Problem(ABC):
         """Raise `InputError` if the values or widths of the columns do not suit this problem."""
         return
 
+    def check_whole(self, parts: Iterable[Columns]) -> None:
+        """Raise `InputError` if the record as a whole has no solution.
+
+        `parts` are its columns, part after part, and read only as far as they are looked at: `check` sees a block of a
+        record on disk at a time, and cannot know.
+        """
+        return
+
     @abstractmethod
     def dim(self, columns: Columns) -> int:
         """The dimension of x."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
@@ -78,7 +78,8 @@ class PolicyEvaluation(ResidualProblem):
     Parameters
     ----------
     gamma : float
-        Discount factor in [0, 1).
+        Discount factor in [0, 1]. 1, the plain sum of the rewards of an episode, needs episodes that end: a column
+        ``terminated`` that is true somewhere.
     constraint : Set, optional
         Feasible set of θ, the whole space by default.
     table : array or scipy sparse matrix of shape (states, d), optional
@@ -118,13 +119,7 @@ class PolicyEvaluation(ResidualProblem):
         ridge: float = 0.0,
         unpenalized: int = 0,
     ) -> None:
-        try:
-            self.gamma = number_in("gamma", gamma, 0, 1)
-        except InputError as error:
-            if not isinstance(gamma, int | float) or gamma != 1:
-                raise
-            hint = "it must be below 1 for the problem to be strongly monotone: use, for example, 0.999"
-            raise InputError(f"{error}; {hint}") from None
+        self.gamma = number_in("gamma", gamma, 0, 1, high_open=False)
         self.constraint = as_constraint(constraint)
         self.table = None if table is None else _as_table(table)
         if self.table is not None:
@@ -165,6 +160,14 @@ class PolicyEvaluation(ResidualProblem):
         if "terminated" in columns:
             ended = columns["terminated"]
             refuse(~np.isin(ended, (0, 1)), "terminated", ended, "it needs booleans, or zeros and ones")
+
+    def check_whole(self, parts: Iterable[Columns]) -> None:
+        """Raise where nothing is discounted and no episode ends: sums of rewards have no limit then."""
+        if self.gamma == 1 and not any("terminated" in part and as_numpy(part["terminated"]).any() for part in parts):
+            raise InputError(
+                "gamma=1 needs episodes that end, and no row of the record is terminated: sums of rewards have no "
+                "limit then. Mark true endings in the column terminated, or use gamma below 1, for example 0.999"
+            )
 
     def samples(self, columns: Columns) -> TransitionSamples | SparseTransitionSamples | IndexedTransitionSamples:
         rewards = np.ascontiguousarray(columns["rewards"], dtype=np.float64)  # else loops are compiled for strides too
@@ -276,6 +279,7 @@ class PolicyEvaluation(ResidualProblem):
             Added to the diagonal of Â, beside the problem's own. 0 by default.
         """
         columns = self.columns(buffer)
+        self.check_whole([columns])
         matrix, vector = self.moments(columns)
         if not np.isfinite(matrix.data if issparse(matrix) else matrix).all():
             refuse_overflow(self.rows(columns))
