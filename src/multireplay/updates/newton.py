@@ -305,7 +305,7 @@ class Corrections:
     def _move(self, x: Vector, slope: Slope, mean: Vector) -> Vector:
         """Where the model at x leads: −J⁻¹F̂(x), or to the solution of its variational inequality on the set."""
         if self.run.on_the_whole_space:
-            return -slope.solve(mean[None, :])[0]
+            return np.asarray(-slope.solve(mean[None, :])[0])
         return np.asarray(affine_vi(slope.full, slope.full @ x - mean, self.run.feasible, x).x - x)
 
     def _combined(self, trail: list[_Step]) -> Vector:
