@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit
 
 import multireplay as mr
+from multireplay.buffer.record import spread_rows
 
 
 def away(problem, buffer, **options):
@@ -43,27 +44,77 @@ def heavy(seed):
     return mr.GLM("logistic"), mr.Buffer(features=A, targets=y * 1.0)
 
 
+def seldom(seed):
+    """Features that are active in 1 of 1000, 100, 1, 2 and 10 rows."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((33_000, 5)) * (rng.random((33_000, 5)) < np.array([0.001, 0.01, 1.0, 0.5, 0.1]))
+    y = rng.random(33_000) < expit(A @ [5.0, -1.5, -0.5, 0.5, 0.0])
+    return mr.GLM("logistic"), mr.Buffer(features=A, targets=y * 1.0)
+
+
+def outlier(seed, size, link="exp"):
+    """One row of a size that no row of the coarse epoch has."""
+    rng = np.random.default_rng(seed)
+    A = rng.exponential(2.0, (40_000, 1))
+    y = rng.poisson(np.exp(0.05 * A[:, 0])).astype(float)
+    at = np.setdiff1d(np.arange(40_000), spread_rows(40_000, 8192))[7]
+    A[at], y[at] = size, 5.0
+    return mr.GLM(link), mr.Buffer(features=A, targets=y)
+
+
 def plain(seed):
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((40_000, 3))
     return mr.GLM("logistic"), mr.Buffer(features=A, targets=(rng.random(40_000) < expit(0.5 * A.sum(1))) * 1.0)
 
 
-LUCK = "after one correction the distance is that times the half difference of two Jacobians, which may be 0 by chance"
+AGED = "two corrections with the Jacobian of spread rows shrink in the norm, not in the coordinate that is worst"
 BREAKING = {
-    "skewed": lambda: skewed(23, 1, -0.3, 0.0),  # 7.4 standard errors off, and 31 of 40 seeds more than 0.15
-    "two skewed": lambda: skewed(0, 2, -0.5, -1.0),  # 85
-    "skewed counts": lambda: skewed_counts(17),  # 8.6, and 29 of 40 seeds
-    "rare": lambda: rare(29),  # 0.9, and 5 of 40 seeds
-    "heavy": lambda: heavy(29),  # 0.6, and 2 of 32
-    "plain": lambda: plain(0),  # 0.17, and 1 of 40
+    "heavy": lambda: heavy(29),  # 0.6, and 2 of 40 seeds more than 0.15
+    "seldom": lambda: seldom(32),  # 0.36, and 6 of 40 seeds
+}
+HOLDING = {
+    "skewed": lambda: skewed(23, 1, -0.3, 0.0),
+    "two skewed": lambda: skewed(0, 2, -0.5, -1.0),
+    "skewed counts": lambda: skewed_counts(17),
+    "rare": lambda: rare(29),
+    "plain": lambda: plain(0),
 }
 
 
-@pytest.mark.xfail(strict=True, reason=LUCK)
+@pytest.mark.parametrize("name", HOLDING)
+def test_finished_is_within_a_tenth_of_a_standard_error(name):
+    assert away(*HOLDING[name]()) < 0.1
+
+
+@pytest.mark.xfail(strict=True, reason=AGED)
 @pytest.mark.parametrize("name", BREAKING)
 def test_finished_is_within_reach_of_the_exact_fit(name):
     assert away(*BREAKING[name]()) < 0.15
+
+
+@pytest.mark.xfail(strict=True, reason="x = -3.8e17, where any further move is called rounding: finished, distance 0")
+def test_one_large_row_does_not_blow_up_the_answer():
+    problem, buffer = outlier(0, 1000.0)
+    result = mr.solve(problem, buffer)
+    exact = problem.fit_exactly(buffer)
+    assert not result.status.ok or np.allclose(result.x, exact, rtol=1e-3)
+
+
+@pytest.mark.xfail(strict=True, reason="not converged after 17 passes, or NaN after 2, where the exact fit takes 20")
+@pytest.mark.parametrize("size", [300.0, 3000.0])
+def test_one_large_row_is_fitted(size):
+    problem, buffer = outlier(0, size)
+    result = mr.solve(problem, buffer)
+    assert result.converged
+    assert np.allclose(result.x, problem.fit_exactly(buffer), rtol=1e-3)
+
+
+@pytest.mark.xfail(strict=True, reason="batches are taken a correction before the answer: e^-2.2 of the error here")
+def test_standard_errors_are_those_at_the_answer():
+    problem, buffer = seldom(0)
+    exact, result = (mr.solve(problem, buffer, update=update) for update in (mr.Exact(), None))
+    assert np.allclose(result.standard_error, exact.standard_error, rtol=0.5)
 
 
 @pytest.mark.parametrize("link", ["identity", "logistic", "exp"])
