@@ -35,11 +35,13 @@ CONDITION = {"f": 1e-5, "d": 1e-11}
 """The reciprocal condition number below which a matrix is not to be relied on, in single and double precision."""
 POWER_STEPS = 4
 DOUBTFUL = 0.7
-"""A coarse epoch whose halves disagree about the Jacobian by this share of it is not to be relied on."""
+"""A coarse epoch whose halves disagree about the Jacobian by this share of it is not to be relied on, …"""
+FEW = 100.0
+"""… nor one that has fewer rows than this, in effect, for some feature."""
 
 
 class Slope:
-    """J⁻¹, with J the Jacobian of F̂ on some rows: Cholesky's factors where J is symmetric, and LU otherwise.
+    """J⁻¹, with J the Jacobian of F̂ on some rows: Cholesky's factors where J has them, and LU otherwise.
 
     `matrix` is J in units of `scale`, SJS, in which it is well scaled. The inverse of the mean of m independent rows is
     m/(m − d) times too large on average (inverse Wishart), which is taken out where `rows` is given.
@@ -48,15 +50,16 @@ class Slope:
     def __init__(self, matrix: Vector, scale: Vector, rows: int | None = None) -> None:
         self.matrix, self.scale = matrix, scale
         self.shrink = 1.0 if rows is None else max(0.5, 1 - len(scale) / rows)
+        size = np.abs(matrix).sum(axis=0).max(initial=0.0)
         self._symmetric = bool((matrix == matrix.T).all())
-        size = np.abs(matrix).sum(axis=0).max() if matrix.size else 1.0
         if self._symmetric:
             factor, condition, self._solver = get_lapack_funcs(("potrf", "pocon", "potrs"), (matrix,))
             *self._factors, fault = factor(matrix)
-        else:
+            self._symmetric = not fault
+        if not self._symmetric:
             factor, condition, self._solver = get_lapack_funcs(("getrf", "gecon", "getrs"), (matrix,))
             *self._factors, fault = factor(matrix)
-        self.condition = 0.0 if fault or not np.isfinite(size) else float(condition(self._factors[0], size)[0])
+        self.condition = float(condition(self._factors[0], size)[0]) if not fault and 0 < size < np.inf else 0.0
         """The reciprocal condition number, as LAPACK estimates it."""
 
     @property
@@ -113,6 +116,12 @@ class Coarse:
     slope: Slope
     half: Vector
     rows: int
+    effective: float
+    """Rows that the worst known feature is as good as, if it were about as large in all of them."""
+
+    def is_doubtful(self, rate: float, rows: float) -> bool:
+        """Whether the halves disagree by more than that rate, or some feature is known from fewer rows."""
+        return self.rate > rate or self.effective < rows
 
     @cached_property
     def rate(self) -> float:
@@ -216,7 +225,7 @@ class Samples:
         taken = next(iter(rows.values())).shape[0]
         if self.problem.descent(self.place(zero), rows) is None:
             return self._newton(z0)
-        ridge = self.penalty + self._heaviness() / self.count / 4
+        ridge = self.penalty + self.heaviness / self.count / 4
 
         def value(z: Vector) -> tuple[float, Vector]:
             loss, total = self.problem.descent(self.place(z), rows) or (0.0, zero)
@@ -226,9 +235,10 @@ class Samples:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(minimize(value, zero, jac=True, method="L-BFGS-B", options=close).x)
 
-    def _heaviness(self) -> Vector:
+    @cached_property
+    def heaviness(self) -> Vector:
         """The mean fourth power of the features, about 3 for most and large for those that are seldom active."""
-        features = self.columns["features"]
+        features = self.columns.get("features")
         if not isinstance(features, np.ndarray):
             return np.full(len(self.scale), 3.0)
         squares = features**2
@@ -256,13 +266,10 @@ class Samples:
 def _fit(samples: Samples, z0: Vector, rows: int, some: bool) -> Coarse:
     linear, z = samples.problem.is_linear, samples.start(z0)
     first, second = samples.jacobians(z)
-    found = Coarse(
-        samples.scale * z,
-        Slope((first + second) / 2, samples.scale, rows if some else None),
-        (first - second) / 2,
-        rows,
-    )
-    if not found.slope.dependable or (found.rate > DOUBTFUL and not linear):
+    effective = rows / float(samples.heaviness.max()) if some else np.inf
+    slope = Slope((first + second) / 2, samples.scale, rows if some else None)
+    found = Coarse(samples.scale * z, slope, (first - second) / 2, rows, effective)
+    if not found.slope.dependable or (found.is_doubtful(DOUBTFUL, FEW) and not linear):
         return found
     sizes: list[float] = []
     for _ in range(1 if linear else SETTLING):
