@@ -1,4 +1,4 @@
-"""Data on which the default says that it finished, and has not."""
+"""Data on which the default once said that it had finished, and had not."""
 
 from __future__ import annotations
 
@@ -68,26 +68,17 @@ def plain(seed):
     return mr.GLM("logistic"), mr.Buffer(features=A, targets=(rng.random(40_000) < expit(0.5 * A.sum(1))) * 1.0)
 
 
-AGED = "two corrections with the Jacobian of spread rows shrink in the norm, not in the coordinate that is worst"
 BREAKING = {
-    "heavy": lambda: heavy(29),  # 0.6, and 2 of 40 seeds more than 0.15
-    "seldom": lambda: seldom(32),  # 0.36, and 6 of 40 seeds
-}
-HOLDING = {
-    "skewed": lambda: skewed(23, 1, -0.3, 0.0),
-    "two skewed": lambda: skewed(0, 2, -0.5, -1.0),
-    "skewed counts": lambda: skewed_counts(17),
-    "rare": lambda: rare(29),
-    "plain": lambda: plain(0),
+    "skewed": lambda: skewed(23, 1, -0.3, 0.0),  # once 7.4 standard errors off
+    "two skewed": lambda: skewed(0, 2, -0.5, -1.0),  # 85
+    "skewed counts": lambda: skewed_counts(17),  # 8.6
+    "rare": lambda: rare(29),  # 0.9
+    "seldom": lambda: seldom(32),  # 0.36
+    "heavy": lambda: heavy(29),  # 0.6
+    "plain": lambda: plain(0),  # 0.17
 }
 
 
-@pytest.mark.parametrize("name", HOLDING)
-def test_finished_is_within_a_tenth_of_a_standard_error(name):
-    assert away(*HOLDING[name]()) < 0.1
-
-
-@pytest.mark.xfail(strict=True, reason=AGED)
 @pytest.mark.parametrize("name", BREAKING)
 def test_finished_is_within_reach_of_the_exact_fit(name):
     assert away(*BREAKING[name]()) < 0.15
@@ -110,7 +101,6 @@ def test_one_large_row_is_fitted(size):
     assert np.allclose(result.x, problem.fit_exactly(buffer), rtol=1e-3)
 
 
-@pytest.mark.xfail(strict=True, reason="batches are taken a correction before the answer: e^-2.2 of the error here")
 def test_standard_errors_are_those_at_the_answer():
     problem, buffer = seldom(0)
     exact, result = (mr.solve(problem, buffer, update=update) for update in (mr.Exact(), None))
@@ -124,7 +114,6 @@ def test_features_beyond_all_bounds_get_a_sentence(link):
         mr.solve(mr.GLM(link), mr.Buffer(features=A, targets=np.arange(3000.0) % 2))
 
 
-@pytest.mark.xfail(strict=True, reason="LAPACK is handed an empty matrix or NaN, steps are tried, or not converged")
 @pytest.mark.parametrize("link", ["identity", "logistic", "exp"])
 @pytest.mark.parametrize("what", ["no feature", "no weight"])
 def test_a_record_that_says_nothing(link, what):
@@ -137,9 +126,6 @@ def test_a_record_that_says_nothing(link, what):
     assert result.free
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a 1 x 1 matrix is symmetric, Cholesky's factor of a negative one does not exist"
-)
 def test_a_root_of_one_coordinate_that_is_not_monotone():
     """Values that grow faster than they are discounted: LSTD has an answer, and the note says what it is worth."""
     rng = np.random.default_rng(0)

@@ -29,9 +29,10 @@ def logistic(A, coefficients, rng):
 FEW = "the Jacobian of 8192 rows, with about 10 events, is off by a third and gives half the standard errors"
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 3, *(pytest.param(s, marks=pytest.mark.xfail(strict=True, reason=FEW)) for s in (1, 2, 7))]
-)
+SEEDS = [0, 3, *(pytest.param(seed, marks=pytest.mark.xfail(strict=True, reason=FEW)) for seed in (1, 2, 7))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_rare_events(seed):
     """One in a thousand rows: once up to 29 standard errors off."""
     rng = np.random.default_rng(seed)
@@ -165,10 +166,7 @@ def test_a_few_rows(rows):
             assert np.allclose(A.T @ (A - 0.5 * Y) @ result.x, A.T @ y, atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    "link",
-    ["logistic", pytest.param("exp", marks=pytest.mark.xfail(strict=True, reason="a correction of 0 is divided by"))],
-)
+@pytest.mark.parametrize("link", ["logistic", "exp"])
 def test_a_few_rows_of_other_links(link):
     """Either the fit exists and is found, or it is said not to be."""
     for seed, rows in product(range(5), (1, 2, 3, 5, 8)):
