@@ -114,6 +114,17 @@ def test_features_beyond_all_bounds_get_a_sentence(link):
         mr.solve(mr.GLM(link), mr.Buffer(features=A, targets=np.arange(3000.0) % 2))
 
 
+@pytest.mark.xfail(strict=True, reason="their squares are 0 in float64: called never active, x = 0, finished")
+@pytest.mark.parametrize("link", ["identity", "logistic"])
+def test_features_too_small_to_be_squared(link):
+    """In other units they are ordinary: a fit in these, or a sentence."""
+    A = np.random.default_rng(0).standard_normal((3000, 3))
+    y = (A[:, 0] > 0.3).astype(float)
+    y[::3] = 1 - y[::3]
+    usual, result = (mr.solve(mr.GLM(link), mr.Buffer(features=size * A, targets=y)) for size in (1.0, 1e-200))
+    assert not result.status.ok or np.allclose(1e-200 * result.x, usual.x, rtol=1e-6)
+
+
 @pytest.mark.parametrize("link", ["identity", "logistic", "exp"])
 @pytest.mark.parametrize("what", ["no feature", "no weight"])
 def test_a_record_that_says_nothing(link, what):
@@ -136,3 +147,24 @@ def test_a_root_of_one_coordinate_that_is_not_monotone():
     assert np.allclose(result.x, problem.fit_exactly(buffer), rtol=1e-9)
     assert result.converged
     assert "not monotone" in str(result.status)
+
+
+FLAT = {
+    "median": (lambda x, s: np.sign(x - s), 1.0),  # a jump at every sample: differences see none of them
+    "quantile": (lambda x, s: (s < x) - 0.9, 1.0),
+    "flat beyond 1": (lambda x, s: np.clip(x, -1, 1) - 3 + 0 * s, 1.0),  # there is no root
+}
+
+
+@pytest.mark.xfail(strict=True, raises=NotImplementedError, reason="an operator of one's own has no second moments")
+@pytest.mark.parametrize("name", FLAT)
+def test_an_operator_whose_differences_are_0(name):
+    """Steps are taken, or it is said that it has not converged."""
+    operator, lipschitz = FLAT[name]
+    rng = np.random.default_rng(0)
+    buffer = mr.Buffer(samples=rng.standard_normal((3000, 1)))
+    problem = mr.VariationalInequality(operator, dim=1, lipschitz=lipschitz)
+    result = mr.solve(problem, buffer)
+    assert np.isfinite(result.x).all()
+    left = problem.mean_operator(result.x, problem.columns(buffer))
+    assert not result.status.ok or np.abs(left).max() < 0.1

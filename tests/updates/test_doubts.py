@@ -153,3 +153,14 @@ def test_sentences_name_what_is_free():
     assert "x[0], x[3] are combinations of one another" in more
     (many,) = free_note(tuple((i,) for i in range(NAMED + 4)))
     assert "and 4 more are never active" in many
+
+
+@pytest.mark.xfail(strict=True, reason="rows of weight 0 count in the search for a direction without end")
+def test_rows_of_no_weight_do_not_keep_the_classes_together():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((3000, 2))
+    y, weights = (A[:, 0] > 0).astype(float), np.ones(3000)
+    y[:100], weights[:100] = 1 - y[:100], 0.0
+    result, _ = solved(mr.GLM("logistic"), mr.Buffer(features=A, targets=y, weights=weights))
+    assert not result.status.ok
+    assert NONE in str(result.status)
