@@ -221,7 +221,7 @@ class Samples:
         zero = np.zeros_like(self.scale)
         if self.problem.is_linear:
             return zero
-        every = -(-self.count // max(COARSE, 4 * len(self.scale)))
+        every = max(1, self.count // max(COARSE, 8 * len(self.scale)))
         rows = {name: column[::every] for name, column in self.columns.items()} if every > 1 else self.columns
         taken = next(iter(rows.values())).shape[0]
         if self.problem.descent(self.place(zero), rows) is None:

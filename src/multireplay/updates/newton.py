@@ -68,7 +68,7 @@ OTHERWISE = "Leave update=... out, and what can be used is chosen"
 class Newton(Update):
     """Rows spread over the record are fitted, then x ← x − J⁻¹F̂(x) in passes over all of it, with the rows' Jacobian J.
 
-    The coarse epoch has 2^13 samples, or 8 to 16 a coordinate if that is more, one in each of as many equal stretches of
+    The coarse epoch has 2^13 samples, or 8 to 16 a coordinate if that is more, one in each of as many equal parts of
     the record, as in MER's epochs, so that they are nearly independent whatever the mixing time. Each correction takes
     one pass in order at O(d) a row; corrections are combined by Anderson's acceleration. They end when the distance to
     the exact fit, as the last two of them show it, is below a tenth of the worst coordinate's standard error under
