@@ -20,8 +20,9 @@ from multireplay.updates.base import Unsuitable
 
 COARSE = 2**13
 """Samples of the coarse epoch, …"""
-PER_COORDINATE = 16
-"""… and at least so many for each coordinate: J⁻¹ of so many rows is right to about a quarter."""
+PER_COORDINATE = {True: 8, False: 16}
+"""… and at least so many for each coordinate, fewer where the operator is a gradient: J⁻¹ of so many rows is right to
+about a third, and a TD operator's J is a difference of which more rows are needed."""
 MOST_NUMBERS = 2**28
 """Numbers that the samples of a coarse epoch may have at most: a gigabyte in single precision."""
 STEPS = 30
@@ -137,7 +138,7 @@ class Coarse:
 
 def coarse_rows(record: Record) -> int:
     """Samples of the coarse epoch of a record."""
-    return min(record.length, max(COARSE, PER_COORDINATE * record.dim))
+    return min(record.length, max(COARSE, PER_COORDINATE[record.problem.is_gradient] * record.dim))
 
 
 def coarse_fit(record: Record, x0: Vector) -> Coarse:
@@ -220,7 +221,7 @@ class Samples:
         zero = np.zeros_like(self.scale)
         if self.problem.is_linear:
             return zero
-        every = -(-self.count // max(COARSE, 4 * len(self.scale)))
+        every = max(1, self.count // max(COARSE, 8 * len(self.scale)))
         rows = {name: column[::every] for name, column in self.columns.items()} if every > 1 else self.columns
         taken = next(iter(rows.values())).shape[0]
         if self.problem.descent(self.place(zero), rows) is None:
@@ -286,7 +287,9 @@ def _fit(samples: Samples, z0: Vector, rows: int, some: bool) -> Coarse:
 def _converted(column: Any, scale: Vector, precision: Any) -> Any:
     if column.dtype.kind == "b":
         return column
-    return np.ascontiguousarray(column * scale if column.ndim == 2 else column, dtype=precision)
+    if column.ndim == 1:
+        return np.ascontiguousarray(column, dtype=precision)
+    return np.multiply(column, scale, out=np.empty(column.shape, precision), casting="unsafe")
 
 
 def mean_squares(problem: Problem, columns: Columns) -> Vector:
