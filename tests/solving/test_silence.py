@@ -40,6 +40,16 @@ def test_rare_events(seed):
     assert off(*logistic(A, [-6.9, 0.5, -0.5, 0.3, 0.0], rng)) < 0.1
 
 
+@pytest.mark.xfail(strict=True, reason=FEW)
+def test_rare_events_have_their_standard_errors():
+    for seed in (1, 2, 9):
+        rng = np.random.default_rng(seed)
+        A = np.column_stack([np.ones(400_000), rng.standard_normal((400_000, 4))])
+        problem, buffer = logistic(A, [-6.9, 0.5, -0.5, 0.3, 0.0], rng)
+        result, exact = (mr.solve(problem, buffer, update=update) for update in (None, mr.Exact()))
+        assert np.allclose(result.standard_error, exact.standard_error, rtol=0.3)
+
+
 @pytest.mark.parametrize("link", ["identity", "logistic", "exp"])
 def test_a_rare_feature(link):
     """A binary one, in 1 of 5000 rows: once 6.9 standard errors off."""
