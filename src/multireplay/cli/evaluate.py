@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multireplay.cli.app import DIVERGED, INTERRUPTED, app, note
+from multireplay.cli.app import INTERRUPTED, app, exit_code, note
 from multireplay.cli.options import Json, Report, print_json
 from multireplay.report import Block, Picture, Section, Table, Text, sections_of_result, write
 from multireplay.show.text import terminal
@@ -74,6 +74,7 @@ def evaluate(
             "env": env, "policy": policy, "gamma": gamma, "steps": len(found.trajectory.rewards), "seed": seed,
             "interrupted": interrupted, "features": repr(found.features), "coef": found.x,
             "status": str(found.result.status), "ok": found.result.status.ok,
+            "converged": found.result.converged, "distance": found.result.distance if found.result.status.code != "diverged" else None,
             "check": None if found.check is None else [asdict(group) for group in found.check.groups],
             "check_sentence": check_sentence, "record": kept, "plot": plot, "report": report,
         })  # fmt: skip
@@ -82,8 +83,7 @@ def evaluate(
     if interrupted:
         note(f"Interrupted. This is from the {len(found.trajectory.rewards)} steps taken so far.", "red")
         raise typer.Exit(INTERRUPTED)
-    if not found.result.status.ok:
-        raise typer.Exit(DIVERGED)
+    raise typer.Exit(exit_code(found.result.status))
 
 
 def _draw(found: ValueEstimate, file: Path | BytesIO) -> None:
