@@ -79,8 +79,8 @@ class Status:
     """
 
     code: Literal["finished", "not converged", "ran", "diverged", "filling", "running"]
-    """"finished": the answer was measured to be within a tenth of a standard error of the exact fit; "not converged": it
-    is not; "ran": steps were taken as asked for, and nobody measured how far they led."""
+    """"finished": the answer was measured to be within a tenth of a standard error of the exact fit; "not converged":
+    it is not; "ran": steps were taken as asked for, and nobody measured how far they led."""
     message: str
 
     @property

@@ -116,7 +116,7 @@ class Linearization(BlockSum):
         self.problem, self.x, self.basis, self.least = problem, x, basis, max(16, 2 * len(x))
         self.dim = len(x) if basis is None else basis.shape[1]
         self.matrix, self.loss = np.zeros((self.dim, self.dim)), 0.0
-        self.place = x if basis is None else np.linalg.lstsq(basis, x, rcond=None)[0]
+        self.place: Vector = x if basis is None else np.asarray(np.linalg.lstsq(basis, x, rcond=None)[0])
 
     def zero(self) -> Part:
         return (np.zeros(len(self.x)),)

@@ -122,6 +122,10 @@ class Problem(ABC):
         """Σ_t ∂F̃(x, ξ_t)/∂x over the rows, without the penalty, where `jacobian` is known."""
         raise NotImplementedError
 
+    def second_moments(self, columns: Columns) -> Any:
+        """Σ_t ψ_t ψ_tᵀ over the rows, where there are features ψ_t."""
+        raise NotImplementedError
+
     def descent(self, x: Vector, columns: Columns) -> tuple[float, Vector] | None:
         """The sum of the loss over the rows and its gradient, Σ_t F̃(x, ξ_t), where there is a loss."""
         return None
@@ -229,6 +233,12 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
         raise InputError(f"column {name!r} has no features: its shape is {array.shape}")
     if ndim == 2 and array.dtype == np.bool_:
         raise InputError(f"column {name!r} holds booleans; it needs real numbers")
+
+
+def refuse_outside(name: str, values: NDArray[Any], least: float, most: float, needs: str) -> None:
+    """Raise if any value of a column is outside [least, most], naming the first of them, and what is needed."""
+    if values.min() < least or values.max() > most:
+        refuse((values < least) | (values > most), name, values, needs)
 
 
 def refuse(bad: NDArray[np.bool_], name: str, values: NDArray[Any], needs: str) -> None:

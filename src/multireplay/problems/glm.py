@@ -16,7 +16,7 @@ from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.foreign import array_of
 from multireplay.errors import InputError
-from multireplay.problems.base import UNBOUNDED, as_constraint, refuse
+from multireplay.problems.base import UNBOUNDED, as_constraint, refuse_outside
 from multireplay.problems.constrained import newton_vi
 from multireplay.problems.exact import EstimatingEquation, extragradient, largest_second_moment, root_of, solve_linear
 from multireplay.problems.links import as_link
@@ -26,6 +26,7 @@ from multireplay.problems.residual import (
     ResidualProblem,
     dense_products,
     is_wide,
+    joint_moments,
     largest,
     plus_diagonal,
     products,
@@ -121,11 +122,11 @@ class GLM(ResidualProblem):
     def check(self, columns: Columns) -> None:
         targets, link = columns["targets"], self.link.name
         if link in PROBABILITIES:
-            refuse((targets < 0) | (targets > 1), "targets", targets, f"the {link} link needs values in [0, 1]")
+            refuse_outside("targets", targets, 0, 1, f"the {link} link needs values in [0, 1]")
         if link == "exp":
-            refuse(targets < 0, "targets", targets, "the exp link needs values of at least 0")
+            refuse_outside("targets", targets, 0, math.inf, "the exp link needs values of at least 0")
         if "weights" in columns:
-            refuse(columns["weights"] < 0, "weights", columns["weights"], "a weight is at least 0")
+            refuse_outside("weights", columns["weights"], 0, math.inf, "a weight is at least 0")
         self.penalty.check(self.dim(columns))
         if issparse(columns["features"]) and (self.penalty.ridge or "weights" in columns):
             raise InputError("weights and ridge=... need dense features, not a sparse matrix")
@@ -218,6 +219,9 @@ class GLM(ResidualProblem):
             return None
         rows, targets = self.rows(columns), columns["targets"].astype(np.float64, copy=False)
         weights = columns["weights"].astype(np.float64, copy=False) if "weights" in columns else None
+        if isinstance(rows, np.ndarray) and rows.dtype == np.float64:
+            heavy = rows if weights is None else rows * weights[:, None]
+            return joint_moments(heavy, rows, targets)
         return products(rows, rows, weights), rows.T @ _weighted(targets, columns)
 
     def loss(self, x: Vector, columns: Columns) -> float | None:

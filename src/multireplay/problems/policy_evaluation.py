@@ -26,7 +26,15 @@ from multireplay.problems.packed import (
     SparseTransitionSamples,
     nonzeros,
 )
-from multireplay.problems.residual import Penalty, ResidualProblem, dense_products, plus_diagonal, products, scores_of
+from multireplay.problems.residual import (
+    Penalty,
+    ResidualProblem,
+    dense_products,
+    joint_moments,
+    plus_diagonal,
+    products,
+    scores_of,
+)
 from multireplay.sets import Set
 
 
@@ -220,8 +228,11 @@ class PolicyEvaluation(ResidualProblem):
             return products(now, now) - products(now, then, discounts), now.T @ rewards
         matrix, vector = np.zeros((now.shape[1],) * 2), np.zeros(now.shape[1])
         for here, there, reward, discount in zip(*map(row_blocks, (now, then, rewards, discounts)), strict=True):
-            matrix += here.T @ (here - discount[:, None] * there)
-            vector += here.T @ reward
+            onward = there * (-self.gamma if "terminated" not in columns else -discount[:, None])
+            onward += here
+            parts = joint_moments(here.astype(np.float64, copy=False), onward, reward)
+            matrix += parts[0]
+            vector += parts[1]
         return matrix, vector
 
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:

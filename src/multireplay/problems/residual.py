@@ -17,6 +17,10 @@ from multireplay.errors import InputError
 from multireplay.problems.base import GROWTH, UNBOUNDED, Problem, row_blocks
 from multireplay.problems.packed import IndexedRows, Rows, largest_square, square_lengths
 
+NARROW = 32
+"""Up to so many features moments are summed in pieces …"""
+PIECE = 900_000
+"""… of so many multiplications, below what OpenBLAS takes for a small product (10⁶)."""
 DENSE = 2000
 """Up to this many sparse features a d × d matrix is made dense."""
 
@@ -124,6 +128,8 @@ class ResidualProblem(Problem):
         if not isinstance(rows, np.ndarray):
             return np.array([rows.T @ self.residuals_at(x, columns) for x in points], dtype=np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
+            if len(points) == 1:  # products of a matrix and a vector: twice as fast as of two matrices
+                return np.asarray(self.residuals_at(points[0], columns) @ rows, dtype=np.float64)[None, :]
             return np.asarray(self.residuals_at(points, columns) @ rows, dtype=np.float64)
 
     def penalty_diagonal(self, dim: int) -> Vector:
@@ -213,6 +219,24 @@ def products(left: Rows, right: Rows, weights: Vector | None = None) -> Any:
         wide = other.astype(np.float64, copy=False)
         total += one.astype(np.float64, copy=False).T @ (wide if weights is None else weight[:, None] * wide)
     return total
+
+
+def joint_moments(left: NDArray[Any], right: NDArray[Any], outcome: NDArray[Any]) -> tuple[Vector, Vector]:
+    """Σ_t l_t r_tᵀ and Σ_t o_t l_t of dense rows in float64.
+
+    For few features in pieces that linear algebra multiplies as they are, where for larger ones it would copy them to
+    its own order first, and never as the product of a matrix with itself, which is slower there; for many features that
+    takes half the multiplications.
+    """
+    dim = left.shape[1]
+    if dim > NARROW:
+        return left.T @ right, outcome @ left
+    at_once, matrix, vector = PIECE // dim**2, np.zeros((dim, dim)), np.zeros(dim)
+    for start in range(0, len(left), at_once):
+        rows = slice(start, start + at_once)
+        matrix += left[rows].T @ (right[rows].copy() if right is left else right[rows])
+        vector += outcome[rows] @ left[rows]
+    return matrix, vector
 
 
 def dense_products(left: Rows, right: Rows, weights: Vector | None = None) -> Vector:

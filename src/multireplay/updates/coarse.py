@@ -160,9 +160,8 @@ def slope_at(record: Record, x: Vector) -> Slope:
     sizes = np.sqrt(_mean_squares(record.problem, columns))
     scale = 1 / np.where(sizes > 0, sizes, 1.0)
     samples = _Samples(record.problem, columns, scale, np.float64)
-    slope = Slope(
-        sum(samples.jacobians(x / scale)) / 2, scale, samples.count if samples.count < record.length else None
-    )
+    rows = samples.count if samples.count < record.length else None
+    slope = Slope(np.mean(samples.jacobians(x / scale), axis=0), scale, rows)
     if not slope.dependable:
         raise Unsuitable("some features are all but combinations of others")
     return slope
@@ -187,7 +186,8 @@ class _Samples:
         self.problem, self.scale = problem, scale
         self.penalty = problem.penalty_diagonal(len(scale)) * scale**2
         dense = "features" in columns and isinstance(columns["features"], np.ndarray)
-        self.precision, self.units = (precision, np.ones_like(scale)) if dense else (np.float64, scale)
+        self.precision: Any = precision if dense else np.float64
+        self.units = np.ones_like(scale) if dense else scale
         self.columns: Columns = {
             name: _converted(column, scale, precision) if dense else column for name, column in columns.items()
         }
@@ -248,7 +248,7 @@ class _Samples:
         """Newton steps from z, each halved until F̂ falls."""
         value = self.mean(z)
         for _ in range(STEPS):
-            slope = Slope(sum(self.jacobians(z)) / 2, self.scale)
+            slope = Slope(np.mean(self.jacobians(z), axis=0), self.scale)
             if not slope.dependable:
                 return z
             move, share = slope.divide(value[:, None])[:, 0], 1.0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from multireplay._check import Vector
 from multireplay.engine.sums import Folding, Largest, fold, operator_batches
 from multireplay.inference.residuals import standard_errors
+from multireplay.problems import Problem
 from multireplay.updates.coarse import COARSE, Slope
 
 if TYPE_CHECKING:
@@ -21,6 +23,10 @@ EXCEPT = 1e-6
 SURE = 4.0
 """Standard errors by which a form must be below 0 to be called so: it is the smallest of many."""
 NAMED = 6
+SEPARABLE = (
+    "the maximum-likelihood fit does not exist: the data are separable, and the loss falls for ever in one direction. "
+    "Give a small ridge=..., which makes it exist"
+)
 
 
 def free_note(free: tuple[tuple[int, ...], ...]) -> tuple[str, ...]:
@@ -45,18 +51,17 @@ def runaway_note(run: Run, x: Vector, move: Vector) -> tuple[str, ...]:
         return ()
     for direction in (x, move):
         size = float(np.abs(problem.scores(samples, direction)).max())  # type: ignore[attr-defined]
-        if not size or not np.isfinite(size):
+        if not 0 < size < np.inf:
             continue
-        along = direction / size
-        found = fold(
-            record, Largest(problem, lambda rows, v=along: problem.recession(rows, v)), how=Folding(run.threads)
-        )
-        if found[0][0] <= EXCEPT:
-            return (
-                "the maximum-likelihood fit does not exist: the data are separable, and the loss falls for ever in one "
-                "direction. Give a small ridge=..., which makes it exist",
-            )
+        wrong = Largest(problem, partial(_wrong_side, problem, direction / size))
+        if fold(record, wrong, how=Folding(run.threads))[0][0] <= EXCEPT:
+            return (SEPARABLE,)
     return ()
+
+
+def _wrong_side(problem: Problem, direction: Vector, samples: Any) -> float:
+    found = problem.recession(samples, direction)
+    return np.inf if found is None else found
 
 
 def wrong_way_note(run: Run, slope: Slope) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from multireplay.engine.sums import Batches, Folding, operator_batches
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
 from multireplay.updates.base import Unsuitable
-from multireplay.updates.coarse import Slope, slope_at
+from multireplay.updates.coarse import slope_at
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run

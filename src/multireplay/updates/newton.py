@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -47,9 +47,9 @@ SHORTEST = 1e-4
 NEAR = 30.0
 """Standard errors are taken from batches at a point that is at most so many of them away from the answer."""
 CHEAP = 4.0
-"""Where the coarse epoch's halves do not agree about the Jacobian, all rows are taken if they cost no more than so many passes, and …"""
+"""Where the halves of the coarse epoch disagree, all rows are taken if that costs no more than so many passes, …"""
 HOPELESS = 3.0
-"""… in any case where the halves disagree by so much more."""
+"""… and in any case where the halves disagree by so much more."""
 PRODUCTS = 16.0
 """Multiplications that a product of matrices does in the time in which one number is read from memory."""
 AFFORDABLE = 1e12
@@ -298,14 +298,14 @@ class Corrections:
         slope = slope_of(sums.matrix / record.length, penalty, basis)
         return batches, slope, sums.loss / record.length + float(penalty @ x**2) / 2
 
-    def _told(self) -> Callable[[], object]:
+    def _told(self) -> AbstractContextManager[Callable[[int], object]]:
         return step_bar(self.record.length, "rows") if self.run.progress else nullcontext(lambda rows: None)
 
     def _move(self, x: Vector, slope: Slope, mean: Vector) -> Vector:
         """Where the model at x leads: −J⁻¹F̂(x), or to the solution of its variational inequality on the set."""
         if self.run.on_the_whole_space:
             return -slope.solve(mean[None, :])[0]
-        return affine_vi(slope.full, slope.full @ x - mean, self.run.feasible, x).x - x
+        return np.asarray(affine_vi(slope.full, slope.full @ x - mean, self.run.feasible, x).x - x)
 
     def _combined(self, trail: list[_Step]) -> Vector:
         """The next point from all corrections so far, by Anderson's acceleration on the whole space."""

@@ -90,7 +90,7 @@ def _sparse_basis(directions: Vector) -> Vector:
     rows = directions.copy()
     for at in range(len(rows)):
         rest = np.abs(rows[at:])
-        row, column = np.unravel_index(int(rest.argmax()), rest.shape)
+        row, column = divmod(int(rest.argmax()), rest.shape[1])
         rows[[at, at + row]] = rows[[at + row, at]]
         rows[at] /= rows[at, column]
         others = np.arange(len(rows)) != at
