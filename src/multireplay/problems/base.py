@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.columns import Columns, row_count
+from multireplay.buffer.columns import Columns, check_places, row_count
 from multireplay.buffer.foreign import as_numpy, is_foreign
 from multireplay.errors import InputError
 from multireplay.sets import Set, WholeSpace
@@ -44,6 +45,14 @@ class Problem(ABC):
 
     def check(self, columns: Columns) -> None:
         """Raise `InputError` if the values or widths of the columns do not suit this problem."""
+        return
+
+    def check_whole(self, parts: Iterable[Columns]) -> None:
+        """Raise `InputError` if the record as a whole has no solution.
+
+        `parts` are its columns, part after part, and read only as far as they are looked at: `check` sees a block of a
+        record on disk at a time, and cannot know.
+        """
         return
 
     @abstractmethod
@@ -183,6 +192,8 @@ class Problem(ABC):
         found = {name: self.column(buffer, name) for name in wanted}
         for name, ndim in wanted.items():
             _require_shape(name, found[name], ndim)
+            if issparse(found[name]):  # somebody may have written into it since the buffer was made
+                check_places(name, found[name])
         self.check(found)
         return found
 

@@ -35,6 +35,8 @@ from multireplay.problems.policy_evaluation import PolicyEvaluation, TransitionS
 from multireplay.problems.residual import ResidualProblem
 from multireplay.problems.variational_inequality import UserSamples, VariationalInequality
 
+CHANGED = "the operator changed {} in place; it must return a new array instead"
+
 
 class OverBatches(Problem):
     """A problem whose operator takes a row of X and a row of the record for every lane.
@@ -166,21 +168,31 @@ class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
         going = self.xp.ones_like(rewards)
         if "terminated" in arrays:
             going = going - self.xp.astype(arrays["terminated"], dtype)
-        return TransitionSamples(features, arrays["next_features"], rewards, self.gamma * going)
+        weights = self.xp.astype(arrays["weights"], dtype, copy=False) if "weights" in arrays else None
+        return TransitionSamples(features, arrays["next_features"], rewards, self.gamma * going, weights)
 
     def residuals(self, X: Array, batch: TransitionSamples) -> Array:
         then = batch.discounts * row_dots(self.xp, X, batch.next_features)
-        return row_dots(self.xp, X, batch.features) - then - batch.rewards
+        errors = row_dots(self.xp, X, batch.features) - then - batch.rewards
+        return errors if batch.weights is None else batch.weights * errors
 
 
 class BatchedInequality(OverBatches, VariationalInequality):
     """`VariationalInequality` with an operator over batches."""
 
     def samples(self, columns: Columns) -> UserSamples:
-        return UserSamples(array_of(columns["samples"]), None)
+        return UserSamples(_read_only(array_of(columns["samples"])), None)
 
     def residuals(self, X: Array, batch: UserSamples) -> Array:
-        value = self.batch_operator(X, batch.rows)
+        version = getattr(X, "_version", None)  # PyTorch counts the changes to an array
+        try:
+            value = self.batch_operator(_read_only(X), batch.rows)
+        except ValueError as error:
+            if "read-only" in str(error):  # as NumPy says it
+                raise OperatorError(CHANGED.format("X or batch")) from error
+            raise
+        if getattr(X, "_version", None) != version:
+            raise OperatorError(CHANGED.format("X"))
         if getattr(value, "shape", None) == X.shape and value.dtype == X.dtype and not _is_differentiated(value):
             return value
         return self._checked(value, X)
@@ -226,7 +238,15 @@ class BatchedInequality(OverBatches, VariationalInequality):
             ) from error
         for name, before, after in (("X", X, given[0]), ("batch", rows, given[1])):
             if not bool(xp.all(before == after)):
-                raise OperatorError(f"the operator changed {name} in place; it must return a new array instead")
+                raise OperatorError(CHANGED.format(name))
+
+
+def _read_only(array: Array) -> Array:
+    """A view of a NumPy array that cannot be written into; an array of another library as it is."""
+    if isinstance(array, np.ndarray):
+        array = array.view()
+        array.flags.writeable = False
+    return array
 
 
 def _is_differentiated(value: Any) -> bool:

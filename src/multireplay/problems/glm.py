@@ -28,9 +28,12 @@ from multireplay.problems.residual import (
     is_wide,
     joint_moments,
     largest,
+    packed_weights,
     plus_diagonal,
     products,
+    refuse_overflow,
     scores_of,
+    weighted,
 )
 from multireplay.sets import Set, WholeSpace
 
@@ -139,7 +142,7 @@ class GLM(ResidualProblem):
         features: Rows = columns["features"]
         if issparse(features):
             return SparseRegressionSamples(nonzeros(features), targets, self.link.compiled)
-        weights = np.ascontiguousarray(columns["weights"], dtype=np.float64) if "weights" in columns else None
+        weights = packed_weights(columns)
         return RegressionSamples(features, targets, self.link.compiled, weights, *self.penalty.fields)
 
     def operator(self, x: Vector, samples: RegressionSamples, row: int) -> Vector:
@@ -152,7 +155,7 @@ class GLM(ResidualProblem):
 
     def residuals_at(self, points: Vector, columns: Columns) -> Vector:
         means = self.link.function((columns["features"] @ points.T).T)
-        return _weighted(means - columns["targets"], columns)
+        return weighted(means - columns["targets"], columns)
 
     def scores(self, samples: RegressionSamples, x: Vector) -> Vector:
         return scores_of(samples.features, x)
@@ -183,7 +186,7 @@ class GLM(ResidualProblem):
     def jacobian_sum(self, x: Vector, columns: Columns) -> Vector:
         rows, slopes = self.rows(columns), None
         if self.link.name != "identity" or "weights" in columns:
-            slopes = _weighted(self.link.derivative(rows @ x), columns)
+            slopes = weighted(self.link.derivative(rows @ x), columns)
         if not isinstance(rows, np.ndarray):
             return dense_products(rows, rows, slopes)
         half = rows if slopes is None else rows * np.sqrt(np.maximum(slopes, 0))[:, None].astype(rows.dtype, copy=False)
@@ -209,8 +212,8 @@ class GLM(ResidualProblem):
             return None
         rows, targets = self.rows(columns), columns["targets"]
         scores = rows @ x
-        losses = _weighted(self.link.integral(scores) - targets * scores, columns)
-        errors = _weighted(self.link.function(scores) - targets, columns)
+        losses = weighted(self.link.integral(scores) - targets * scores, columns)
+        errors = weighted(self.link.function(scores) - targets, columns)
         return float(losses.sum(dtype=np.float64)), np.asarray(rows.T @ errors, dtype=np.float64)
 
     def moments(self, columns: Columns) -> tuple[Any, Vector] | None:
@@ -222,7 +225,7 @@ class GLM(ResidualProblem):
         if isinstance(rows, np.ndarray) and rows.dtype == np.float64:
             heavy = rows if weights is None else rows * weights[:, None]
             return joint_moments(heavy, rows, targets)
-        return products(rows, rows, weights), rows.T @ _weighted(targets, columns)
+        return products(rows, rows, weights), rows.T @ weighted(targets, columns)
 
     def loss(self, x: Vector, columns: Columns) -> float | None:
         """The mean of w_t(∫f(a_tᵀx) − y_t a_tᵀx), whose gradient is F̂(x) but for the ridge, which predicts nothing.
@@ -233,7 +236,7 @@ class GLM(ResidualProblem):
             return None
         scores = scores_of(array_of(columns["features"]), x)
         with np.errstate(over="ignore", invalid="ignore"):
-            return float(np.mean(_weighted(self.link.integral(scores) - columns["targets"] * scores, columns)))
+            return float(np.mean(weighted(self.link.integral(scores) - columns["targets"] * scores, columns)))
 
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         """The x with F̂(x) + ridge·x = 0, or the solution of that VI on the feasible set. Weights count.
@@ -258,6 +261,8 @@ class GLM(ResidualProblem):
             return root_of(equation) / equation.scale
         linear = None if is_wide(samples.features) else self.moments(columns)
         if linear is not None:
+            if not np.isfinite(linear[0]).all():
+                refuse_overflow(columns["features"])
             matrix, vector = (part / len(samples.targets) for part in linear)
             return solve_linear(plus_diagonal(matrix, penalty), vector, self.constraint)
         if not is_wide(samples.features):
@@ -272,6 +277,7 @@ class GLM(ResidualProblem):
             raise InputError(
                 "an exact fit on a constraint set needs the link's largest slope: GLM(link, lipschitz=...)"
             )
+        refuse_overflow(samples.features)
         top = self.heaviest(samples) * slope * largest_second_moment(samples.features) + ridge + self.penalty.ridge
         return extragradient(lambda x: self.mean_operator(x, columns) + ridge * x, self.constraint, zero, top)
 
@@ -281,8 +287,3 @@ class GLM(ResidualProblem):
 
     def __repr__(self) -> str:
         return f"GLM(link={self.link.name!r}{self.penalty.text})"
-
-
-def _weighted(values: Vector, columns: Columns) -> Vector:
-    """The values times the weights of their rows, where there are any."""
-    return values * columns["weights"] if "weights" in columns else values

@@ -182,6 +182,16 @@ class ResidualProblem(Problem):
         return extremes(lengths, *watched) if weights is None else extremes(weights * lengths, weights, *watched)
 
 
+def weighted(values: Vector, columns: Columns) -> Vector:
+    """The values times the weights of their rows, where there are any."""
+    return values * columns["weights"] if "weights" in columns else values
+
+
+def packed_weights(columns: Columns) -> Vector | None:
+    """The weights of the rows for the loops, which are compiled without them where there are none."""
+    return np.ascontiguousarray(columns["weights"], dtype=np.float64) if "weights" in columns else None
+
+
 def extremes(*values: NDArray[Any]) -> NDArray[np.intp]:
     """Where each of these arrays is largest and smallest."""
     return np.unique([place for array in values for place in (array.argmax(), array.argmin())])
@@ -197,6 +207,25 @@ def scores_of(rows: Rows, x: Vector) -> Vector:
     if type(rows) is not np.ndarray and is_foreign(rows):
         return as_numpy(rows @ like(x, rows)).astype(np.float64)
     return np.concatenate([block @ x for block in row_blocks(rows)])
+
+
+def refuse_overflow(rows: Rows) -> None:
+    """Raise where sums of squares of these features are beyond the range of numbers, naming the largest feature.
+
+    It looks at all of them, and so is for when a sum has not come out finite.
+    """
+    matrix: Any = rows.table if isinstance(rows, IndexedRows) else as_numpy(rows) if is_foreign(rows) else rows
+    if issparse(matrix):
+        sizes = np.zeros(matrix.shape[1])
+        np.maximum.at(sizes, matrix.indices, np.abs(matrix.data))
+    else:
+        sizes = np.abs([matrix.max(axis=0), matrix.min(axis=0)]).max(axis=0)
+    feature = int(sizes.argmax())
+    if sizes[feature] > np.sqrt(np.finfo(matrix.dtype).max / matrix.shape[0]):
+        raise InputError(
+            f"feature {feature} (counting from 0) has values of up to {sizes[feature]:.3g}, whose squares add up "
+            f"beyond the range of {matrix.dtype}: divide its column by their size"
+        )
 
 
 def products(left: Rows, right: Rows, weights: Vector | None = None) -> Any:

@@ -15,6 +15,7 @@ from multireplay._check import Vector
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.record import Record
 from multireplay.problems.base import Problem
+from multireplay.problems.residual import refuse_overflow
 from multireplay.updates.base import Unsuitable
 
 COARSE = 2**13
@@ -143,6 +144,8 @@ def coarse_fit(record: Record, x0: Vector) -> Coarse:
         raise Unsuitable(f"{rows} rows of {record.dim} coordinates are no coarse epoch")
     columns = record.spread(rows)
     sizes = np.sqrt(_mean_squares(record.problem, columns))
+    if not np.isfinite(sizes).all():
+        refuse_overflow(record.problem.rows(columns))  # type: ignore[attr-defined]
     if not sizes.all():
         raise Unsuitable(f"{int((sizes == 0).sum())} of {len(sizes)} features are 0 in all of {rows} rows")
     for precision in (np.float32, np.float64):
@@ -171,6 +174,8 @@ def coarse_start(record: Record, x0: Vector) -> Vector:
     """A point close to the exact fit, as far as rows spread over the record tell: where exact steps begin."""
     columns = record.spread(coarse_rows(record))
     sizes = np.sqrt(_mean_squares(record.problem, columns))
+    if not np.isfinite(sizes).all():
+        refuse_overflow(record.problem.rows(columns))  # type: ignore[attr-defined]
     scale = 1 / np.where(sizes > 0, sizes, 1.0)
     return np.asarray(scale * _Samples(record.problem, columns, scale, np.float64).start(x0 / scale))
 
@@ -221,8 +226,8 @@ class _Samples:
         zero = np.zeros_like(self.scale)
         if self.problem.is_linear:
             return zero
-        every = max(1, self.count // max(COARSE, 4 * len(self.scale)))
-        rows = {name: column[::every] for name, column in self.columns.items()}
+        every = -(-self.count // max(COARSE, 4 * len(self.scale)))
+        rows = {name: column[::every] for name, column in self.columns.items()} if every > 1 else self.columns
         taken = next(iter(rows.values())).shape[0]
         if self.problem.descent(self.place(zero), rows) is None:
             return self._newton(z0)

@@ -246,7 +246,8 @@ class Corrections:
             done.append(x)
             away = distance_of(now.move, self.error, x, slope.scale)
             self.distance = min(1.0, ratio) * away
-            there = away <= NEAR and self.distance <= self.tolerance  # or the errors are those of another place
+            there = away <= NEAR and self.distance <= self.tolerance  # or the errors are those of another place, …
+            there = there and (last is not None or self.record.problem.is_linear)  # … where a misfit makes them large
             if len(done) >= self.most or (there and not self.all_of_them):
                 return self._ended(done, now)
             if len(done) % PATIENCE == 0 and (found := runaway_note(self.run, x, now.move)):
@@ -304,7 +305,7 @@ class Corrections:
     def _move(self, x: Vector, slope: Slope, mean: Vector) -> Vector:
         """Where the model at x leads: −J⁻¹F̂(x), or to the solution of its variational inequality on the set."""
         if self.run.on_the_whole_space:
-            return -slope.solve(mean[None, :])[0]
+            return np.asarray(-slope.solve(mean[None, :])[0])
         return np.asarray(affine_vi(slope.full, slope.full @ x - mean, self.run.feasible, x).x - x)
 
     def _combined(self, trail: list[_Step]) -> Vector:
