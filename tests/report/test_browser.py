@@ -159,7 +159,7 @@ def test_tabs_by_keyboard_and_by_address(visit, written):
     ("slug", "mark", "words"),
     [
         ("answer", ".bars .point path", r"feature \d+|script|bold|a & b"),
-        ("convergence", ".scatterlayer .point", r"residual .*step"),
+        ("convergence", ".scatterlayer .point", r"residual .*rows read"),
         ("replay", ".scatterlayer .point", r"position [\d,]+.*epoch \d+.*steps?.*gap"),
         ("comparison", ".scatterlayer .point", r"samples read.*distance"),
     ],

@@ -104,10 +104,6 @@ class MEREstimator(BaseEstimator):  # type: ignore[misc]
             warnings.simplefilter("ignore", NotConverged)  # which is scikit-learn's here
             found = (solve(problem, buffer, **order, **self._options(buffer)) for buffer in buffers)
             results = tuple(self._told(result) for result in found)
-        short = [result for result in results if result.status.code == "not converged"]
-        if short:
-            several = f"{len(short)} of {len(results)} fits, one a class, have not converged, such as this: "
-            warn(f"{several if len(results) > 1 else ''}{short[0].status}", ConvergenceWarning)
         return Start(standardization, tuple(result.x for result in results)), results, buffers
 
     def _told(self, result: Result) -> Result:
@@ -137,6 +133,10 @@ class MEREstimator(BaseEstimator):  # type: ignore[misc]
         self._fitted = start
         self._stream: Stream | None = None
         self._keep(*start)
+        short = [result.status for result in self.results_ if result.status.code == "not converged"]
+        if short:
+            several = f"{len(short)} of {len(self.results_)} fits, one a class, have not converged, such as this: "
+            warn(f"{several if len(self.results_) > 1 else ''}{short[0]}", ConvergenceWarning)
         self.dependence_: Dependence | None = None
         if self.warn_autocorrelation and all(result.status.ok for result in self.results_):
             buffer = buffers[int(np.argmax(targets.var(axis=0)))]

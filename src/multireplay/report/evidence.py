@@ -199,7 +199,7 @@ def _spread(run: Run, columns: Columns, fit: Contender | Missing) -> Uncertainty
     if isinstance(fit, Missing):
         return Missing("Standard errors come with the exact fit, which is not here.")
     found = contest.uncertainty(run.problem, columns, run.feasible, fit.x)
-    return found or Missing("Standard errors are worked out without a constraint, for policy evaluation and GLMs.")
+    return found or Missing("Standard errors need a Jacobian, and no constraint.")
 
 
 def _diagnosis(columns: Columns) -> Diagnosis | Missing:

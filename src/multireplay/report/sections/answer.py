@@ -68,6 +68,7 @@ def _bars(evidence: Evidence, by_size: NDArray[np.intp]) -> Plot:
     order = np.arange(len(x)) if len(x) <= MOST_BARS else by_size[:MOST_BARS]
     names = [figures.label(evidence.names[i]) for i in order]
     errors = None if isinstance(spread, Missing) else spread.errors[order]
+    known = None if errors is None else np.where(np.isfinite(errors), 2 * errors, 0.0)
     figure = figures.new(
         x={"title": {"text": "coefficient"}, "showgrid": True, "zeroline": True},
         y={"autorange": "reversed", "tickvals": list(range(len(order))), "ticktext": names, "showgrid": False},
@@ -76,7 +77,7 @@ def _bars(evidence: Evidence, by_size: NDArray[np.intp]) -> Plot:
     )
     values = [short(float(x[i])) for i in order]
     margins = [""] * len(order) if errors is None else [f" ± {short(float(error))}" for error in errors]
-    whiskers = {} if errors is None else {"array": 2 * errors, "color": plotting.ORANGE, "thickness": 2, "width": 4}
+    whiskers = {} if errors is None else {"array": known, "color": plotting.ORANGE, "thickness": 2, "width": 4}
     figure.add_bar(
         x=x[order], y=np.arange(len(order)), orientation="h", marker={"color": figures.OURS}, error_x=whiskers,
         text=[f"{name}<br>{value}{margin}" for name, value, margin in zip(names, values, margins, strict=True)],
@@ -109,6 +110,8 @@ def _on_errors(evidence: Evidence) -> str:
         "Standard errors are those of the exact fit, from the means of 32 consecutive batches of the record, so that "
         "dependence between rows is counted."
     )
+    if not np.isfinite(evidence.uncertainty.errors).all():
+        text += " It is infinite where the record does not settle a coordinate: it says nothing of it."
     if evidence.uncertainty.is_rough(evidence.tau):
         text += (
             f" A batch has {plural(evidence.uncertainty.batch, 'row')}, fewer than ten autocorrelation times: they are "
