@@ -143,44 +143,29 @@ def coarse_fit(record: Record, x0: Vector) -> Coarse:
     if rows * record.dim > MOST_NUMBERS or rows < 2:
         raise Unsuitable(f"{rows} rows of {record.dim} coordinates are no coarse epoch")
     columns = record.spread(rows)
-    sizes = np.sqrt(_mean_squares(record.problem, columns))
+    sizes = np.sqrt(mean_squares(record.problem, columns))
     if not np.isfinite(sizes).all():
         refuse_overflow(record.problem.rows(columns))  # type: ignore[attr-defined]
     if not sizes.all():
         raise Unsuitable(f"{int((sizes == 0).sum())} of {len(sizes)} features are 0 in all of {rows} rows")
     for precision in (np.float32, np.float64):
-        found = _fit(_Samples(record.problem, columns, 1 / sizes, precision), x0 * sizes, rows, rows < record.length)
+        found = _fit(Samples(record.problem, columns, 1 / sizes, precision), x0 * sizes, rows, rows < record.length)
         if found.slope.dependable:
             return found
     raise Unsuitable("some features are all but combinations of others")
 
 
-def slope_at(record: Record, x: Vector) -> Slope:
-    """J⁻¹ at a point, from rows spread over the record; `Unsuitable` where they do not settle it."""
-    if not record.problem.has_jacobian or coarse_rows(record) * record.dim > MOST_NUMBERS:
-        raise Unsuitable("no Jacobian is known")
-    columns = record.spread(coarse_rows(record))
-    sizes = np.sqrt(_mean_squares(record.problem, columns))
-    scale = 1 / np.where(sizes > 0, sizes, 1.0)
-    samples = _Samples(record.problem, columns, scale, np.float64)
-    rows = samples.count if samples.count < record.length else None
-    slope = Slope(np.mean(samples.jacobians(x / scale), axis=0), scale, rows)
-    if not slope.dependable:
-        raise Unsuitable("some features are all but combinations of others")
-    return slope
-
-
 def coarse_start(record: Record, x0: Vector) -> Vector:
     """A point close to the exact fit, as far as rows spread over the record tell: where exact steps begin."""
     columns = record.spread(coarse_rows(record))
-    sizes = np.sqrt(_mean_squares(record.problem, columns))
+    sizes = np.sqrt(mean_squares(record.problem, columns))
     if not np.isfinite(sizes).all():
         refuse_overflow(record.problem.rows(columns))  # type: ignore[attr-defined]
     scale = 1 / np.where(sizes > 0, sizes, 1.0)
-    return np.asarray(scale * _Samples(record.problem, columns, scale, np.float64).start(x0 / scale))
+    return np.asarray(scale * Samples(record.problem, columns, scale, np.float64).start(x0 / scale))
 
 
-class _Samples:
+class Samples:
     """The samples of a coarse epoch, as functions of z = x / scale.
 
     Dense features are brought to these units, and to one precision; those of other kinds stay as they are, and what
@@ -268,7 +253,7 @@ class _Samples:
         return z
 
 
-def _fit(samples: _Samples, z0: Vector, rows: int, some: bool) -> Coarse:
+def _fit(samples: Samples, z0: Vector, rows: int, some: bool) -> Coarse:
     linear, z = samples.problem.is_linear, samples.start(z0)
     first, second = samples.jacobians(z)
     found = Coarse(
@@ -297,7 +282,7 @@ def _converted(column: Any, scale: Vector, precision: Any) -> Any:
     return np.ascontiguousarray(column * scale if column.ndim == 2 else column, dtype=precision)
 
 
-def _mean_squares(problem: Problem, columns: Columns) -> Vector:
+def mean_squares(problem: Problem, columns: Columns) -> Vector:
     """The mean square of every feature."""
     if "features" not in columns and "states" not in columns:  # an operator of one's own, in its own units
         return np.ones(problem.dim(columns))

@@ -160,7 +160,7 @@ def _by_steps(run: Run, known: Known | None) -> Fitted:
     if known is not None:
         start = known.basis @ np.linalg.lstsq(known.basis, start, rcond=None)[0]
     steps = Corrections(run, TIGHT, run.passes or MOST, known=known)
-    points = steps.of(run.feasible.projected(start), None)
+    points = steps.of(start if run.on_the_whole_space else run.feasible.projected(start), None)
     found = Fitted(points[-1], steps.error, steps.distance, float(len(points)), steps.notes, tuple(points))
     return _shortest(found, known)
 

@@ -112,7 +112,8 @@ class Newton(Update):
     def __post_init__(self) -> None:
         if self.corrections != "auto":
             object.__setattr__(self, "corrections", whole_number("corrections", self.corrections, least=1))
-        object.__setattr__(self, "tolerance", positive("tolerance", self.tolerance))
+        if self.tolerance != CLOSE:
+            object.__setattr__(self, "tolerance", positive("tolerance", self.tolerance))
 
     def run(self, run: Run) -> Found:
         """The coarse epoch, and corrections until what is left is noise."""
