@@ -39,7 +39,7 @@ DOUBTFUL = 0.7
 
 
 class Slope:
-    """J⁻¹, with J the Jacobian of F̂ on some rows: Cholesky's factors where J is symmetric, and LU otherwise.
+    """J⁻¹, with J the Jacobian of F̂ on some rows: Cholesky's factors where J has them, and LU otherwise.
 
     `matrix` is J in units of `scale`, SJS, in which it is well scaled. The inverse of the mean of m independent rows is
     m/(m − d) times too large on average (inverse Wishart), which is taken out where `rows` is given.
@@ -48,15 +48,16 @@ class Slope:
     def __init__(self, matrix: Vector, scale: Vector, rows: int | None = None) -> None:
         self.matrix, self.scale = matrix, scale
         self.shrink = 1.0 if rows is None else max(0.5, 1 - len(scale) / rows)
+        size = np.abs(matrix).sum(axis=0).max(initial=0.0)
         self._symmetric = bool((matrix == matrix.T).all())
-        size = np.abs(matrix).sum(axis=0).max() if matrix.size else 1.0
         if self._symmetric:
             factor, condition, self._solver = get_lapack_funcs(("potrf", "pocon", "potrs"), (matrix,))
             *self._factors, fault = factor(matrix)
-        else:
+            self._symmetric = not fault
+        if not self._symmetric:
             factor, condition, self._solver = get_lapack_funcs(("getrf", "gecon", "getrs"), (matrix,))
             *self._factors, fault = factor(matrix)
-        self.condition = 0.0 if fault or not np.isfinite(size) else float(condition(self._factors[0], size)[0])
+        self.condition = float(condition(self._factors[0], size)[0]) if not fault and 0 < size < np.inf else 0.0
         """The reciprocal condition number, as LAPACK estimates it."""
 
     @property

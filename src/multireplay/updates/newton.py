@@ -191,7 +191,8 @@ class Corrections:
     def from_rows(self, coarse: Coarse) -> list[Vector]:
         """The corrections of a coarse fit."""
         doubtful = coarse.rate > (DOUBTFUL if self.price <= CHEAP else HOPELESS)
-        return self.of(coarse.x, None if doubtful and self.can_afford else coarse.slope, coarse.rate)
+        rate = max(coarse.rate, np.sqrt(self.record.dim / coarse.rows))  # one difference may be small by chance
+        return self.of(coarse.x, None if doubtful and self.can_afford else coarse.slope, rate)
 
     @property
     def price(self) -> float:
@@ -238,7 +239,8 @@ class Corrections:
                 return self._given_up(done or [x])
             self.error = standard_errors(slope.solve(batches.means))
             now = _Step(x, self._move(x, slope, batches.mean), slope, self.error, loss)
-            ratio = now.size / last.size if last is not None else rate
+            ratio = rate if last is None else now.size / last.size if last.size else 0.0
+            trusted = self.record.problem.is_linear and not fresh
             if fresh:
                 trail = []
                 ratio = 0.0 if self.record.problem.is_linear else min(1.0, ratio)
@@ -248,7 +250,7 @@ class Corrections:
             away = distance_of(now.move, self.error, x, slope.scale)
             self.distance = min(1.0, ratio) * away
             there = away <= NEAR and self.distance <= self.tolerance  # or the errors are those of another place, …
-            there = there and (last is not None or self.record.problem.is_linear)  # … where a misfit makes them large
+            there = there and (last is not None or trusted)  # … where a misfit makes them large
             if len(done) >= self.most or (there and not self.all_of_them):
                 return self._ended(done, now)
             if len(done) % PATIENCE == 0 and (found := runaway_note(self.run, x, now.move)):
