@@ -69,12 +69,13 @@ def evaluate(
     if report is not None:
         note(f"Report: {_write_report(found, report, ctx.obj)}")
     if as_json:
+        diverged = found.result.status.code == "diverged"
         check_sentence = found.note if found.check is None else found.check.sentence
         print_json({
             "env": env, "policy": policy, "gamma": gamma, "steps": len(found.trajectory.rewards), "seed": seed,
             "interrupted": interrupted, "features": repr(found.features), "coef": found.x,
             "status": str(found.result.status), "ok": found.result.status.ok,
-            "converged": found.result.converged, "distance": found.result.distance if found.result.status.code != "diverged" else None,
+            "converged": found.result.converged, "distance": None if diverged else found.result.distance,
             "check": None if found.check is None else [asdict(group) for group in found.check.groups],
             "check_sentence": check_sentence, "record": kept, "plot": plot, "report": report,
         })  # fmt: skip

@@ -73,7 +73,7 @@ class Evidence:
 
     @property
     def distance(self) -> float:
-        """What the run, or a pass over the record, says of the distance to the exact fit; NaN where that is not known."""
+        """Of the answer to the exact fit, as the run or a pass over the record says; NaN where that is not known."""
         known = self.result.measured is not None or not isinstance(self.residual, Missing)
         return self.result.distance if known and not self.diverged else float("nan")
 

@@ -21,14 +21,13 @@ MOST_BARS = 30
 SHOWN_ROWS = 12
 LEAST = 1e-4
 """Distances below this many standard errors are not told apart."""
-TONES: Mapping[str, Literal["good", "plain"]] = {"finished": "good", "ran": "plain"}
+TONES: Mapping[str, Literal["good", "plain", "beware"]] = {"finished": "good", "ran": "plain"}
 """Of what is said on how it went; anything else is to beware of."""
 
 
 def section(evidence: Evidence) -> Section:
     status = evidence.result.status
-    tone = TONES.get(status.code, "beware")
-    blocks: list[Block] = [Text(in_names(str(status), evidence.names), tone=tone)]
+    blocks: list[Block] = [Text(in_names(str(status), evidence.names), TONES.get(status.code, "beware"))]
     if not evidence.diverged and not isinstance(evidence.exact, Missing):
         blocks.append(Text(quality(evidence), tone="lead"))
     by_size = np.argsort(-np.abs(evidence.result.x), kind="stable")

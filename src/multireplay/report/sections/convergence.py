@@ -150,7 +150,11 @@ def _errors(evidence: Evidence) -> Plot:
     before = 0
     for index, (name, epoch, curve) in enumerate(found):
         points.append(recorded(epoch, curve, ends=anew, later=index > 0))
-        where += [f"{name}<br>{_about(epoch, evidence.by_steps)}"] if anew else [f"{name}, step {int(at):,}" for at in points[-1][0]]
+        where += (
+            [f"{name}<br>{_about(epoch, evidence.by_steps)}"]
+            if anew
+            else [f"{name}, step {int(at):,}" for at in points[-1][0]]
+        )
         if not (anew and evidence.by_steps):
             points[-1][0] += before
         before += epoch.taken

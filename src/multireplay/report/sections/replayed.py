@@ -24,7 +24,9 @@ HOVER = "%{text}<extra></extra>"
 def section(evidence: Evidence) -> Section:
     plan, rows = evidence.plan, evidence.run.rows
     if evidence.run.route == "exact":
-        sums = "sums" if len(evidence.result.epochs) == 1 else f"{len(evidence.result.epochs)} Newton steps, each of sums"
+        sums = (
+            "sums" if len(evidence.result.epochs) == 1 else f"{len(evidence.result.epochs)} Newton steps, each of sums"
+        )
         text = f"Nothing was replayed: the exact fit takes {sums} over all {plural(rows, 'row')}, read in order."
         return Section("Replay", [Text(text, tone="lead")])
     if plan is None:
