@@ -35,7 +35,9 @@ CONDITION = {"f": 1e-5, "d": 1e-11}
 """The reciprocal condition number below which a matrix is not to be relied on, in single and double precision."""
 POWER_STEPS = 4
 DOUBTFUL = 0.7
-"""A coarse epoch whose halves disagree about the Jacobian by this share of it is not to be relied on."""
+"""A coarse epoch whose halves disagree about the Jacobian by this share of it is not to be relied on, …"""
+FEW = 100.0
+"""… nor one that has fewer rows than this, in effect, for some feature."""
 
 
 class Slope:
@@ -114,6 +116,12 @@ class Coarse:
     slope: Slope
     half: Vector
     rows: int
+    effective: float
+    """Rows that the worst known feature is as good as, if it were about as large in all of them."""
+
+    def is_doubtful(self, rate: float, rows: float) -> bool:
+        """Whether the halves disagree by more than that rate, or some feature is known from fewer rows."""
+        return self.rate > rate or self.effective < rows
 
     @cached_property
     def rate(self) -> float:
@@ -217,7 +225,7 @@ class Samples:
         taken = next(iter(rows.values())).shape[0]
         if self.problem.descent(self.place(zero), rows) is None:
             return self._newton(z0)
-        ridge = self.penalty + self._heaviness() / self.count / 4
+        ridge = self.penalty + self.heaviness / self.count / 4
 
         def value(z: Vector) -> tuple[float, Vector]:
             loss, total = self.problem.descent(self.place(z), rows) or (0.0, zero)
@@ -227,9 +235,10 @@ class Samples:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(minimize(value, zero, jac=True, method="L-BFGS-B", options=close).x)
 
-    def _heaviness(self) -> Vector:
+    @cached_property
+    def heaviness(self) -> Vector:
         """The mean fourth power of the features, about 3 for most and large for those that are seldom active."""
-        features = self.columns["features"]
+        features = self.columns.get("features")
         if not isinstance(features, np.ndarray):
             return np.full(len(self.scale), 3.0)
         squares = features**2
@@ -257,13 +266,10 @@ class Samples:
 def _fit(samples: Samples, z0: Vector, rows: int, some: bool) -> Coarse:
     linear, z = samples.problem.is_linear, samples.start(z0)
     first, second = samples.jacobians(z)
-    found = Coarse(
-        samples.scale * z,
-        Slope((first + second) / 2, samples.scale, rows if some else None),
-        (first - second) / 2,
-        rows,
-    )
-    if not found.slope.dependable or (found.rate > DOUBTFUL and not linear):
+    effective = rows / float(samples.heaviness.max()) if some else np.inf
+    slope = Slope((first + second) / 2, samples.scale, rows if some else None)
+    found = Coarse(samples.scale * z, slope, (first - second) / 2, rows, effective)
+    if not found.slope.dependable or (found.is_doubtful(DOUBTFUL, FEW) and not linear):
         return found
     sizes: list[float] = []
     for _ in range(1 if linear else SETTLING):

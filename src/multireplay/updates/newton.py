@@ -28,7 +28,7 @@ from multireplay.result import Epoch
 from multireplay.show.progress import step_bar
 from multireplay.tracking import Track, curve_at_the_end
 from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
-from multireplay.updates.coarse import DOUBTFUL, Coarse, Slope, SlopeIn, coarse_fit
+from multireplay.updates.coarse import DOUBTFUL, FEW, Coarse, Slope, SlopeIn, coarse_fit
 from multireplay.updates.doubts import runaway_note, wrong_way_note
 from multireplay.updates.rank import Known
 
@@ -48,8 +48,8 @@ NEAR = 30.0
 """Standard errors are taken from batches at a point that is at most so many of them away from the answer."""
 CHEAP = 4.0
 """Where the halves of the coarse epoch disagree, all rows are taken if that costs no more than so many passes, …"""
-HOPELESS = 3.0
-"""… and in any case where the halves disagree by so much more."""
+HOPELESS = 3.0, 30.0
+"""… and in any case where the halves disagree by so much, or a feature is known from so few rows."""
 PRODUCTS = 16.0
 """Multiplications that a product of matrices does in the time in which one number is read from memory."""
 AFFORDABLE = 1e12
@@ -190,7 +190,7 @@ class Corrections:
 
     def from_rows(self, coarse: Coarse) -> list[Vector]:
         """The corrections of a coarse fit."""
-        doubtful = coarse.rate > (DOUBTFUL if self.price <= CHEAP else HOPELESS)
+        doubtful = coarse.is_doubtful(*((DOUBTFUL, FEW) if self.price <= CHEAP else HOPELESS))
         rate = max(coarse.rate, np.sqrt(self.record.dim / coarse.rows))  # one difference may be small by chance
         return self.of(coarse.x, None if doubtful and self.can_afford else coarse.slope, rate)
 
