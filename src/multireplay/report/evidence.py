@@ -166,6 +166,8 @@ def _in_memory(bare: Evidence, problem: Problem, record: Buffer, exact: bool | s
     columns = problem.columns(record)
     *residuals, at_start = _residuals(run, [*(epoch.answer for epoch in result.epochs), run.start])
     fit = contest.exact_fit(problem, record, run.feasible, exact)
+    if result.free and run.route == "exact" and isinstance(fit, Contender):
+        fit = replace(fit, x=result.x)  # there are many, and this is the shortest
     reference = bare.solution if bare.solution is not None else None if isinstance(fit, Missing) else fit.x
     unaffordable = _unaffordable(result, others)
     return replace(

@@ -67,7 +67,7 @@ def _bars(evidence: Evidence, by_size: NDArray[np.intp]) -> Plot:
     order = np.arange(len(x)) if len(x) <= MOST_BARS else by_size[:MOST_BARS]
     names = [figures.label(evidence.names[i]) for i in order]
     errors = None if isinstance(spread, Missing) else spread.errors[order]
-    known = None if errors is None else np.where(np.isfinite(errors), 2 * errors, 0.0)
+    known = None if errors is None else np.where(np.isfinite(errors), 2 * errors, np.nan)
     figure = figures.new(
         x={"title": {"text": "coefficient"}, "showgrid": True, "zeroline": True},
         y={"autorange": "reversed", "tickvals": list(range(len(order))), "ticktext": names, "showgrid": False},
@@ -110,7 +110,7 @@ def _on_errors(evidence: Evidence) -> str:
         "dependence between rows is counted."
     )
     if not np.isfinite(evidence.uncertainty.errors).all():
-        text += " It is infinite where the record does not settle a coordinate: it says nothing of it."
+        text += " They are infinite where the record says nothing of a coordinate."
     if evidence.uncertainty.is_rough(evidence.tau):
         text += (
             f" A batch has {plural(evidence.uncertainty.batch, 'row')}, fewer than ten autocorrelation times: they are "
