@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -25,7 +26,6 @@ from multireplay.tracking import Track
 from multireplay.updates import Found, Unsuitable, Update
 from multireplay.updates.measure import measured
 from multireplay.updates.plain import AUTO_SHARE
-
 
 NOTHING = 1e-4
 """A distance to the exact fit, in standard errors, that is not worth a word."""
@@ -197,8 +197,12 @@ def _status(found: Found) -> Status:
         if found.distance <= CONVERGED:
             within = f"within {found.distance:.1g} standard errors of the exact fit in every coordinate"
             return Status("finished", f"Finished: {found.what}; the answer is {within}.{notes}")
-        away = f"; the answer is about {found.distance:.2g} standard errors from the exact fit in the worst coordinate"
-        return Status("not converged", f"Not converged: {found.what}{away if np.isfinite(found.distance) else ""}.{notes}")
+        away = ""
+        if found.distance < math.inf:
+            away = (
+                f"; the answer is about {found.distance:.2g} standard errors from the exact fit in the worst coordinate"
+            )
+        return Status("not converged", f"Not converged: {found.what}{away}.{notes}")
     first, kept, bound = lost[0], found.epochs[found.chosen], found.lipschitz
     if kept.diverged:
         answer = "the answer is the last finite iterate and of no use"
