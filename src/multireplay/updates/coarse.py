@@ -45,12 +45,15 @@ class Slope:
     """J⁻¹, with J the Jacobian of F̂ on some rows: Cholesky's factors where J has them, and LU otherwise.
 
     `matrix` is J in units of `scale`, SJS, in which it is well scaled. The inverse of the mean of m independent rows is
-    m/(m − d) times too large on average (inverse Wishart), which is taken out where `rows` is given.
+    m/(m − d) times too large on average (inverse Wishart), which is taken out where `rows` is given. `damping` is for
+    corrections of a fit of the same rows, most of whose error is where J is too small: (1 − d/m)²/(1 + d/m) of J⁻¹ in
+    all leaves least of it, a share √(d/m) or so.
     """
 
     def __init__(self, matrix: Vector, scale: Vector, rows: int | None = None) -> None:
         self.matrix, self.scale = matrix, scale
-        self.shrink = 1.0 if rows is None else max(0.5, 1 - len(scale) / rows)
+        share = 0.0 if rows is None else min(0.5, len(scale) / rows)
+        self.shrink, self.damping = 1 - share, (1 - share) / (1 + share)
         size = np.abs(matrix).sum(axis=0).max(initial=0.0)
         self._symmetric = bool((matrix == matrix.T).all())
         if self._symmetric:

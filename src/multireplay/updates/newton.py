@@ -250,7 +250,7 @@ class Corrections:
             x = self._combined(trail)
             done.append(x)
             away = distance_of(now.move, self.error, x, slope.scale)
-            self.distance = min(1.0, ratio) * away
+            self.distance = min(1.0, ratio) * away / slope.damping
             there = away <= NEAR and self.distance <= self.tolerance  # or the errors are those of another place, …
             there = there and (last is not None or trusted)  # … where a misfit makes them large
             if len(done) >= self.most or (there and not self.all_of_them):
@@ -310,7 +310,7 @@ class Corrections:
     def _move(self, x: Vector, slope: Slope, mean: Vector) -> Vector:
         """Where the model at x leads: −J⁻¹F̂(x), or to the solution of its variational inequality on the set."""
         if self.run.on_the_whole_space:
-            return np.asarray(-slope.solve(mean[None, :])[0])
+            return np.asarray(-slope.damping * slope.solve(mean[None, :])[0])
         return np.asarray(affine_vi(slope.full, slope.full @ x - mean, self.run.feasible, x).x - x)
 
     def _combined(self, trail: list[_Step]) -> Vector:
