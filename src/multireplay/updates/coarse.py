@@ -122,10 +122,23 @@ class Coarse:
     rows: int
     effective: float
     """Rows that the worst known feature is as good as, if it were about as large in all of them."""
+    samples: Samples
 
     def is_doubtful(self, rate: float, rows: float) -> bool:
         """Whether the halves disagree by more than that rate, or some feature is known from fewer rows."""
         return self.rate > rate or self.effective < rows
+
+    def ageing(self, x: Vector, move: Vector) -> float:
+        """By what share the diagonal of J changes at most from x to x + move on the samples; NaN where it is lost."""
+        features = self.samples.columns.get("features")
+        if self.samples.problem.is_linear or not isinstance(features, np.ndarray):
+            return 0.0
+        with np.errstate(all="ignore"):
+            before, after = (self.samples.slopes(point / self.samples.scale) for point in (x, x + move))
+            if before is None or after is None:
+                return 0.0
+            squares = features**2
+            return float(np.abs((after @ squares) / (before @ squares) - 1).max())
 
     @cached_property
     def rate(self) -> float:
@@ -205,6 +218,10 @@ class Samples:
         total = self.problem.operator_sums(self.place(z)[None, :], self.columns)[0]
         return np.asarray(self.units * total / self.count + self.penalty * z)
 
+    def slopes(self, z: Vector) -> Vector | None:
+        """The derivative of every residual by its score at z."""
+        return self.problem.slopes(self.place(z), self.columns)
+
     def jacobians(self, z: Vector) -> tuple[Vector, Vector]:
         """The Jacobian on the even and on the odd samples, each on a thread of its own."""
 
@@ -272,7 +289,7 @@ def _fit(samples: Samples, z0: Vector, rows: int, some: bool) -> Coarse:
     first, second = samples.jacobians(z)
     effective = rows / float(samples.heaviness.max()) if some else np.inf
     slope = Slope((first + second) / 2, samples.scale, rows if some else None)
-    found = Coarse(samples.scale * z, slope, (first - second) / 2, rows, effective)
+    found = Coarse(samples.scale * z, slope, (first - second) / 2, rows, effective, samples)
     if not found.slope.dependable or (found.is_doubtful(DOUBTFUL, FEW) and not linear):
         return found
     sizes: list[float] = []
