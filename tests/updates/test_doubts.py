@@ -155,7 +155,6 @@ def test_sentences_name_what_is_free():
     assert "and 4 more are never active" in many
 
 
-@pytest.mark.xfail(strict=True, reason="rows of weight 0 count in the search for a direction without end")
 def test_rows_of_no_weight_do_not_keep_the_classes_together():
     rng = np.random.default_rng(0)
     A = rng.standard_normal((3000, 2))

@@ -29,7 +29,7 @@ from multireplay.tracking import as_track
 from multireplay.updates import Exact, Newton, Plain, Update, VarianceReduced
 from multireplay.updates.base import Engine, Needs
 from multireplay.updates.coarse import coarse_rows
-from multireplay.updates.exact import WIDEST
+from multireplay.updates.exact import WIDEST, can_be_kept
 from multireplay.updates.newton import AFFORDABLE, PASSES_WORTH, PRODUCTS
 
 DEFAULT_TAIL = 7 / 8
@@ -142,7 +142,10 @@ def choose_update(given: Mapping[str, Any], passes: int | None, record: Record, 
         return _by_passes(passes), "precision=... is given"
     if not (isinstance(step, str) and step == "auto"):
         return _by_passes(passes), "step=... is given"
-    return choose_route(record, feasible, passes)
+    found = choose_route(record, feasible, passes)
+    if given["checkpoint"] is not None and found[0].route == "exact" and not can_be_kept(record):
+        return Newton(), "checkpoint=... is given, and passes that correct a coarse fit can be kept"
+    return found
 
 
 def choose_route(record: Record, feasible: Set, passes: int | None) -> tuple[Update, str]:

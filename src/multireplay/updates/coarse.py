@@ -37,7 +37,7 @@ CONDITION = {"f": 1e-5, "d": 1e-11}
 POWER_STEPS = 4
 DOUBTFUL = 0.7
 """A coarse epoch whose halves disagree about the Jacobian by this share of it is not to be relied on, …"""
-FEW = 100.0
+FEW = 400.0
 """… nor one that has fewer rows than this, in effect, for some feature."""
 
 
@@ -256,6 +256,18 @@ class Samples:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(minimize(value, zero, jac=True, method="L-BFGS-B", options=close).x)
 
+    def effective(self, z: Vector) -> float:
+        """Rows that the Jacobian's worst known diagonal entry is as good as: (Σ w a²)² / Σ (w a²)², at z."""
+        features, slopes = self.columns.get("features"), self.slopes(z)
+        if not isinstance(features, np.ndarray):
+            return np.inf
+        squares = features**2
+        if slopes is not None:
+            squares *= slopes[:, None].astype(squares.dtype, copy=False)
+        with np.errstate(all="ignore"):
+            found = squares.sum(axis=0, dtype=np.float64) ** 2 / np.einsum("ij,ij->j", squares, squares)
+        return float(np.nan_to_num(found, nan=0.0).min())
+
     @cached_property
     def heaviness(self) -> Vector:
         """The mean fourth power of the features, about 3 for most and large for those that are seldom active."""
@@ -287,7 +299,7 @@ class Samples:
 def _fit(samples: Samples, z0: Vector, rows: int, some: bool) -> Coarse:
     linear, z = samples.problem.is_linear, samples.start(z0)
     first, second = samples.jacobians(z)
-    effective = rows / float(samples.heaviness.max()) if some else np.inf
+    effective = samples.effective(z) if some else np.inf
     slope = Slope((first + second) / 2, samples.scale, rows if some else None)
     found = Coarse(samples.scale * z, slope, (first - second) / 2, rows, effective, samples)
     if not found.slope.dependable or (found.is_doubtful(DOUBTFUL, FEW) and not linear):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay.buffer.record import Record
 from multireplay.engine.checkpoint import kept_fold
-from multireplay.engine.sums import Folding, MomentSum, batch_bounds, fold
+from multireplay.engine.sums import Folding, Largest, MomentSum, batch_bounds, fold
 from multireplay.errors import InputError
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
@@ -88,7 +89,7 @@ class Exact(Update):
             raise Unsuitable(f"mr.Exact() is for at most {WIDEST} coordinates; there are {record.dim}")
         if not record.problem.has_jacobian or record.problem.block_bytes is None:
             raise Unsuitable(f"mr.Exact() cannot be used here: {run.problem!r} has no Jacobian")
-        if run.checkpoint is not None and not (record.problem.is_linear and record.dim <= AT_ONCE):
+        if run.checkpoint is not None and not can_be_kept(record):
             raise Unsuitable("checkpoint=... is for one sum over the record, and this exact fit is several")
         known = None
         try:
@@ -97,6 +98,7 @@ class Exact(Update):
             if record.problem.users_code:
                 raise Unsuitable(f"mr.Exact() cannot be used here: {run.problem!r} has a singular Jacobian") from why
             known = known_directions(record, Folding(run.threads))
+            _refuse_underflow(run, known)
             if not known.basis.size:
                 raise InputError("there is nothing to fit: every feature in the buffer is 0, or every weight") from why
             fitted = self._fitted(run, known)
@@ -120,6 +122,27 @@ class Exact(Update):
     def _fitted(self, run: Run, known: Known | None) -> Fitted:
         linear = run.record.problem.is_linear
         return (_by_moments if linear and run.record.dim <= AT_ONCE else _by_steps)(run, known)
+
+
+def _refuse_underflow(run: Run, known: Known) -> None:
+    """Raise where a feature that seems never to be active is only too small to be squared."""
+    never = [group[0] for group in known.groups if len(group) == 1]
+
+    def largest(samples: Any) -> float:
+        rows = getattr(samples, "features", None)
+        return float(np.abs(rows[:, never]).max()) if isinstance(rows, np.ndarray) and never else 0.0
+
+    found = fold(run.record, Largest(run.record.problem, largest), how=Folding(run.threads))[0][0]
+    if found > 0:
+        raise InputError(
+            f"feature {never[0]} (counting from 0) has values of at most {found:.3g}, whose squares are 0 in float64: "
+            "multiply its column by their size"
+        )
+
+
+def can_be_kept(record: Record) -> bool:
+    """Whether an exact fit is one sum, of which a checkpoint can be made."""
+    return record.problem.is_linear and record.dim <= AT_ONCE
 
 
 def _by_moments(run: Run, known: Known | None) -> Fitted:
@@ -166,7 +189,7 @@ def _by_steps(run: Run, known: Known | None) -> Fitted:
         start = known.basis @ np.linalg.lstsq(known.basis, start, rcond=None)[0]
     steps = Corrections(run, TIGHT, run.passes or MOST, known=known)
     points = steps.of(start if run.on_the_whole_space else run.feasible.projected(start), None)
-    found = Fitted(points[-1], steps.error, steps.distance, float(len(points)), steps.notes, tuple(points))
+    found = Fitted(points[-1], steps.error, steps.distance, float(steps.passes), steps.notes, tuple(points))
     return _shortest(found, known)
 
 

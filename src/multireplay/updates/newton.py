@@ -40,6 +40,8 @@ CLOSE = 0.1
 MOST = 50
 AGED, MUCH_AGED = 0.1, 0.5
 """By what share the Jacobian may change on the way of a first correction, where one of all rows is cheap, and not."""
+BEYOND = 3.0
+"""A correction that leaves so many times what the halves of the coarse epoch say has an aged Jacobian."""
 CONTRACTS = 0.1
 """Where a step with the Jacobian of all rows is larger than this share of the one before, the next has a new one."""
 PATIENCE = 12
@@ -48,6 +50,8 @@ SHORTEST = 1e-4
 """A correction is not halved below this share of it."""
 SETTLES = 2
 """Corrections after which their acceleration shows how fast they are."""
+SURELY = 0.7
+"""Corrections end at this share of the tolerance: the estimate of a distance is not sure to more."""
 NEAR = 30.0
 """Standard errors are taken from batches at a point that is at most so many of them away from the answer."""
 CHEAP = 4.0
@@ -135,7 +139,7 @@ class Newton(Update):
         length, k = record.length, coarse.rows.bit_length() - 1
         epochs = [as_epoch(k, length / coarse.rows, coarse.rows, coarse.x, run.track)]
         epochs += [as_epoch(k + i, 1.0, length, x, run.track) for i, x in enumerate(done, start=1)]
-        passes, count = sum(epoch.taken for epoch in epochs) / length, len(done)
+        passes, count = coarse.rows / length + corrections.passes, len(done)
         what = (
             f"{coarse.rows} samples, {length / coarse.rows:.3g} apart, fitted, then {count} Newton "
             f"correction{'s' * (count > 1)} in passes over all {length} in order ({passes:.3g} passes in all"
@@ -187,7 +191,7 @@ class Corrections:
         self.run, self.tolerance, self.most, self.all_of_them, self.known = run, tolerance, most, all_of_them, known
         self.record = run.record
         self.kept = None if run.checkpoint is None else KeptPasses(run.record, run.checkpoint)
-        self.whole = 0
+        self.whole, self.passes = 0, 0
         self.coarse: Coarse | None = None
         self.error: Vector = np.full(run.record.dim, np.inf)
         self.distance = np.inf
@@ -209,7 +213,7 @@ class Corrections:
         """Whether corrections that shrink so little cost more to the end than a Jacobian of all rows."""
         if not ratio < 1:
             return True
-        return bool(np.log(self.distance / self.tolerance) / -np.log(max(ratio, 1e-9)) > self.price + 1)
+        return bool(np.log(self.distance / self.tolerance / SURELY) / -np.log(max(ratio, 1e-9)) > self.price + 1)
 
     @property
     def can_afford(self) -> bool:
@@ -258,19 +262,31 @@ class Corrections:
             done.append(x)
             away = distance_of(now.move, self.error, x, slope.scale)
             self.distance = min(1.0, ratio) * away / slope.damping
-            there = away <= NEAR and self.distance <= self.tolerance  # or the errors are those of another place, …
-            there = there and (last is not None or trusted)  # … where a misfit makes them large
+            there = away <= NEAR and (last is not None or trusted)  # or a misfit elsewhere makes the errors large
+            there = there and self.distance <= SURELY * self.tolerance
             if len(done) >= self.most or (there and not self.all_of_them):
                 return self._ended(done, now)
             if len(done) % PATIENCE == 0 and (found := runaway_note(self.run, x, now.move)):
                 self.distance, self.notes = np.inf, found
                 return done
-            if self.can_afford and (ratio > CONTRACTS if fresh else len(trail) > SETTLES and self.is_slow(ratio)):
+            if self.can_afford and self._is_stale(slope, ratio, len(trail)):
                 slope = None
             last = now
 
+    def _is_stale(self, slope: Slope, ratio: float, corrections: int) -> bool:
+        """Whether a Jacobian of all rows is due at the next point, after so many corrections with this one.
+
+        One of all rows is stale where a correction leaves more than a little; one of some rows where it leaves far more
+        than their halves say, if another is cheap, or where corrections will take longer than a Jacobian.
+        """
+        if self.coarse is None or slope is not self.coarse.slope:
+            return ratio > CONTRACTS
+        if corrections > 1 and self.price <= CHEAP and ratio > max(CONTRACTS, BEYOND * self.coarse.rate):
+            return True
+        return corrections > SETTLES and self.is_slow(ratio)
+
     def _is_aged(self, first: _Step) -> bool:
-        """Whether the Jacobian of the samples changes on the way of their first correction, so that all rows are due."""
+        """Whether the Jacobian of the samples changes on the way of their first correction: all rows are due then."""
         if self.coarse is None or not self.can_afford:
             return False
         return not self.coarse.ageing(first.x, first.move) <= (AGED if self.price <= CHEAP else MUCH_AGED)
@@ -306,13 +322,14 @@ class Corrections:
 
     def _pass(self, x: Vector) -> Batches:
         """F̂ at x by batches."""
+        self.passes += 1
         with self._told() as advanced:
             how = Folding(self.run.threads, advanced)
             return operator_batches(self.record, [x], how)[0] if self.kept is None else self.kept.batches(x, how)
 
     def _linearized(self, x: Vector) -> tuple[Batches, Slope, float]:
         """F̂ at x by batches, the Jacobian of all rows there, and the loss, NaN where there is none."""
-        record, self.whole = self.record, self.whole + 1
+        record, self.whole, self.passes = self.record, self.whole + 1, self.passes + 1
         basis = None if self.known is None else self.known.basis
         sums, bounds = Linearization(record.problem, x, basis), batch_bounds(record.length, record.dim)
         with self._told() as advanced:
