@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from multireplay._check import Positions, Vector
+from multireplay.buffer.foreign import as_numpy
 
 if TYPE_CHECKING:
     from multireplay.buffer.columns import Columns
@@ -53,6 +54,10 @@ class BlockSum(ABC):
     def of(self, block: Columns) -> Part:
         """The sum over the rows of one block."""
 
+    def at_once(self, columns: Columns, bounds: Positions) -> list[Part] | None:
+        """The sums over all stretches of columns that lie on a device, if they need no blocks there."""
+        return None
+
     def add(self, total: Part, part: Part) -> Part:
         """The sum of both; `total` may be changed and given back."""
         for one, other in zip(total, part, strict=True):
@@ -72,6 +77,10 @@ class OperatorSum(BlockSum):
     def of(self, block: Columns) -> Part:
         return (self.problem.operator_sums(self.points, block),)
 
+    def at_once(self, columns: Columns, bounds: Positions) -> list[Part] | None:
+        sums = self.problem.stretch_sums(self.points, columns, bounds)
+        return None if sums is None else [(part,) for part in sums]
+
 
 class MomentSum(BlockSum):
     """A = Σ_t A_t and b = Σ_t b_t of a linear operator F̃(x, ξ_t) = A_t x − b_t, without the penalty.
@@ -89,7 +98,7 @@ class MomentSum(BlockSum):
         problem, rows = self.problem.in_basis(as_double(block), self.basis)
         moments = problem.moments(rows)
         assert moments is not None
-        return (moments[0].toarray() if issparse(moments[0]) else moments[0]), moments[1]
+        return (moments[0].toarray() if issparse(moments[0]) else as_numpy(moments[0])), moments[1]
 
 
 class SecondMoments(BlockSum):
@@ -103,7 +112,7 @@ class SecondMoments(BlockSum):
 
     def of(self, block: Columns) -> Part:
         problem, rows = self.problem.in_basis(as_double(block), self.basis)
-        return (problem.second_moments(rows),)
+        return (as_numpy(problem.second_moments(rows)),)
 
 
 class Linearization(BlockSum):
@@ -128,7 +137,7 @@ class Linearization(BlockSum):
             np.nan,
             self.problem.operator_sums(self.x[None, :], wide)[0],
         )
-        return total, problem.jacobian_sum(self.place, rows), loss
+        return total, as_numpy(problem.jacobian_sum(self.place, rows)), loss
 
     def add(self, total: Part, part: Part) -> Part:
         self.matrix += part[1]
@@ -140,7 +149,7 @@ class Linearization(BlockSum):
 def as_double(block: Columns) -> Columns:
     """The columns with numbers in float64, so that what is added up of them is."""
     return {
-        name: column.astype(np.float64) if isinstance(column, np.ndarray) and column.dtype == np.float32 else column
+        name: column.astype(np.float64) if column.dtype == np.float32 and not issparse(column) else column
         for name, column in block.items()
     }
 
@@ -228,6 +237,11 @@ def fold(
     With `kept`, a sum that was begun before goes on.
     """
     ends = np.array([0, record.length]) if bounds is None else bounds
+    if kept is None and not record.problem.on_host:
+        done = block_sum.at_once(next(record.parts(0))[1], ends)
+        if done is not None:
+            how.advanced(record.length)
+            return done
     totals = [block_sum.zero() for _ in ends[1:]] if kept is None else kept.totals
     first = 0 if kept is None else kept.row
     rows = record.block_rows(block_sum.least)
@@ -237,7 +251,7 @@ def fold(
     def work(blocks: list[_Block]) -> list[Part]:
         return [block_sum.of(block.columns) for block in blocks]
 
-    threads = 1 if record.problem.users_code else min(how.threads, -(-record.length // (rows * many)))
+    threads = 1 if record.problem.users_code or not record.problem.on_host else min(how.threads, -(-record.length // (rows * many)))
     ahead = 2 * threads
     blocks = _blocks(record, ends, rows, first, aside=ahead * many * rows * record.row_bytes)
     with one_thread_each(), ThreadPoolExecutor(threads) as pool, closing(blocks):

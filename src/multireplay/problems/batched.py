@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, cast
+from itertools import pairwise
+from typing import Any
 
 import array_api_compat as compat
 import numpy as np
 
-from multireplay._check import Vector
+from multireplay._check import Positions, Vector
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns, row_count
 from multireplay.buffer.foreign import (
@@ -17,20 +18,23 @@ from multireplay.buffer.foreign import (
     Namespace,
     array_of,
     as_numpy,
+    block_bytes,
     blocks,
     describe,
     like,
     namespace,
-    near,
+    numpy_type,
     row_bytes,
     row_dots,
     rows_at_once,
+    rows_between,
     rows_of,
+    stretch_sums,
 )
 from multireplay.errors import InputError, OperatorError
 from multireplay.problems.base import Problem
 from multireplay.problems.glm import GLM, RegressionSamples
-from multireplay.problems.links import on_arrays
+from multireplay.problems.links import OVER, on_arrays
 from multireplay.problems.policy_evaluation import PolicyEvaluation, TransitionSamples
 from multireplay.problems.residual import ResidualProblem
 from multireplay.problems.variational_inequality import UserSamples, VariationalInequality
@@ -58,15 +62,21 @@ class OverBatches(Problem):
         """F̃, or a multiple of it, from residuals or a multiple of them: an array of shape (lanes, dim)."""
 
     @abstractmethod
-    def sums(self, residuals: Array, batch: Any) -> Array:
-        """The sum of F̃ over the lanes, but for the penalty."""
+    def stretch_sums(self, points: Vector, columns: Columns, bounds: Positions) -> Vector: ...
 
     def pull(self, X: Array) -> Array | None:
         """The part of F̃ that is the same on every sample: λX of a ridge, None without one."""
         return None
 
-    block_bytes = None
+    on_host = False
     is_slow = False
+
+    @property
+    def block_bytes(self) -> int:  # type: ignore[override]
+        return block_bytes(self.home)
+
+    def evaluable(self, x: Vector) -> Vector:
+        return x.astype(numpy_type(self.home)).astype(np.float64)
 
     def column(self, buffer: Buffer, name: str) -> Any:
         return ForeignColumn(buffer[name])
@@ -81,7 +91,7 @@ class OverBatches(Problem):
                     "all columns of a problem need one library and one device"
                 )
         narrow = {
-            name: as_numpy(given[name])
+            name: (self.xp.astype(given[name], self.xp.int8) if column.dtype == np.bool_ else given[name])
             if column.ndim == 1
             else np.broadcast_to(np.zeros((), column.dtype), column.shape)
             for name, column in columns.items()
@@ -98,19 +108,7 @@ class OverBatches(Problem):
         return np.asarray(as_numpy(value if pull is None else value + pull)[0], dtype=np.float64)
 
     def operator_sums(self, points: Vector, columns: Columns) -> Vector:
-        there = {
-            name: ForeignColumn(near(column, self.home)) if isinstance(column, np.ndarray) else column
-            for name, column in columns.items()
-        }
-        samples = self.samples(cast(Columns, there))
-        total = np.zeros(points.shape)
-        with np.errstate(all="ignore"):
-            for rows in blocks(samples[0].shape[0], rows_at_once(row_bytes(samples[0]), samples[0])):
-                batch = part_of(samples, rows)
-                for i, x in enumerate(points):
-                    X = self.xp.broadcast_to(like(x, samples[0]), (rows.stop - rows.start, len(x)))
-                    total[i] += as_numpy(self.sums(self.residuals(X, batch), batch))
-        return total
+        return self.stretch_sums(points, columns, np.array([0, row_count(columns)]))[0]
 
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         mean = self.operator_sums(x[None, :], columns)[0] / row_count(columns)
@@ -118,16 +116,54 @@ class OverBatches(Problem):
 
 
 class OfFeatures(OverBatches, ResidualProblem):
-    """F̃ = r · features + λx, with one number r a lane: what is beside the plain `ResidualProblem` that it is."""
+    """F̃ = r · features + λx, with one number r a lane: what is beside the plain `ResidualProblem` that it is.
+
+    What is summed over rows is worked out where they lie, in their own precision, and all but matrices comes back as
+    float64: `residuals` takes one point for all rows too.
+    """
+
+    @abstractmethod
+    def factors(self, x: Array, batch: Any) -> tuple[Array, Array]:
+        """Two arrays of rows, L and R, with LᵀR the sum of ∂F̃/∂x at x."""
+
+    def stretch_sums(self, points: Vector, columns: Columns, bounds: Positions) -> Vector:
+        batch = self.samples(columns)
+        with np.errstate(all="ignore"):
+            found = [stretch_sums(self.residuals(like(x, batch[0]), batch), batch[0], bounds) for x in points]
+        return np.asarray(as_numpy(self.xp.stack(found, axis=1)), dtype=np.float64)
+
+    def jacobian_sum(self, x: Vector, columns: Columns) -> Any:
+        batch = self.samples(columns)
+        left, right = self.factors(like(x, batch[0]), batch)
+        return left.T @ right
+
+    def second_moments(self, columns: Columns) -> Any:
+        rows = array_of(columns["features"])
+        return rows.T @ rows
+
+    def moments(self, columns: Columns) -> tuple[Any, Vector] | None:
+        if not self.is_linear:
+            return None
+        zero = np.zeros(self.dim(columns))
+        return self.jacobian_sum(zero, columns), -self.operator_sums(zero[None, :], columns)[0]
+
+    def in_basis(self, columns: Columns, basis: Vector | None) -> tuple[Problem, Columns]:
+        if basis is None:
+            return self, columns
+        moved = {name: column.times(basis) if column.ndim == 2 else column for name, column in columns.items()}  # type: ignore[attr-defined]
+        return self, moved
+
+    def jacobian(self, x: Vector, columns: Columns) -> Vector | None:
+        return self.plain.jacobian(x, _brought(columns))
+
+    def curvature(self, x: Vector, columns: Columns) -> Vector | None:  # type: ignore[override]
+        return self.plain.curvature(x, _brought(columns))
 
     def pull(self, X: Array) -> Array | None:
         return X * like(self.penalty.diagonal(X.shape[1]), X) if self.penalty.ridge else None
 
     def spread(self, residuals: Array, batch: Any) -> Array:
         return residuals[:, None] * batch.features
-
-    def sums(self, residuals: Array, batch: Any) -> Array:
-        return residuals @ batch.features
 
     def largest_square(self, samples: Any) -> float:
         xp, features, weights = self.xp, samples.features, getattr(samples, "weights", None)
@@ -143,8 +179,6 @@ class BatchedGLM(OfFeatures, GLM):
     """`GLM` over batches."""
 
     def samples(self, columns: Columns) -> Any:
-        if isinstance(columns["features"], np.ndarray):  # some rows of the record, brought to NumPy
-            return super().samples(columns)
         features, *others = (array_of(columns[name]) for name in ("features", "targets", "weights") if name in columns)
         targets, *weights = (self.xp.astype(column, features.dtype, copy=False) for column in others)
         return RegressionSamples(features, targets, None, weights[0] if weights else None)
@@ -153,13 +187,30 @@ class BatchedGLM(OfFeatures, GLM):
         errors = on_arrays(self.link, self.xp, row_dots(self.xp, X, batch.features)) - batch.targets
         return errors if batch.weights is None else batch.weights * errors
 
+    def factors(self, x: Array, batch: RegressionSamples) -> tuple[Array, Array]:
+        if self.is_linear and batch.weights is None:
+            return batch.features, batch.features
+        slopes = OVER[self.link.name].derivative(self.xp, batch.features @ x)
+        half = batch.features * self.xp.sqrt(slopes if batch.weights is None else batch.weights * slopes)[:, None]
+        return half, half
+
+    def descent(self, x: Vector, columns: Columns) -> tuple[float, Vector] | None:
+        xp, batch, integral = self.xp, self.samples(columns), OVER[self.link.name].integral
+        if integral is None:
+            return None
+        scores = batch.features @ like(x, batch.features)
+        losses, errors = integral(xp, scores) - batch.targets * scores, on_arrays(self.link, xp, scores) - batch.targets
+        if batch.weights is not None:
+            losses, errors = batch.weights * losses, batch.weights * errors
+        loss, total = xp.sum(losses, dtype=xp.float64), xp.astype(errors @ batch.features, xp.float64)
+        found = as_numpy(xp.concat([xp.reshape(loss, (1,)), total]))  # brought home at once
+        return float(found[0]), found[1:]
+
 
 class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
     """`PolicyEvaluation` over batches."""
 
     def samples(self, columns: Columns) -> Any:
-        if isinstance(columns["features"], np.ndarray):  # some rows of the record, brought to NumPy
-            return super().samples(columns)
         arrays = {name: array_of(column) for name, column in columns.items()}
         features, dtype = arrays["features"], arrays["features"].dtype
         rewards = self.xp.astype(arrays["rewards"], dtype, copy=False)
@@ -169,8 +220,19 @@ class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
         return TransitionSamples(features, arrays["next_features"], rewards, self.gamma * going)
 
     def residuals(self, X: Array, batch: TransitionSamples) -> Array:
-        then = batch.discounts * row_dots(self.xp, X, batch.next_features)
-        return row_dots(self.xp, X, batch.features) - then - batch.rewards
+        now = row_dots(self.xp, X, batch.features)
+        return now - batch.discounts * self._following(X, now, batch) - batch.rewards
+
+    def _following(self, X: Array, now: Array, batch: TransitionSamples) -> Array:
+        """⟨ψ(s_{t+1}), x⟩, most of which is known where both columns are views of one trajectory."""
+        moved = rows_between(batch.features, batch.next_features) if X.ndim == 1 else None
+        if moved is None:
+            return row_dots(self.xp, X, batch.next_features)
+        last = rows_of(batch.next_features, slice(now.shape[0] - moved, now.shape[0]))
+        return self.xp.concat([now[moved:], last @ X])
+
+    def factors(self, x: Array, batch: TransitionSamples) -> tuple[Array, Array]:
+        return batch.features, batch.features - batch.discounts[:, None] * batch.next_features
 
 
 class BatchedInequality(OverBatches, VariationalInequality):
@@ -204,8 +266,17 @@ class BatchedInequality(OverBatches, VariationalInequality):
     def spread(self, residuals: Array, batch: UserSamples) -> Array:
         return residuals
 
-    def sums(self, residuals: Array, batch: UserSamples) -> Array:
-        return self.xp.sum(residuals, axis=0)
+    def stretch_sums(self, points: Vector, columns: Columns, bounds: Positions) -> Vector:
+        xp, rows = self.xp, array_of(columns["samples"])
+        total = np.zeros((len(bounds) - 1, *points.shape))
+        with np.errstate(all="ignore"):
+            for stretch, (first, last) in enumerate(pairwise(bounds.tolist())):
+                for part in blocks(last - first, rows_at_once(row_bytes(rows), rows)):
+                    batch = UserSamples(rows_of(rows, slice(first + part.start, first + part.stop)), None)
+                    every = [xp.broadcast_to(like(x, rows), (part.stop - part.start, len(x))) for x in points]
+                    sums = [xp.sum(self.residuals(X, batch), axis=0, dtype=xp.float64) for X in every]
+                    total[stretch] += as_numpy(xp.stack(sums))
+        return total
 
     def probe(self, x0: Vector, samples: UserSamples) -> None:
         """Try the operator on the first rows, so that what is wrong with it, in any library, is said at once."""
@@ -234,6 +305,11 @@ def _is_differentiated(value: Any) -> bool:
     return bool(getattr(value, "requires_grad", False))
 
 
+def _brought(columns: Columns) -> Columns:
+    """The columns in NumPy."""
+    return {name: np.asarray(column) for name, column in columns.items()}
+
+
 def part_of(samples: Any, rows: slice) -> Any:
     """Consecutive rows of packed samples."""
     return type(samples)(*(rows_of(field, rows) if hasattr(field, "shape") else field for field in samples))
@@ -256,6 +332,6 @@ def can_be_batched(problem: Problem) -> bool:
 def as_batched(problem: Problem, array: Array) -> OverBatches:
     """A problem made to run over batches of arrays such as this one; `can_be_batched` says whether it can be."""
     plain = problem.plain if isinstance(problem, OverBatches) else problem
-    batched = object.__new__(_KINDS[type(plain)])
+    batched: OverBatches = object.__new__(_KINDS[type(plain)])
     vars(batched).update(vars(plain), xp=namespace(array), home=rows_of(array, slice(0, 1)), plain=plain)
     return batched

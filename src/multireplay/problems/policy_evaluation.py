@@ -140,7 +140,7 @@ class PolicyEvaluation(ResidualProblem):
             raise InputError(f"ridge={self.penalty.ridge:g} needs dense features, not a table or a sparse matrix")
         if "terminated" in columns:
             ended = columns["terminated"]
-            refuse(~np.isin(ended, (0, 1)), "terminated", ended, "it needs booleans, or zeros and ones")
+            refuse((ended != 0) & (ended != 1), "terminated", ended, "it needs booleans, or zeros and ones")
 
     def samples(self, columns: Columns) -> TransitionSamples | SparseTransitionSamples | IndexedTransitionSamples:
         rewards = np.ascontiguousarray(columns["rewards"], dtype=np.float64)  # else loops are compiled for strides too

@@ -119,7 +119,7 @@ class Newton(Update):
         if not run.record.problem.has_jacobian:
             raise Unsuitable(f"{CANNOT}{run.problem!r} has no Jacobian. {OTHERWISE}")
         began, record = time.perf_counter(), run.record
-        with one_thread_each() if record.dim <= NARROW else nullcontext():
+        with one_thread_each() if record.dim <= NARROW and record.problem.on_host else nullcontext():
             try:
                 coarse = coarse_fit(record, run.start)
             except Unsuitable as why:
@@ -207,9 +207,7 @@ class Corrections:
     def can_afford(self) -> bool:
         """Whether a Jacobian of the whole record is worth its price."""
         length, dim = self.record.length, self.record.dim
-        return self.record.problem.block_bytes is not None and length * dim**2 <= max(
-            AFFORDABLE, PASSES_WORTH * length * dim
-        )
+        return length * dim**2 <= max(AFFORDABLE, PASSES_WORTH * length * dim)
 
     def of(self, x: Vector, slope: Slope | None, rate: float = 1.0) -> list[Vector]:
         """The corrections from x on, with the slope of some rows, or of all of them where there is none.
@@ -220,7 +218,7 @@ class Corrections:
         last: _Step | None = None
         trail: list[_Step] = []
         while True:
-            fresh, loss = slope is None, np.nan
+            fresh, loss, x = slope is None, np.nan, self.record.problem.evaluable(x)
             if slope is None:
                 batches, slope, loss = self._linearized(x)
             else:
