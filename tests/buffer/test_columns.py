@@ -26,11 +26,26 @@ def test_any_sparse_format_becomes_a_column(make):
     assert column.indices.dtype == column.indptr.dtype == np.int32
 
 
-def test_a_csr_array_is_not_copied():
+def test_the_numbers_of_a_csr_array_are_not_copied_and_their_places_are():
+    """Loops and scipy go where the places say without looking: who changes the matrix must not change these."""
     given = sp.csr_array(DENSE)
-    column = mr.Buffer(features=given)["features"]
+    buffer = mr.Buffer(features=given, targets=np.arange(4.0))
+    column = buffer["features"]
     assert np.shares_memory(column.data, given.data)
-    assert np.shares_memory(column.indices, given.indices)
+    assert not np.shares_memory(column.indices, given.indices)
+    assert not np.shares_memory(column.indptr, given.indptr)
+    before = mr.solve(mr.GLM(), buffer, replay=mr.Serial(), step=0.1).x
+    given.indices[:], given.indptr[1:] = 2**30, 2**30
+    assert np.array_equal(mr.solve(mr.GLM(), buffer, replay=mr.Serial(), step=0.1).x, before)
+
+
+@pytest.mark.parametrize("how", [{}, {"replay": mr.Serial(), "step": 0.1}, {"update": mr.Exact()}], ids=str)
+@pytest.mark.parametrize("value", [2**30, -1, 3])
+def test_places_that_were_written_over_are_refused_at_the_next_run(value, how):
+    buffer = mr.Buffer(features=sp.csr_array(DENSE), targets=np.arange(4.0))
+    buffer["features"].indices[1] = value
+    with pytest.raises(mr.InputError, match="sparse column 'features' is damaged"):
+        mr.solve(mr.GLM(), buffer, **how)
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,8 @@ def test_the_score_prefers_the_right_values(walk):
 @pytest.mark.parametrize(
     ("fit", "message"),
     [
-        (lambda X, r: mr.MERValueRegressor(gamma=1).fit(X, r), r"gamma must be a number in \[0, 1\), not 1"),
+        (lambda X, r: mr.MERValueRegressor(gamma=1).fit(X, r), "gamma=1 needs episodes that end"),
+        (lambda X, r: mr.MERValueRegressor(gamma=1.1).fit(X, r), r"gamma must be a number in \[0, 1\], not 1.1"),
         (lambda X, r: mr.MERValueRegressor().fit(X, r, terminated=np.full(len(X), 2)), "terminated is 2 at row 0"),
         (lambda X, r: mr.MERValueRegressor().fit(X, r, terminated=[True]), r"terminated has shape \(1,\), but X has"),
         (lambda X, r: mr.MERValueRegressor().fit(X, r, episode=np.arange(len(X))), "no row of X has a known successor"),

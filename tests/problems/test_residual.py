@@ -128,6 +128,8 @@ CASES = {
     "ridge": (mr.GLM("logistic", ridge=RIDGE), REGRESSION),
     "both": (mr.GLM(ridge=RIDGE, unpenalized=1), (*REGRESSION, "weights")),
     "policy evaluation": (mr.PolicyEvaluation(0.7, ridge=RIDGE, unpenalized=1), TRANSITIONS),
+    "importance ratios": (mr.PolicyEvaluation(0.4), (*TRANSITIONS, "weights")),
+    "importance ratios and a ridge": (mr.PolicyEvaluation(0.4, ridge=RIDGE), (*TRANSITIONS, "weights")),
 }
 
 
@@ -142,8 +144,8 @@ def literal_operator(problem, data, weighted):
             error = F[i] @ x - data["rewards"][i] - problem.gamma * data["next_features"][i] @ x
         else:
             mean = 1 / (1 + np.exp(-F[i] @ x)) if problem.link.name == "logistic" else F[i] @ x
-            error = (data["weights"][i] if weighted else 1.0) * (mean - y[i])
-        return error * F[i] + penalty * x
+            error = mean - y[i]
+        return (data["weights"][i] if weighted else 1.0) * error * F[i] + penalty * x
 
     return operator
 

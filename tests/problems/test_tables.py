@@ -10,6 +10,8 @@ import scipy.sparse as sp
 from sparse_records import DIM, kinds, regression, transitions
 
 import multireplay as mr
+from multireplay.engine import make_stepper
+from multireplay.engine.stepper import Preconditioner
 
 KINDS = kinds()
 TABLE = np.arange(6.0).reshape(3, 2)
@@ -168,3 +170,24 @@ def test_a_held_out_block_of_sparse_rows():
     assert "Chosen from 9 candidates" in str(dense.status)
     assert np.allclose(other.x, dense.x, rtol=1e-9)
     assert other.candidates.rows == dense.candidates.rows
+
+
+@pytest.mark.parametrize("bad", [3, -1, 2**40, -(2**62)])
+@pytest.mark.parametrize("feasible", [mr.sets.WholeSpace(), mr.sets.Box(-1, 1)], ids=str)
+@pytest.mark.parametrize("table", [TABLE, sp.csr_array(TABLE)], ids=["dense", "sparse"])
+def test_states_that_are_changed_under_a_run_lead_nowhere_else(table, feasible, bad):
+    """A column in memory is the user's own array: what is checked before a run may be another value during it."""
+    problem, columns = mr.PolicyEvaluation(0.5, table=table), {name: column.copy() for name, column in GOOD.items()}
+    runs = []
+    for value in (2, bad):  # which are read as the last state
+        samples = problem.samples(problem.columns(mr.Buffer(**columns)))
+        columns["states"][1], columns["next_states"][0] = value, value
+        plain = make_stepper(problem, feasible, 2, "compiled", samples)
+        reduced = plain.reduced(Preconditioner(np.zeros((0, 2)), np.zeros(0)))
+        reduced.anchor, reduced.mean = np.array([0.1, 0.2]), np.array([0.01, 0.02])
+        for stepper in (plain, reduced):
+            stepper.x[:] = 0.0
+            assert stepper.advance(samples, np.array([1, 2, 3, 2]), np.full(4, 0.01), np.ones(4), 1e9) == 4
+        runs.append(np.concatenate([plain.x, reduced.x]))
+        columns["states"][1], columns["next_states"][0] = 0, 1
+    assert np.array_equal(*runs)

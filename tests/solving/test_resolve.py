@@ -125,9 +125,9 @@ def test_default_order():
         buffer = buffer_of(np.array, rows=rows)
         return default_order(as_record(in_lanes(problem, buffer, "auto"), buffer))
 
-    assert order(2**16) == mr.Interleaved(gap=16)
-    assert order(2**14 + 5) == mr.Interleaved(gap=8)
-    assert order(16) == mr.Interleaved(gap=8)
+    assert order(2**16) == mr.Interleaved(gap=17)  # a prime: 16 would be in step with a period of 2, 4, 8 or 16
+    assert order(2**14 + 5) == mr.Interleaved(gap=11)
+    assert order(16) == mr.Interleaved(gap=11)
     assert order(15) == mr.Dyadic()
     assert order(2**14, PROBLEMS["own operator"][0]) == mr.Dyadic()
     mr.solve(mr.GLM("logistic"), buffer_of(np.array, rows=1), backend="batched")

@@ -46,22 +46,20 @@ class SparseColumn(csr_array):  # type: ignore[misc]
 def as_sparse_column(name: str, values: Any) -> SparseColumn:
     """Any scipy sparse matrix as a column: CSR, sorted, every place once, real numbers; copied only where it must be.
 
-    Places are 32-bit wherever they fit, which is half the memory, and one compiled loop instead of two.
+    Places are 32-bit wherever they fit, which is half the memory, and one compiled loop instead of two. They are the
+    column's own: whoever changes the matrix later, perhaps while it is read, could send a loop anywhere.
     """
     if values.ndim != 2:
         raise InputError(f"sparse column {name!r} has {values.ndim} dimensions; it needs 2 (rows)")
     given = values.tocsr()
     places = np.int32 if max(given.nnz, *given.shape) <= np.iinfo(np.int32).max else np.int64
-    indices, indptr = (part.astype(places, copy=False) for part in (given.indices, given.indptr))
+    indices, indptr = (part.astype(places) for part in (given.indices, given.indptr))
     kind = kept_type(given.dtype)
     if kind is None:
         raise InputError(f"sparse column {name!r} has dtype {given.dtype}; it needs real numbers")
     data = given.data.astype(kind if kind.kind == "f" else np.float64, copy=False)
     column = SparseColumn((data, indices, indptr), shape=given.shape)
-    try:
-        column.check_format(full_check=True)
-    except ValueError as error:
-        raise InputError(f"sparse column {name!r} is damaged: {error}") from None
+    check_places(name, column)
     if not column.has_canonical_format:
         column = column.copy()
         column.sum_duplicates()
@@ -73,6 +71,14 @@ def as_sparse_column(name: str, values: Any) -> SparseColumn:
             "(counting from 0); all values must be finite"
         )
     return column
+
+
+def check_places(name: str, column: Any) -> None:
+    """Raise where the places of nonzeros are not in the matrix: loops read what they point to without looking."""
+    try:
+        column.check_format(full_check=True)
+    except ValueError as error:
+        raise InputError(f"sparse column {name!r} is damaged: {error}") from None
 
 
 def kept_type(dtype: np.dtype[Any]) -> np.dtype[Any] | None:

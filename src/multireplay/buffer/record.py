@@ -24,6 +24,8 @@ WINDOW = 2**23
 """Bytes of a window in memory: small enough to stay in the cache while several epochs read it."""
 EXAMPLE = 64
 """Rows from which a record on disk is known before it is read."""
+GOLDEN = float((np.sqrt(5.0) - 1) / 2)
+"""Multiples of it, modulo 1, are in step with nothing."""
 
 
 class Chunk(NamedTuple):
@@ -199,9 +201,14 @@ def _gathered(blocks: Iterable[Positions], most: int) -> Iterator[Positions]:
 
 def as_record(problem: Problem, buffer: Buffer | StoredBuffer) -> Record:
     """The record of a buffer, its columns checked against what the problem reads."""
+    record: Record
     if isinstance(buffer, StoredBuffer):
-        return StoredRecord(problem, buffer)
-    return MemoryRecord(problem, problem.columns(buffer))
+        record = StoredRecord(problem, buffer)
+    else:
+        record = MemoryRecord(problem, problem.columns(buffer))
+    with closing(record.parts(0)) as parts:
+        problem.check_whole(columns for _, columns in parts)
+    return record
 
 
 def spread_rows(length: int, count: int) -> Positions:
@@ -214,5 +221,5 @@ def spread_rows(length: int, count: int) -> Positions:
     whole, rest = divmod(length, count)
     t = np.arange(1, count + 1)
     ends = t * whole + t * rest // count
-    places = np.modf(t * ((np.sqrt(5.0) - 1) / 2))[0]
+    places = np.modf(t * GOLDEN)[0]
     return np.asarray(ends - 1 - (places * np.diff(ends, prepend=0)).astype(np.int64), dtype=np.int64)

@@ -32,7 +32,7 @@ def evaluate(
             "a function of yours as 'module:function'; or auto."
         ),
     ] = "auto",
-    gamma: Annotated[float, typer.Option(help="Discount factor, in [0, 1).")] = 0.99,
+    gamma: Annotated[float, typer.Option(help="Discount factor, in [0, 1]; 1 is for episodes that end.")] = 0.99,
     steps: Annotated[int, typer.Option(min=1, help="Steps the policy takes.")] = 100_000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
     check: Annotated[int, typer.Option(min=0, help="Rollouts of the Monte Carlo check, 0 for none.")] = 100,

@@ -256,5 +256,7 @@ class ReducedBatchedStepper(ReducedStepper, BatchedStepper):
             return super().move(step, X, residuals, batch)
         anchor, mean = self._around
         anchors = self.problem.xp.broadcast_to(anchor, X.shape)
+        if self.problem.users_code:  # which may write into one array at every call
+            residuals = self.problem.xp.asarray(residuals, copy=True)
         difference = residuals - self.problem.residuals(anchors, batch)
         return super().move(step, X - anchor, difference, batch) + step * mean  # a ridge pulls in proportion

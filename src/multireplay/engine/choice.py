@@ -109,5 +109,6 @@ class ReducedPythonStepper(ReducedStepper, PythonStepper):
 
     def direction(self, value: Vector, samples: Any, row: int) -> Vector:
         if len(self.anchor):
-            value = value - self.problem.operator(self.anchor.copy(), samples, row)
+            value = value.copy()  # which an operator may write into at every call
+            value -= self.problem.operator(self.anchor.copy(), samples, row)
         return self.preconditioner.apply(value) + self.mean

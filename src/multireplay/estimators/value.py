@@ -57,7 +57,7 @@ class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: igno
     Parameters
     ----------
     gamma : float, default=0.99
-        Discount factor in [0, 1).
+        Discount factor in [0, 1]; 1 needs rows that are terminated.
     alpha, fit_intercept, standardize, passes, replay, step, average, capacity, warn_autocorrelation
         As in `MERRegressor`, and so are the attributes.
 
@@ -149,6 +149,7 @@ class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: igno
 
     def _level(self, columns: Mapping[str, Any], targets: Vector) -> float:
         """The constant value whose mean TD error is 0."""
+        self._problem().check_whole([columns])  # without an end there is none at gamma = 1
         going = 1.0 - float(np.mean(columns["terminated"]))
         return float(np.mean(targets)) / (1.0 - self.gamma * going)
 

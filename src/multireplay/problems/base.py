@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from multireplay._check import Positions, Vector
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.columns import Columns, row_count
-from multireplay.buffer.foreign import as_numpy, first_true, is_foreign
+from multireplay.buffer.columns import Columns, check_places, row_count
+from multireplay.buffer.foreign import as_numpy, first_true, is_foreign, namespace
 from multireplay.errors import InputError
 from multireplay.sets import Set, WholeSpace
 
@@ -46,6 +47,14 @@ class Problem(ABC):
 
     def check(self, columns: Columns) -> None:
         """Raise `InputError` if the values or widths of the columns do not suit this problem."""
+        return
+
+    def check_whole(self, parts: Iterable[Columns]) -> None:
+        """Raise `InputError` if the record as a whole has no solution.
+
+        `parts` are its columns, part after part, and read only as far as they are looked at: `check` sees a block of a
+        record on disk at a time, and cannot know.
+        """
         return
 
     @abstractmethod
@@ -196,6 +205,8 @@ class Problem(ABC):
         found = {name: self.column(buffer, name) for name in wanted}
         for name, ndim in wanted.items():
             _require_shape(name, found[name], ndim)
+            if issparse(found[name]):  # somebody may have written into it since the buffer was made
+                check_places(name, found[name])
         self.check(found)
         return found
 
@@ -246,6 +257,13 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
         raise InputError(f"column {name!r} has no features: its shape is {array.shape}")
     if ndim == 2 and array.dtype == np.bool_:
         raise InputError(f"column {name!r} holds booleans; it needs real numbers")
+
+
+def refuse_outside(name: str, values: Any, least: float, most: float, needs: str) -> None:
+    """Raise if any value of a column, of any library, is outside [least, most], naming the first, and what is needed."""
+    xp = namespace(values)
+    if bool(xp.min(values) < least) or bool(xp.max(values) > most):
+        refuse((values < least) | (values > most), name, values, needs)
 
 
 def refuse(bad: Any, name: str, values: Any, needs: str) -> None:

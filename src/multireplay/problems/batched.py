@@ -39,6 +39,8 @@ from multireplay.problems.policy_evaluation import PolicyEvaluation, TransitionS
 from multireplay.problems.residual import ResidualProblem
 from multireplay.problems.variational_inequality import UserSamples, VariationalInequality
 
+CHANGED = "the operator changed {} in place; it must return a new array instead"
+
 
 class OverBatches(Problem):
     """A problem whose operator takes a row of X and a row of the record for every lane.
@@ -184,14 +186,13 @@ class BatchedGLM(OfFeatures, GLM):
         return RegressionSamples(features, targets, None, weights[0] if weights else None)
 
     def residuals(self, X: Array, batch: RegressionSamples) -> Array:
-        errors = on_arrays(self.link, self.xp, row_dots(self.xp, X, batch.features)) - batch.targets
-        return errors if batch.weights is None else batch.weights * errors
+        return _weighted(on_arrays(self.link, self.xp, row_dots(self.xp, X, batch.features)) - batch.targets, batch)
 
     def factors(self, x: Array, batch: RegressionSamples) -> tuple[Array, Array]:
         if self.is_linear and batch.weights is None:
             return batch.features, batch.features
         slopes = OVER[self.link.name].derivative(self.xp, batch.features @ x)
-        half = batch.features * self.xp.sqrt(slopes if batch.weights is None else batch.weights * slopes)[:, None]
+        half = batch.features * self.xp.sqrt(_weighted(slopes, batch))[:, None]
         return half, half
 
     def descent(self, x: Vector, columns: Columns) -> tuple[float, Vector] | None:
@@ -199,9 +200,8 @@ class BatchedGLM(OfFeatures, GLM):
         if integral is None:
             return None
         scores = batch.features @ like(x, batch.features)
-        losses, errors = integral(xp, scores) - batch.targets * scores, on_arrays(self.link, xp, scores) - batch.targets
-        if batch.weights is not None:
-            losses, errors = batch.weights * losses, batch.weights * errors
+        losses = _weighted(integral(xp, scores) - batch.targets * scores, batch)
+        errors = _weighted(on_arrays(self.link, xp, scores) - batch.targets, batch)
         loss, total = xp.sum(losses, dtype=xp.float64), xp.astype(errors @ batch.features, xp.float64)
         found = as_numpy(xp.concat([xp.reshape(loss, (1,)), total]))  # brought home at once
         return float(found[0]), found[1:]
@@ -217,11 +217,12 @@ class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
         going = self.xp.ones_like(rewards)
         if "terminated" in arrays:
             going = going - self.xp.astype(arrays["terminated"], dtype)
-        return TransitionSamples(features, arrays["next_features"], rewards, self.gamma * going)
+        weights = self.xp.astype(arrays["weights"], dtype, copy=False) if "weights" in arrays else None
+        return TransitionSamples(features, arrays["next_features"], rewards, self.gamma * going, weights)
 
     def residuals(self, X: Array, batch: TransitionSamples) -> Array:
         now = row_dots(self.xp, X, batch.features)
-        return now - batch.discounts * self._following(X, now, batch) - batch.rewards
+        return _weighted(now - batch.discounts * self._following(X, now, batch) - batch.rewards, batch)
 
     def _following(self, X: Array, now: Array, batch: TransitionSamples) -> Array:
         """⟨ψ(s_{t+1}), x⟩, most of which is known where both columns are views of one trajectory."""
@@ -232,17 +233,26 @@ class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
         return self.xp.concat([now[moved:], last @ X])
 
     def factors(self, x: Array, batch: TransitionSamples) -> tuple[Array, Array]:
-        return batch.features, batch.features - batch.discounts[:, None] * batch.next_features
+        left = batch.features if batch.weights is None else batch.weights[:, None] * batch.features
+        return left, batch.features - batch.discounts[:, None] * batch.next_features
 
 
 class BatchedInequality(OverBatches, VariationalInequality):
     """`VariationalInequality` with an operator over batches."""
 
     def samples(self, columns: Columns) -> UserSamples:
-        return UserSamples(array_of(columns["samples"]), None)
+        return UserSamples(_read_only(array_of(columns["samples"])), None)
 
     def residuals(self, X: Array, batch: UserSamples) -> Array:
-        value = self.batch_operator(X, batch.rows)
+        version = getattr(X, "_version", None)  # PyTorch counts the changes to an array
+        try:
+            value = self.batch_operator(_read_only(X), batch.rows)
+        except ValueError as error:
+            if "read-only" in str(error):  # as NumPy says it
+                raise OperatorError(CHANGED.format("X or batch")) from error
+            raise
+        if getattr(X, "_version", None) != version:
+            raise OperatorError(CHANGED.format("X"))
         if getattr(value, "shape", None) == X.shape and value.dtype == X.dtype and not _is_differentiated(value):
             return value
         return self._checked(value, X)
@@ -297,12 +307,25 @@ class BatchedInequality(OverBatches, VariationalInequality):
             ) from error
         for name, before, after in (("X", X, given[0]), ("batch", rows, given[1])):
             if not bool(xp.all(before == after)):
-                raise OperatorError(f"the operator changed {name} in place; it must return a new array instead")
+                raise OperatorError(CHANGED.format(name))
+
+
+def _read_only(array: Array) -> Array:
+    """A view of a NumPy array that cannot be written into; an array of another library as it is."""
+    if isinstance(array, np.ndarray):
+        array = array.view()
+        array.flags.writeable = False
+    return array
 
 
 def _is_differentiated(value: Any) -> bool:
     """Whether PyTorch would remember how the value was made, and with it every step of the run."""
     return bool(getattr(value, "requires_grad", False))
+
+
+def _weighted(values: Array, batch: Any) -> Array:
+    """The values times the weights of their rows, where there are any."""
+    return values if batch.weights is None else batch.weights * values
 
 
 def _brought(columns: Columns) -> Columns:

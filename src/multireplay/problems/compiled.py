@@ -76,6 +76,8 @@ def _residual(value, samples, i):  # type: ignore[no-untyped-def]
         return lambda value, samples, i: samples.weights[i] * (link_value(samples.link, value) - samples.targets[i])
     if samples.instance_class is RegressionSamples:
         return lambda value, samples, i: link_value(samples.link, value) - samples.targets[i]
+    if samples.instance_class is TransitionSamples and has(samples, "weights"):
+        return lambda value, samples, i: samples.weights[i] * (value - samples.rewards[i])
     if samples.instance_class is TransitionSamples:
         return lambda value, samples, i: value - samples.rewards[i]
     return None
@@ -110,6 +112,15 @@ def _fetch_numbers(samples, i):  # type: ignore[no-untyped-def]
 
     if samples.instance_class is RegressionSamples:
         return lambda samples, i: fetch_number(samples.targets, i)
+
+    if samples.instance_class is TransitionSamples and has(samples, "weights"):
+
+        def weighted_transition(samples, i):  # type: ignore[no-untyped-def]
+            fetch_number(samples.rewards, i)
+            fetch_number(samples.discounts, i)
+            fetch_number(samples.weights, i)
+
+        return weighted_transition
 
     if samples.instance_class is TransitionSamples:
 

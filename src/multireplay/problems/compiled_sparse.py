@@ -41,6 +41,18 @@ def has_sparse_rows(samples: Any) -> bool:
     return any(isinstance(field, types.NamedTuple) and field.instance_class is Nonzeros for field in samples.types)
 
 
+@kernel(inline="always")
+def state_of(samples, i):  # type: ignore[no-untyped-def]
+    """s_i, or the last state if the column was changed under the run to one that is not in the table."""
+    return min(np.uintp(samples.states[i]), np.uintp(samples.height - 1))
+
+
+@kernel(inline="always")
+def next_state_of(samples, i):  # type: ignore[no-untyped-def]
+    """s_{i+1}, as `state_of`."""
+    return min(np.uintp(samples.next_states[i]), np.uintp(samples.height - 1))
+
+
 @kernel(fastmath=FAST)
 def inner(rows, i, x):  # type: ignore[no-untyped-def]
     """⟨row i, x⟩ for sparse rows. An unsigned index is not tested for being negative."""
@@ -67,11 +79,11 @@ def _score(x, samples, i):  # type: ignore[no-untyped-def]
         return None
     if has_sparse_rows(samples):
         return lambda x, samples, i: (
-            inner(samples.table, samples.states[i], x)
-            - samples.discounts[i] * inner(samples.table, samples.next_states[i], x)
+            inner(samples.table, state_of(samples, i), x)
+            - samples.discounts[i] * inner(samples.table, next_state_of(samples, i), x)
         )
     return lambda x, samples, i: dot_of_difference(
-        samples.table.rows[samples.states[i]], samples.table.rows[samples.next_states[i]], samples.discounts[i], x
+        samples.table.rows[state_of(samples, i)], samples.table.rows[next_state_of(samples, i)], samples.discounts[i], x
     )
 
 
@@ -91,15 +103,15 @@ def _move_along(x, samples, i, amount):  # type: ignore[no-untyped-def]
     if samples.instance_class is not IndexedTransitionSamples:
         return None
     if has_sparse_rows(samples):
-        return lambda x, samples, i, amount: subtract_sparse(x, samples.table, samples.states[i], amount)
-    return lambda x, samples, i, amount: subtract(x, samples.table.rows[samples.states[i]], amount)
+        return lambda x, samples, i, amount: subtract_sparse(x, samples.table, state_of(samples, i), amount)
+    return lambda x, samples, i, amount: subtract(x, samples.table.rows[state_of(samples, i)], amount)
 
 
 @overload(move_and_add, inline="always")
 def _move_and_add(x, total, samples, i, amount, weight, later):  # type: ignore[no-untyped-def]
     if samples.instance_class is IndexedTransitionSamples and has_dense_rows(samples):
         return lambda x, total, samples, i, amount, weight, later: move(
-            x, total, samples.table.rows[samples.states[i]], amount, weight, samples, later
+            x, total, samples.table.rows[state_of(samples, i)], amount, weight, samples, later
         )
     return None
 

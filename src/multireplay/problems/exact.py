@@ -217,6 +217,8 @@ def least_norm(matrix: Any, vector: Vector) -> Vector:
     each state is visited.
     """
     if not issparse(matrix):
+        if not (np.isfinite(matrix).all() and np.isfinite(vector).all()):
+            raise InputError("the sums of squares of this record are beyond the range of numbers: rescale its columns")
         return np.asarray(np.linalg.lstsq(matrix, vector, rcond=None)[0])
     sizes = np.sqrt(np.asarray((matrix.multiply(matrix)).sum(axis=1)).ravel())
     scale = 1 / np.where(sizes > 0, sizes, 1.0)

@@ -16,7 +16,7 @@ from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.foreign import array_of
 from multireplay.errors import InputError
-from multireplay.problems.base import UNBOUNDED, as_constraint, refuse
+from multireplay.problems.base import UNBOUNDED, as_constraint, refuse_outside
 from multireplay.problems.constrained import newton_vi
 from multireplay.problems.exact import EstimatingEquation, extragradient, largest_second_moment, root_of, solve_linear
 from multireplay.problems.links import as_link
@@ -26,10 +26,14 @@ from multireplay.problems.residual import (
     ResidualProblem,
     dense_products,
     is_wide,
+    joint_moments,
     largest,
+    packed_weights,
     plus_diagonal,
     products,
+    refuse_overflow,
     scores_of,
+    weighted,
 )
 from multireplay.sets import Set, WholeSpace
 
@@ -121,11 +125,11 @@ class GLM(ResidualProblem):
     def check(self, columns: Columns) -> None:
         targets, link = columns["targets"], self.link.name
         if link in PROBABILITIES:
-            refuse((targets < 0) | (targets > 1), "targets", targets, f"the {link} link needs values in [0, 1]")
+            refuse_outside("targets", targets, 0, 1, f"the {link} link needs values in [0, 1]")
         if link == "exp":
-            refuse(targets < 0, "targets", targets, "the exp link needs values of at least 0")
+            refuse_outside("targets", targets, 0, math.inf, "the exp link needs values of at least 0")
         if "weights" in columns:
-            refuse(columns["weights"] < 0, "weights", columns["weights"], "a weight is at least 0")
+            refuse_outside("weights", columns["weights"], 0, math.inf, "a weight is at least 0")
         self.penalty.check(self.dim(columns))
         if issparse(columns["features"]) and (self.penalty.ridge or "weights" in columns):
             raise InputError("weights and ridge=... need dense features, not a sparse matrix")
@@ -138,7 +142,7 @@ class GLM(ResidualProblem):
         features: Rows = columns["features"]
         if issparse(features):
             return SparseRegressionSamples(nonzeros(features), targets, self.link.compiled)
-        weights = np.ascontiguousarray(columns["weights"], dtype=np.float64) if "weights" in columns else None
+        weights = packed_weights(columns)
         return RegressionSamples(features, targets, self.link.compiled, weights, *self.penalty.fields)
 
     def operator(self, x: Vector, samples: RegressionSamples, row: int) -> Vector:
@@ -151,7 +155,7 @@ class GLM(ResidualProblem):
 
     def residuals_at(self, points: Vector, columns: Columns) -> Vector:
         means = self.link.function((columns["features"] @ points.T).T)
-        return _weighted(means - columns["targets"], columns)
+        return weighted(means - columns["targets"], columns)
 
     def scores(self, samples: RegressionSamples, x: Vector) -> Vector:
         return scores_of(samples.features, x)
@@ -182,7 +186,7 @@ class GLM(ResidualProblem):
     def jacobian_sum(self, x: Vector, columns: Columns) -> Vector:
         rows, slopes = self.rows(columns), None
         if self.link.name != "identity" or "weights" in columns:
-            slopes = _weighted(self.link.derivative(rows @ x), columns)
+            slopes = weighted(self.link.derivative(rows @ x), columns)
         if not isinstance(rows, np.ndarray):
             return dense_products(rows, rows, slopes)
         half = rows if slopes is None else rows * np.sqrt(np.maximum(slopes, 0))[:, None].astype(rows.dtype, copy=False)
@@ -208,8 +212,8 @@ class GLM(ResidualProblem):
             return None
         rows, targets = self.rows(columns), columns["targets"]
         scores = rows @ x
-        losses = _weighted(self.link.integral(scores) - targets * scores, columns)
-        errors = _weighted(self.link.function(scores) - targets, columns)
+        losses = weighted(self.link.integral(scores) - targets * scores, columns)
+        errors = weighted(self.link.function(scores) - targets, columns)
         return float(losses.sum(dtype=np.float64)), np.asarray(rows.T @ errors, dtype=np.float64)
 
     def moments(self, columns: Columns) -> tuple[Any, Vector] | None:
@@ -218,7 +222,10 @@ class GLM(ResidualProblem):
             return None
         rows, targets = self.rows(columns), columns["targets"].astype(np.float64, copy=False)
         weights = columns["weights"].astype(np.float64, copy=False) if "weights" in columns else None
-        return products(rows, rows, weights), rows.T @ _weighted(targets, columns)
+        if isinstance(rows, np.ndarray) and rows.dtype == np.float64:
+            heavy = rows if weights is None else rows * weights[:, None]
+            return joint_moments(heavy, rows, targets)
+        return products(rows, rows, weights), rows.T @ weighted(targets, columns)
 
     def loss(self, x: Vector, columns: Columns) -> float | None:
         """The mean of w_t(∫f(a_tᵀx) − y_t a_tᵀx), whose gradient is F̂(x) but for the ridge, which predicts nothing.
@@ -229,7 +236,7 @@ class GLM(ResidualProblem):
             return None
         scores = scores_of(array_of(columns["features"]), x)
         with np.errstate(over="ignore", invalid="ignore"):
-            return float(np.mean(_weighted(self.link.integral(scores) - columns["targets"] * scores, columns)))
+            return float(np.mean(weighted(self.link.integral(scores) - columns["targets"] * scores, columns)))
 
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         """The x with F̂(x) + ridge·x = 0, or the solution of that VI on the feasible set. Weights count.
@@ -254,6 +261,8 @@ class GLM(ResidualProblem):
             return root_of(equation) / equation.scale
         linear = None if is_wide(samples.features) else self.moments(columns)
         if linear is not None:
+            if not np.isfinite(linear[0]).all():
+                refuse_overflow(columns["features"])
             matrix, vector = (part / len(samples.targets) for part in linear)
             return solve_linear(plus_diagonal(matrix, penalty), vector, self.constraint)
         if not is_wide(samples.features):
@@ -268,6 +277,7 @@ class GLM(ResidualProblem):
             raise InputError(
                 "an exact fit on a constraint set needs the link's largest slope: GLM(link, lipschitz=...)"
             )
+        refuse_overflow(samples.features)
         top = self.heaviest(samples) * slope * largest_second_moment(samples.features) + ridge + self.penalty.ridge
         return extragradient(lambda x: self.mean_operator(x, columns) + ridge * x, self.constraint, zero, top)
 
@@ -277,8 +287,3 @@ class GLM(ResidualProblem):
 
     def __repr__(self) -> str:
         return f"GLM(link={self.link.name!r}{self.penalty.text})"
-
-
-def _weighted(values: Vector, columns: Columns) -> Vector:
-    """The values times the weights of their rows, where there are any."""
-    return values * columns["weights"] if "weights" in columns else values

@@ -199,6 +199,8 @@ class IndexedTransitionSamples(NamedTuple):
     next_states: NDArray[np.int64]
     rewards: Vector
     discounts: Vector
+    height: int
+    """Rows of the table."""
 
     @property
     def features(self) -> IndexedRows:

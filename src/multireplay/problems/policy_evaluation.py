@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
@@ -26,17 +26,32 @@ from multireplay.problems.packed import (
     SparseTransitionSamples,
     nonzeros,
 )
-from multireplay.problems.residual import Penalty, ResidualProblem, dense_products, plus_diagonal, products, scores_of
+from multireplay.problems.residual import (
+    Penalty,
+    ResidualProblem,
+    dense_products,
+    joint_moments,
+    packed_weights,
+    plus_diagonal,
+    products,
+    refuse_overflow,
+    scores_of,
+    weighted,
+)
 from multireplay.sets import Set
 
 
 class TransitionSamples(NamedTuple):
-    """What the loops read: one transition a row, ψ(s_i) to ψ(s_{i+1}). The discount is γ, or 0 on a terminal row."""
+    """What the loops read: one transition a row, ψ(s_i) to ψ(s_{i+1}). The discount is γ, or 0 on a terminal row.
+
+    Without weights or without a ridge these are None, so that the loop is compiled without them.
+    """
 
     features: NDArray[Any]
     next_features: NDArray[Any]
     rewards: NDArray[Any]
     discounts: Vector
+    weights: Vector | None = None
     ridge: float | None = None
     unpenalized: int = 0
 
@@ -52,17 +67,19 @@ class PolicyEvaluation(ResidualProblem):
 
     The operator is TD's (paper, Eq. RL_operator)::
 
-        F̃(θ, ξ_t) = (⟨ψ(s_t), θ⟩ − r_t − γ⟨ψ(s_{t+1}), θ⟩) ψ(s_t)
+        F̃(θ, ξ_t) = w_t (⟨ψ(s_t), θ⟩ − r_t − γ⟨ψ(s_{t+1}), θ⟩) ψ(s_t)
 
     Columns: ``features`` ψ(s_t) and ``next_features`` ψ(s_{t+1}) of shape (B, d), ``rewards`` of shape (B,), and
     optionally ``terminated`` of shape (B,): where it is true the episode ended at s_{t+1}, and nothing is
-    bootstrapped from it. Features may be scipy sparse matrices: a step on the whole space then costs O(nonzeros of
-    its two rows), and on a feasible set O(d).
+    bootstrapped from it; and, for dense features, ``weights`` w_t ≥ 0 of shape (B,), otherwise 1: the importance
+    ratios π(a_t|s_t)/μ(a_t|s_t) of a record that another policy μ made. Features may be scipy sparse matrices: a step
+    on the whole space then costs O(nonzeros of its two rows), and on a feasible set O(d).
 
     Parameters
     ----------
     gamma : float
-        Discount factor in [0, 1).
+        Discount factor in [0, 1]. 1, the plain sum of the rewards of an episode, needs episodes that end: a column
+        ``terminated`` that is true somewhere.
     constraint : Set, optional
         Feasible set of θ, the whole space by default.
     table : array or scipy sparse matrix of shape (states, d), optional
@@ -91,7 +108,7 @@ class PolicyEvaluation(ResidualProblem):
     """
 
     required: Mapping[str, int] = MappingProxyType({"features": 2, "next_features": 2, "rewards": 1})
-    optional: Mapping[str, int] = MappingProxyType({"terminated": 1})
+    optional: Mapping[str, int] = MappingProxyType({"terminated": 1, "weights": 1})
     outcome: ClassVar[str] = "rewards"
 
     def __init__(
@@ -102,13 +119,7 @@ class PolicyEvaluation(ResidualProblem):
         ridge: float = 0.0,
         unpenalized: int = 0,
     ) -> None:
-        try:
-            self.gamma = number_in("gamma", gamma, 0, 1)
-        except InputError as error:
-            if not isinstance(gamma, int | float) or gamma != 1:
-                raise
-            hint = "it must be below 1 for the problem to be strongly monotone: use, for example, 0.999"
-            raise InputError(f"{error}; {hint}") from None
+        self.gamma = number_in("gamma", gamma, 0, 1, high_open=False)
         self.constraint = as_constraint(constraint)
         self.table = None if table is None else _as_table(table)
         if self.table is not None:
@@ -136,11 +147,27 @@ class PolicyEvaluation(ResidualProblem):
         else:
             _check_states(columns, self.table.shape[0])
         self.penalty.check(self.dim(columns))
-        if self.penalty.ridge and not isinstance(self.rows(columns), np.ndarray):
-            raise InputError(f"ridge={self.penalty.ridge:g} needs dense features, not a table or a sparse matrix")
+        if not isinstance(self.rows(columns), np.ndarray):
+            if self.penalty.ridge:
+                raise InputError(f"ridge={self.penalty.ridge:g} needs dense features, not a table or a sparse matrix")
+            if "weights" in columns:
+                raise InputError(
+                    "the column 'weights' needs dense features, not a table or a sparse matrix; leave it out if it is "
+                    "not meant as importance ratios"
+                )
+        if "weights" in columns:
+            refuse(columns["weights"] < 0, "weights", columns["weights"], "a weight is at least 0")
         if "terminated" in columns:
             ended = columns["terminated"]
             refuse((ended != 0) & (ended != 1), "terminated", ended, "it needs booleans, or zeros and ones")
+
+    def check_whole(self, parts: Iterable[Columns]) -> None:
+        """Raise where nothing is discounted and no episode ends: sums of rewards have no limit then."""
+        if self.gamma == 1 and not any("terminated" in part and as_numpy(part["terminated"]).any() for part in parts):
+            raise InputError(
+                "gamma=1 needs episodes that end, and no row of the record is terminated: sums of rewards have no "
+                "limit then. Mark true endings in the column terminated, or use gamma below 1, for example 0.999"
+            )
 
     def samples(self, columns: Columns) -> TransitionSamples | SparseTransitionSamples | IndexedTransitionSamples:
         rewards = np.ascontiguousarray(columns["rewards"], dtype=np.float64)  # else loops are compiled for strides too
@@ -148,11 +175,11 @@ class PolicyEvaluation(ResidualProblem):
         if self.table is not None:
             states, next_states = (columns[name].astype(np.int64, copy=False) for name in STATES)
             table = nonzeros(self.table) if isinstance(self.table, SparseColumn) else DenseTable(self.table)
-            return IndexedTransitionSamples(table, states, next_states, *outcome)
+            return IndexedTransitionSamples(table, states, next_states, *outcome, self.table.shape[0])
         now, then = self._pairs(columns)
         if issparse(now):
             return SparseTransitionSamples(nonzeros(now), nonzeros(then), *outcome)
-        return TransitionSamples(now, then, *outcome, *self.penalty.fields)
+        return TransitionSamples(now, then, *outcome, packed_weights(columns), *self.penalty.fields)
 
     def rows(self, columns: Columns) -> Rows:
         return self._pairs(columns)[0]
@@ -178,12 +205,15 @@ class PolicyEvaluation(ResidualProblem):
     def operator(self, x: Vector, samples: TransitionSamples, row: int) -> Vector:
         now, then = samples.row(row), samples.next_row(row)
         error = now @ x - samples.rewards[row] - samples.discounts[row] * (then @ x)
+        weights = getattr(samples, "weights", None)
+        if weights is not None:
+            error = weights[row] * error
         return self.penalty.added(np.asarray(error * now, dtype=np.float64), x)
 
     def residuals_at(self, points: Vector, columns: Columns) -> Vector:
         now, then = self._pairs(columns)
         following = self._discounts(columns) * (then @ points.T).T
-        return np.asarray((now @ points.T).T - columns["rewards"] - following)
+        return np.asarray(weighted((now @ points.T).T - columns["rewards"] - following, columns))
 
     def scores(self, samples: TransitionSamples, x: Vector) -> Vector:
         return scores_of(samples.features, x) - as_numpy(samples.discounts) * scores_of(samples.next_features, x)
@@ -195,7 +225,7 @@ class PolicyEvaluation(ResidualProblem):
     def curvature(self, x: Vector, columns: Columns) -> Vector:
         """(1 − γ) times the second moments of the features plus λ, which Â's symmetric part is at least on policy."""
         rows = self.rows(columns)
-        moments = np.asarray(dense_products(rows, rows) / rows.shape[0])
+        moments = np.asarray(dense_products(rows, rows, columns.get("weights")) / rows.shape[0])
         return (1 - self.gamma) * moments + np.diag(self.penalty_diagonal(len(x)))
 
     @property
@@ -210,18 +240,29 @@ class PolicyEvaluation(ResidualProblem):
         now, then = self._pairs(columns)
         if not isinstance(now, np.ndarray):
             return self.moments(columns)[0]
-        return now.T @ (now - self._discounts(columns)[:, None].astype(now.dtype, copy=False) * then)
+        onward = now - self._discounts(columns)[:, None].astype(now.dtype, copy=False) * then
+        along = now if "weights" not in columns else columns["weights"][:, None].astype(now.dtype, copy=False) * now
+        return along.T @ onward
 
     def moments(self, columns: Columns) -> tuple[Any, Vector]:
-        """Σ ψ(s_t)(ψ(s_t) − γψ(s_{t+1}))ᵀ and Σ r_t ψ(s_t), with 0 for γ where the episode ended; see `Problem`."""
+        """Σ w_t ψ(s_t)(ψ(s_t) − γψ(s_{t+1}))ᵀ and Σ w_t r_t ψ(s_t), with 0 for γ where the episode ended.
+
+        See `Problem`.
+        """
         now, then = self._pairs(columns)
         rewards, discounts = columns["rewards"].astype(np.float64, copy=False), self._discounts(columns)
         if not isinstance(now, np.ndarray):
             return products(now, now) - products(now, then, discounts), now.T @ rewards
         matrix, vector = np.zeros((now.shape[1],) * 2), np.zeros(now.shape[1])
-        for here, there, reward, discount in zip(*map(row_blocks, (now, then, rewards, discounts)), strict=True):
-            matrix += here.T @ (here - discount[:, None] * there)
-            vector += here.T @ reward
+        weights = columns.get("weights", np.broadcast_to(1.0, rewards.shape))
+        blocks = zip(*map(row_blocks, (now, then, rewards, discounts, weights)), strict=True)
+        for here, there, reward, discount, weight in blocks:
+            onward = there * (-self.gamma if "terminated" not in columns else -discount[:, None])
+            onward += here
+            along = weight[:, None] * here if "weights" in columns else here.astype(np.float64, copy=False)
+            parts = joint_moments(along, onward, reward)
+            matrix += parts[0]
+            vector += parts[1]
         return matrix, vector
 
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
@@ -238,7 +279,10 @@ class PolicyEvaluation(ResidualProblem):
             Added to the diagonal of Â, beside the problem's own. 0 by default.
         """
         columns = self.columns(buffer)
+        self.check_whole([columns])
         matrix, vector = self.moments(columns)
+        if not np.isfinite(matrix.data if issparse(matrix) else matrix).all():
+            refuse_overflow(self.rows(columns))
         count, penalty = len(columns["rewards"]), number_in("ridge", ridge) + self.penalty_diagonal(len(vector))
         return solve_linear(plus_diagonal(matrix / count, penalty), vector / count, self.constraint)
 

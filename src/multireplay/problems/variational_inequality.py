@@ -24,6 +24,8 @@ DIFFERENCE = 1e-6
 """How far apart, relative to x, the points are from whose operators a Jacobian is made."""
 WIDEST = 64
 """Up to so many coordinates a Jacobian by differences is worth its price."""
+PROBED, PROBE_STEP = 8, 1e-3
+"""Samples on which a jitted operator is tried before a run, and the steps taken on the way."""
 
 
 class UserSamples(NamedTuple):
@@ -40,8 +42,9 @@ class VariationalInequality(Problem):
     ----------
     operator : callable
         ``operator(x, sample, out)``, which writes F̃ into `out`, or ``operator(x, sample) -> array``. A Numba-jitted
-        one runs in the compiled loop, a plain one in the Python loop. It must not change x or the sample.
-        With ``batched=True`` it is ``operator(X, batch) -> array`` instead.
+        one runs in the compiled loop, a plain one in the Python loop. It may return the same array every time. It must
+        not change the sample, nor x if it is jitted; a plain one is given a copy of x.
+        With ``batched=True`` it is ``operator(X, batch) -> array`` instead, and must change neither.
     dim : int
         Dimension of x.
     constraint : Set, optional
@@ -115,9 +118,15 @@ class VariationalInequality(Problem):
 
     def operator(self, x: Vector, samples: UserSamples, row: int) -> Vector:
         sample = samples.rows[row]
-        if not self.compiled:
-            sample.flags.writeable = False  # the row is a view of the user's own array
-        return self._call(self._operator, x, sample)
+        if self.compiled:
+            return self._call(self._operator, x, sample)
+        sample.flags.writeable = False  # the row is a view of the user's own array
+        try:
+            return self._call(self._operator, x, sample)
+        except ValueError as error:
+            if "read-only" not in str(error):  # as NumPy says it
+                raise
+            raise OperatorError("the operator changed the sample in place, which is read-only") from error
 
     def _call(self, operator: Callable[..., Any], x: Vector, sample: NDArray[Any]) -> Vector:
         if self.in_place:
@@ -128,21 +137,25 @@ class VariationalInequality(Problem):
         returned = operator(x[None, :], sample[None, :]) if over_batch else operator(x, sample)
         if returned is None:
             raise OperatorError("the operator returned nothing: does it lack a return, or an out argument?")
-        value = np.asarray(returned, dtype=np.float64)
+        value = np.array(returned, dtype=np.float64)  # its own array may be one that it writes into at every call
         if value.shape != ((1, self._dim) if over_batch else (self._dim,)):
             wanted = f"(lanes, dim) = {(1, self._dim)}" if over_batch else f"({self._dim},)"
             raise OperatorError(f"the operator returned an array of shape {value.shape} instead of {wanted}")
         return value[0] if over_batch else value
 
     def probe(self, x0: Vector, samples: UserSamples) -> None:
-        """Run a jitted operator once in plain Python, because compiled it would read beyond an array unnoticed."""
+        """Run a jitted operator in plain Python, because compiled it reads beyond an array or changes x unnoticed.
+
+        It takes a few small steps, so that x is not 0 throughout: to halve that changes nothing.
+        """
         if not self.compiled:
             return
-        sample = samples.rows[0].copy()
-        sizes = f"x and out have {self._dim} entries, a sample has {len(sample)}"
+        x, sizes = x0.copy(), f"x and out have {self._dim} entries, a sample has {samples.rows.shape[1]}"
         try:
             with np.errstate(all="ignore"):
-                self._call(self._operator.py_func, x0.copy(), sample)
+                for row in np.linspace(0, len(samples.rows) - 1, PROBED).astype(int):
+                    x -= PROBE_STEP * self._unchanged(x, samples.rows[row])
+                    self.constraint.project(x)
         except OperatorError:
             raise
         except IndexError as error:
@@ -153,6 +166,15 @@ class VariationalInequality(Problem):
         except Exception:  # the run itself shows whether this matters, and where
             return
 
+    def _unchanged(self, x: Vector, sample: NDArray[Any]) -> Vector:
+        """F̃ of a jitted operator, run in plain Python; an error if it changes what it is given."""
+        given = x.copy(), sample.copy()
+        value = self._call(self._operator.py_func, *given)
+        for name, before, after in zip(("x", "the sample"), (x, sample), given, strict=True):
+            if not np.array_equal(before, after, equal_nan=True):
+                raise OperatorError(f"the operator changed {name} in place; it must write into out, or a new array")
+        return value
+
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         samples = self.samples(columns)
         total = np.zeros(self._dim)
@@ -160,7 +182,7 @@ class VariationalInequality(Problem):
             _add_up(samples.operator, x, samples.rows, np.zeros(self._dim), total)
         else:
             for row in range(len(samples.rows)):
-                total += self.operator(x, samples, row)
+                total += self.operator(x.copy(), samples, row)
         return total / len(samples.rows)
 
     def jacobian_sum(self, x: Vector, columns: Columns) -> Vector:

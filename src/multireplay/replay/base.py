@@ -50,6 +50,9 @@ class PlannedEpoch:
     side_by_side: int | None = None
     """B, where chain j reads position ⌊t·B/T⌋ − ⌊j·⌊B/T⌋/n⌋ in step t of T: all chains can be run in one pass."""
 
+    nested: bool = False
+    """Whether every half of the order lies between the samples of the half before it, as in bit-reversed order."""
+
     @property
     def steps(self) -> int:
         """Steps of all chains together."""
@@ -99,3 +102,15 @@ class Replay(ABC):
 def part_of(order: Positions, first: int, count: int) -> Positions:
     """The `block` of an order that is kept as one array."""
     return order[first : first + count]
+
+
+def multiples_of_gap(steps: int, length: int, first: int, count: int) -> Positions:
+    """⌊t·B/T⌋ for t = first + 1, …, first + count, without overflow.
+
+    With t = first + j and first·B = q·T + r the value is q + ⌊(r + j·B)/T⌋, and B itself is split into its whole gap
+    and remainder, so that the largest product is count·T.
+    """
+    whole, rest = divmod(length, steps)
+    base, carry = divmod(first * rest, steps)
+    j = np.arange(1, count + 1, dtype=np.int64)
+    return np.asarray(first * whole + base + j * whole + (carry + j * rest) // steps, dtype=np.int64)

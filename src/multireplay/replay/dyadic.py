@@ -38,7 +38,7 @@ class Dyadic(Replay):
                 f"dyadic order keeps 8 bytes a sample in memory; {length} samples are too many (at most 2^31)"
             )
         order = dyadic_order(length)
-        return (PlannedEpoch(k=1, gap=None, length=length, block=partial(part_of, order)),)
+        return (PlannedEpoch(k=1, gap=None, length=length, block=partial(part_of, order), nested=True),)
 
 
 @jit

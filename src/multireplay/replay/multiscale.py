@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from multireplay.errors import InputError
-from multireplay.replay.base import LONGEST, PlannedEpoch, Replay
-from multireplay.replay.side_by_side import multiples_of_gap, offset_after_offset
+from multireplay.replay.base import LONGEST, PlannedEpoch, Replay, multiples_of_gap
+from multireplay.replay.side_by_side import offset_after_offset
 
 LONG_ENOUGH = 2**13
 """By default a chain has about this many steps, if the gap then is one of 4 to 1024."""
@@ -117,6 +118,13 @@ class Interleaved(Replay):
         block = partial(offset_after_offset, steps, length, gap)
         passes = length if gap > 1 and length <= LONGEST else None
         return (PlannedEpoch(1, length / steps, steps, block, chains=gap, forwards=gap == 1, side_by_side=passes),)
+
+
+def out_of_step(gap: int, length: int) -> int:
+    """The smallest prime from `gap` on that does not divide `length`, which no period of such a record has in it."""
+    while length % gap == 0 or any(gap % factor == 0 for factor in range(2, math.isqrt(gap) + 1)):
+        gap += 1
+    return gap
 
 
 def scale(k: int, length: int) -> PlannedEpoch:

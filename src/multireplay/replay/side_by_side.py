@@ -17,18 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from multireplay._check import Positions
-
-
-def multiples_of_gap(steps: int, length: int, first: int, count: int) -> Positions:
-    """⌊t·B/T⌋ for t = first + 1, …, first + count, without overflow.
-
-    With t = first + j and first·B = q·T + r the value is q + ⌊(r + j·B)/T⌋, and B itself is split into its whole gap
-    and remainder, so that the largest product is count·T.
-    """
-    whole, rest = divmod(length, steps)
-    base, carry = divmod(first * rest, steps)
-    j = np.arange(1, count + 1, dtype=np.int64)
-    return np.asarray(first * whole + base + j * whole + (carry + j * rest) // steps, dtype=np.int64)
+from multireplay.replay.base import multiples_of_gap
 
 
 def offset_after_offset(steps: int, length: int, phases: int, first: int, count: int) -> Positions:

@@ -209,7 +209,7 @@ def _operator(problem: Problem, columns: Columns, x: Vector) -> Vector | None:
     count = min(rows, 2**16, max(2**12, 2**26 // len(x)))  # fewer where that would be many values
     samples = problem.samples({name: column[rows - count :] for name, column in columns.items()})
     shown = np.linspace(0, len(x) - 1, min(len(x), 16)).round().astype(int)
-    return np.array([problem.operator(x, samples, row)[shown] for row in range(count)])
+    return np.array([problem.operator(x.copy(), samples, row)[shown] for row in range(count)])
 
 
 def _unaffordable(result: Result, wanted: bool | str) -> Missing | None:

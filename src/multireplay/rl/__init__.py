@@ -15,7 +15,8 @@ from multireplay.rl.collect import CollectionError, CollectionInterrupted, colle
 from multireplay.rl.evaluate import ValueEstimate, estimate, evaluate
 from multireplay.rl.features.base import BoundFeatures, Features, Joined, OneHot
 from multireplay.rl.features.given import Function, LastLayer, features_from_name
-from multireplay.rl.features.scaled import RBF, Fourier, Polynomial, TileCoding
+from multireplay.rl.features.scaled import RBF, Fourier, Polynomial
+from multireplay.rl.features.tiles import TileCoding
 from multireplay.rl.policies import Batched, policy_from_name
 from multireplay.rl.trajectory import Trajectory, from_minari
 

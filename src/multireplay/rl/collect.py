@@ -10,11 +10,14 @@ import numpy as np
 
 from multireplay._check import whole_number
 from multireplay.errors import InputError
+from multireplay.rl.coding import Coding
 from multireplay.rl.policies import Actor, Legal, as_actor
-from multireplay.rl.spaces import Array, Coding, gymnasium, is_vector, name_of, opened, row_of, spaces_of
+from multireplay.rl.spaces import Array, gymnasium, is_vector, name_of, opened, row_of, spaces_of
 from multireplay.rl.trajectory import Trajectory, Transition
 from multireplay.show.progress import step_bar
 
+FIRST_ROOM = 2**14
+"""Rows that there is room for at first where it is not known how many there will be."""
 CHECKED = 1024
 """Rows between two checks that observations and rewards are finite, and two moves of the progress bar."""
 
@@ -162,18 +165,23 @@ def autoreset_mode(env: Any) -> str:
 
 
 class Collection:
-    """Columns of a fixed length that are filled row by row, or a row for every sub-environment at a time."""
+    """Columns that are filled row by row, or a row for every sub-environment at a time.
+
+    Up to `steps` rows, or until so many episodes have ended; there is room for all steps at once unless it is
+    the episodes that are counted.
+    """
 
     def __init__(
         self, env: Any, steps: int, episodes: float = np.inf, advanced: Callable[[int], None] | None = None
     ) -> None:
         self.steps, self.wanted, self.name, self.advanced = steps, episodes, name_of(env), advanced
         self.coding, self.action_coding = map(Coding, spaces_of(env))
+        room = steps if episodes == np.inf else min(steps, FIRST_ROOM)
         try:
-            now, then = self.coding.empty(steps), self.coding.empty(steps)
-            done = self.action_coding.empty(steps)
-            terminated, truncated, starts = (np.empty(steps, dtype=np.bool_) for _ in range(3))
-            self.columns = Transition(now, done, np.empty(steps), terminated, truncated, then, starts)
+            now, then = self.coding.empty(room), self.coding.empty(room)
+            done = self.action_coding.empty(room)
+            terminated, truncated, starts = (np.empty(room, dtype=np.bool_) for _ in range(3))
+            self.columns = Transition(now, done, np.empty(room), terminated, truncated, then, starts)
             self.which = np.zeros(steps, dtype=np.int32)
         except (MemoryError, ValueError):
             raise InputError(
@@ -188,6 +196,7 @@ class Collection:
 
     def add(self, transition: Transition) -> None:
         """One transition."""
+        self._make_room(self.rows + 1)
         for column, value in zip(self.columns, transition, strict=True):
             column[self.rows] = value
         self.ended += transition.terminated or transition.truncated
@@ -197,11 +206,23 @@ class Collection:
         """One transition of every sub-environment where `taken`; those beyond the wanted steps are left out."""
         which = np.flatnonzero(taken)[: self.steps - self.rows]
         rows = slice(self.rows, self.rows + len(which))
+        self._make_room(rows.stop)
         for column, values in zip(self.columns, transitions, strict=True):
             column[rows] = values[which]
         self.which[rows] = which
         self.ended += int((transitions.terminated | transitions.truncated)[which].sum())
         self._count(len(which))
+
+    def _make_room(self, rows: int) -> None:
+        """Twice the room where there is none for so many rows."""
+        while (room := len(self.columns.rewards)) < rows:
+            more = min(room, self.steps - room)
+            self.columns = Transition(
+                *(
+                    np.concatenate([column, np.empty_like(column[:1], shape=(more, *column.shape[1:]))])
+                    for column in self.columns
+                )
+            )
 
     def _count(self, rows: int) -> None:
         self.rows += rows
@@ -237,4 +258,5 @@ class Collection:
         sorted_which = which[order]
         columns.starts[1:] |= sorted_which[1:] != sorted_which[:-1]
         columns.starts[0] = True
-        return Trajectory(*columns, observation_space=self.coding.space, name=self.name)
+        spaces = {"observation_space": self.coding.space, "environment_space": self.coding.original}
+        return Trajectory(*columns, **spaces, name=self.name)

@@ -9,27 +9,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multireplay._check import Vector, whole_number
+from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import PolicyEvaluation
 from multireplay.result import Result
-from multireplay.rl.check import Check, monte_carlo
+from multireplay.rl.check import Check, impossible, monte_carlo
+from multireplay.rl.coding import Coding
 from multireplay.rl.collect import CollectionError, CollectionInterrupted, collect
 from multireplay.rl.features.base import BoundFeatures
 from multireplay.rl.features.given import as_features, bound_to
-from multireplay.rl.spaces import Array, Coding, opened, single, spaces_of
+from multireplay.rl.sampling import WIDEST, reference
+from multireplay.rl.seen import Subject
+from multireplay.rl.spaces import Array, opened, single, spaces_of
 from multireplay.rl.trajectory import Trajectory, summary
 from multireplay.solve import solve
-from multireplay.updates import Newton, VarianceReduced
+from multireplay.updates import Exact
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-ROUNDS = VarianceReduced(rounds=10, precondition=None)
-"""Where `Newton` cannot be used, as with tiles that are seldom visited. Collecting costs far more than a pass over what
-was collected, so there are more rounds than `solve` takes: on Mountain Car with 533 tiles they end 20 times nearer to
-the exact fit. A preconditioner makes the constant part of the value, which is most of it, the slowest to learn.
-"""
 NO_PLACE = (
     "No Monte Carlo check: it needs one environment, and this vector environment does not say how to make one. Give "
     "check_env=..., or check=0."
@@ -49,7 +48,8 @@ class ValueEstimate:
     trajectory, result : Trajectory, Result
         The record it was learnt from, and what `solve` gave.
     check, note : Check or None, str
-        Returns of fresh rollouts beside it, if they were asked for; or why there are none though they were.
+        Returns of fresh rollouts beside it, if they were asked for; or why there are none though they were, and
+        whether values are impossible.
 
     Examples
     --------
@@ -80,21 +80,16 @@ class ValueEstimate:
 
         Parameters
         ----------
-        observations : array_like
-            One observation, or one a row. Those of `Dict` spaces as ``gymnasium.spaces.flatten`` gives them.
+        observations : array_like, dict or tuple
+            One observation as the environment gives it, or a list of them, or an array with one a row. Rows of a
+            `Dict` or `Tuple` space are as `Trajectory` stores them.
         """
-        array, shape = np.asarray(observations), tuple(self.features.space.shape)
-        if array.shape == shape:
-            return float(self.values(array[None])[0])
-        if array.ndim == len(shape) + 1 and array.shape[1:] == shape:
-            return self.values(array)
-        raise InputError(
-            f"an array of shape {array.shape} is neither an observation of {self.features.space} nor rows of them"
-        )
+        array, one = Coding(self.trajectory.environment_space).encode(observations)
+        return float(self.values(array[None])[0]) if one else self.values(array)
 
     def values(self, observations: Array) -> Vector:
-        """The values of many observations, one a row."""
-        return np.asarray(self.features(observations) @ self.x, dtype=np.float64)
+        """The values of many observations, one a row, as they are stored."""
+        return np.asarray(self.features.values(observations, self.x), dtype=np.float64)
 
     def plot(self, ax: Axes | None = None, *, dims: Any = None, names: Any = None) -> Axes:
         """Draw the value function: a line over one number, a heat map over two, bars for discrete observations.
@@ -133,13 +128,11 @@ def estimate(trajectory: Trajectory, features: Any, gamma: float, **options: Any
     features : Features, str or callable
         ψ: an object such as `RBF`, a name such as "rbf", or a function of an observation.
     gamma : float
-        Discount factor in [0, 1).
+        Discount factor in [0, 1]; 1 is for tasks whose episodes end.
     **options
-        Passed on to `multireplay.solve`, for example ``replay=mr.Multiscale()``. Without any, `Newton` corrections
-        are taken, which end at the exact fit (LSTD); where they cannot be used, because a feature is too seldom or
-        never active or there are too many of them, ten rounds of variance reduction. Steps start at the constant value
-        that fits best, where the features can show one, and leave the coefficient of a feature that is never active at
-        0: with `OneHot` this is the value of a state that no step was taken from, such as a terminal one.
+        Passed on to `multireplay.solve`, for example ``replay=mr.Multiscale()``. Without any it is the exact fit
+        (LSTD) wherever that can be had. The coefficient of a feature that is never active is 0: with `OneHot` this is
+        the value of a state that no step was taken from, such as a terminal one.
 
     Examples
     --------
@@ -151,23 +144,21 @@ def estimate(trajectory: Trajectory, features: Any, gamma: float, **options: Any
     True
     """
     PolicyEvaluation(gamma)  # raises at once where gamma is no discount factor
-    bound = bound_to(features, trajectory.observation_space, trajectory.observations)
-    ones = bound.constant(trajectory.observations)
-    if ones is not None:  # the one value for all states that fits best: what is seldom seen is not worth 0 for long
-        mean = trajectory.rewards.sum() / np.sum(1 - gamma * ~trajectory.terminated)
-        options.setdefault("x0", mean * ones)
+    bound = bound_to(features, trajectory.environment_space, trajectory.observations)
     problem, buffer = bound.problem_of(gamma), bound.buffer_of(trajectory)
     with warnings.catch_warnings():
         # a feature is small here because it is seldom active; standardizing it would be no help
         warnings.filterwarnings("ignore", message="features differ in size")
-        if {"update", "passes", "replay", "step"} & options.keys():
-            result = solve(problem, buffer, **options)
-        else:
-            try:
-                result = solve(problem, buffer, update=Newton(), **options)
-            except InputError:
-                result = solve(problem, buffer, update=ROUNDS, **options)
-    return ValueEstimate(bound, float(gamma), trajectory, result)
+        result = _solved(problem, buffer, bound.dim, options)
+    found = ValueEstimate(bound, float(gamma), trajectory, result)
+    return replace(found, note=impossible(found.values(trajectory.observations), trajectory.rewards, found.gamma))
+
+
+def _solved(problem: PolicyEvaluation, buffer: Buffer, dim: int, options: dict[str, Any]) -> Result:
+    """The solver's answer. To become ``solve(problem, buffer, **options)``, once that takes the exact route itself."""
+    if not {"update", "passes", "replay", "step"} & options.keys() and dim <= WIDEST:
+        options = {**options, "update": Exact()}
+    return solve(problem, buffer, **options)
 
 
 def evaluate(
@@ -207,9 +198,9 @@ def evaluate(
     ...     return int(rng.integers(3)) if rng.random() < 0.2 else 2 if state[1] >= 0 else 0
     >>> estimate = mr.rl.evaluate("MountainCar-v0", with_momentum, "rbf", gamma=0.99, steps=20_000, check=50)
     >>> print(estimate.check.table())
-     states            number   estimate   Monte Carlo     difference   in s.e.
-     ──────────────────────────────────────────────────────────────────────────
-     at the start ...
+     states            number        estimate     Monte Carlo   difference   in s.e.
+     ───────────────────────────────────────────────────────────────────────────────
+     at the start          50 ...
     """
     PolicyEvaluation(gamma)  # raises at once where gamma is no discount factor
     whole_number("check", check, least=0)
@@ -223,10 +214,11 @@ def evaluate(
                 return found
             with single(world) if check_env is None else opened(check_env) as place:
                 if place is None:
-                    return replace(found, note=NO_PLACE)
+                    return replace(found, note=" ".join(filter(None, (NO_PLACE, found.note))))
                 # a seed that has nothing to do with this one and the next ones, which a vector environment's parts have
                 another = int(np.random.SeedSequence([seed, 2]).generate_state(1)[0]) // 2
-                rollouts = monte_carlo(place, policy, found.values, found.gamma, max(check, 2), another)
+                subject = Subject(found.values, found.gamma, record, reference(found.features, record, found.gamma))
+                rollouts = monte_carlo(place, policy, subject, max(check, 2), another)
         except KeyboardInterrupt:
             raise CollectionInterrupted(
                 "interrupted; the steps collected are in the error's trajectory", record
@@ -234,4 +226,6 @@ def evaluate(
         except CollectionError as error:
             message = f"in the Monte Carlo check {error.__cause__}; the steps collected are in the error's trajectory"
             raise CollectionError(message, record) from error
-    return replace(found, check=rollouts)
+        except InputError as error:
+            raise CollectionError(f"{error} (the steps collected are in the error's trajectory)", record) from error
+    return replace(found, check=replace(rollouts, notes=tuple(filter(None, (found.note, *rollouts.notes)))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,8 @@ from multireplay.errors import InputError
 Array = NDArray[Any]
 Bounds = tuple[Any, Any] | None
 
+NUMBERS = 2**24
+"""Numbers of a record that are looked at to find its range: images are not copied as floats, all of them."""
 TAIL = 0.001
 """Share of the observations beyond either bound: a few far ones must not squeeze the rest together."""
 
@@ -104,52 +106,6 @@ def single(env: Any) -> Iterator[Any | None]:
         yield made
 
 
-class Coding:
-    """How the values of a space are stored, one row each.
-
-    `Discrete` is stored as an integer; `Box`, `MultiDiscrete` and `MultiBinary` as the arrays they are; a `Tuple` of
-    `Discrete` (Blackjack) as a row of integers. Any other `Tuple` or `Dict` is stored as `gymnasium.spaces.flatten` of
-    it. ``space`` is the space of what is stored.
-    """
-
-    def __init__(self, space: Any) -> None:
-        spaces = gymnasium().spaces
-        self.original = space
-        self.flattened = False
-        if isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-            self.space = space
-        elif isinstance(space, spaces.Tuple) and all(isinstance(part, spaces.Discrete) for part in space.spaces):
-            sizes, starts = zip(*((part.n, part.start) for part in space.spaces), strict=True)
-            self.space = spaces.MultiDiscrete(sizes, start=starts)
-        else:
-            self.space = _flat_space(space)
-            self.flattened = True
-        self.shape = tuple(self.space.shape)
-        self.dtype = self.space.dtype
-
-    def one(self, value: Any) -> Array:
-        """A value of the space as an array of ``shape``."""
-        array = np.asarray(gymnasium().spaces.flatten(self.original, value) if self.flattened else value)
-        if array.shape != self.shape:
-            raise InputError(f"an array of shape {array.shape} is not in {self.original}")
-        return array
-
-    def many(self, values: Any, count: int) -> Array:
-        """`count` values of the space, batched as a vector environment does it; always a copy."""
-        if self.flattened:
-            values = _flatten_batch(self.original, values, count)
-        elif isinstance(values, tuple):  # columns of a `Tuple`
-            values = np.stack([np.asarray(part) for part in values], axis=1)
-        array = np.array(values, dtype=self.dtype)
-        if array.shape != (count, *self.shape):
-            raise InputError(f"{count} values of {self.original} came as an array of shape {array.shape}")
-        return array
-
-    def empty(self, count: int) -> Array:
-        """Room for `count` values."""
-        return np.empty((count, *self.shape), dtype=self.dtype)
-
-
 def sizes_of(space: Any) -> tuple[Array, Array] | None:
     """How many values every coordinate of a discrete space has and where they start, or None for a `Box`."""
     spaces = gymnasium().spaces
@@ -180,7 +136,13 @@ def width_of(space: Any) -> int:
 
 def as_vectors(observations: Array) -> Vector:
     """Observations as rows of numbers."""
-    return observations.reshape(len(observations), -1).astype(np.float64)
+    return observations.reshape(len(observations), int(np.prod(observations.shape[1:]))).astype(np.float64)
+
+
+def some_of(observations: Array, most: int = 2**20) -> Array:
+    """Observations spread over the record: no more than so many, nor than make some megabytes of numbers."""
+    count = min(most, max(1, NUMBERS // max(1, int(np.prod(observations.shape[1:])))))
+    return observations[:: max(1, -(-len(observations) // count))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +178,7 @@ def scaling_of(space: Any, observations: Array, bounds: Bounds) -> Scaling:
                 raise InputError(f"bounds: {name} has {bound.size} numbers, but an observation has {width}")
         low, high = (np.array(np.broadcast_to(bound, (width,))) for bound in given)
     elif sizes_of(space) is None and len(observations):
-        low, high = np.quantile(as_vectors(observations), [TAIL, 1 - TAIL], axis=0)
+        low, high = np.quantile(as_vectors(some_of(observations)), [TAIL, 1 - TAIL], axis=0)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise InputError(f"{space} has no bounds; give observations to take them from, or bounds=(low, high)")
     if (low > high).any():
@@ -243,57 +205,6 @@ def row_of(batch: Any, row: int) -> Any:
     if isinstance(batch, tuple):
         return tuple(row_of(part, row) for part in batch)
     return batch[row]
-
-
-def pack(space: Any) -> dict[str, Array]:
-    """A stored space as arrays, for a file."""
-    spaces = gymnasium().spaces
-    if isinstance(space, spaces.Discrete):
-        return {"discrete": np.array([space.n, space.start])}
-    if isinstance(space, spaces.MultiDiscrete):
-        return {"sizes": space.nvec, "size_starts": space.start}
-    if isinstance(space, spaces.MultiBinary):
-        return {"binary": np.array(space.shape)}
-    return {"low": space.low, "high": space.high}
-
-
-def unpack(arrays: Mapping[str, Array]) -> Any:
-    """The space that was packed."""
-    spaces = gymnasium().spaces
-    if "discrete" in arrays:
-        return spaces.Discrete(int(arrays["discrete"][0]), start=int(arrays["discrete"][1]))
-    if "sizes" in arrays:
-        return spaces.MultiDiscrete(arrays["sizes"], start=arrays["size_starts"])
-    if "binary" in arrays:
-        shape = arrays["binary"].tolist()
-        return spaces.MultiBinary(shape if len(shape) > 1 else shape[0])
-    return spaces.Box(arrays["low"], arrays["high"], dtype=arrays["low"].dtype.type)
-
-
-def _flat_space(space: Any) -> Any:
-    spaces = gymnasium().spaces
-    flattenable = isinstance(space, spaces.Tuple | spaces.Dict) and space.is_np_flattenable
-    flat = spaces.flatten_space(space) if flattenable else None
-    if not isinstance(flat, spaces.Box):
-        raise InputError(
-            f"{space} cannot be stored as a row of numbers; wrap the environment so that its observations and actions "
-            "are arrays, for example with gymnasium.wrappers.TransformObservation"
-        )
-    return flat
-
-
-def _flatten_batch(space: Any, values: Any, count: int) -> Array:
-    """`gymnasium.spaces.flatten` of every value of a batch, column by column."""
-    spaces = gymnasium().spaces
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        keys = space.spaces if isinstance(space, spaces.Dict) else range(len(space.spaces))
-        return np.concatenate([_flatten_batch(space[key], values[key], count) for key in keys], axis=1)
-    array = np.asarray(values).reshape(count, -1)
-    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
-        sizes, starts = sizes_of(space) or ((), ())
-        hot = [np.eye(size)[array[:, i] - start] for i, (size, start) in enumerate(zip(sizes, starts, strict=True))]
-        return np.concatenate(hot, axis=1)
-    return array
 
 
 def short(value: Any) -> str:

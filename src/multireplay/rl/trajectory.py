@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
-from multireplay.rl.spaces import Array, Coding, pack, required, unpack
+from multireplay.rl.coding import Coding, pack, unpack
+from multireplay.rl.spaces import Array, required
 
 if TYPE_CHECKING:
     from multireplay.rl.features.base import BoundFeatures, Features
@@ -64,6 +65,8 @@ class Trajectory:
         Where the stored observations lie.
     name : str
         The environment or data set it comes from.
+    environment_space : gymnasium Space
+        The environment's own observation space, where it is another: a `Dict` or `Tuple`.
 
     Examples
     --------
@@ -86,8 +89,11 @@ class Trajectory:
     starts: Booleans
     observation_space: Any
     name: str = "a record"
+    environment_space: Any = None
 
     def __post_init__(self) -> None:
+        if self.environment_space is None:
+            object.__setattr__(self, "environment_space", self.observation_space)
         lengths = {name: len(getattr(self, name)) for name in FIELDS}
         if len(set(lengths.values())) > 1:
             raise InputError(f"a trajectory's columns need one length, but {lengths}")
@@ -132,7 +138,7 @@ class Trajectory:
         """
         from multireplay.rl.features.given import bound_to
 
-        return bound_to(features, self.observation_space, self.observations).buffer_of(self)
+        return bound_to(features, self.environment_space, self.observations).buffer_of(self)
 
     def save(self, path: str | Path) -> Path:
         """Write it to an ``.npz`` file, which `load` reads; returns the path."""
@@ -140,7 +146,8 @@ class Trajectory:
         if path.suffix != ".npz":
             path = path.with_name(path.name + ".npz")
         columns: dict[str, Any] = {name: getattr(self, name) for name in FIELDS}
-        columns |= {f"space_{key}": value for key, value in pack(self.observation_space).items()}
+        spaces = {"space": self.observation_space, "environment": self.environment_space}
+        columns |= {f"{kind}_{key}": value for kind, space in spaces.items() for key, value in pack(space).items()}
         np.savez_compressed(path, name=np.array(self.name), **columns)
         return path
 
@@ -155,9 +162,14 @@ class Trajectory:
         missing = [name for name in FIELDS if name not in arrays]
         if missing:
             raise InputError(f"{path} is no saved trajectory: it has no {missing[0]}")
-        space = {key.removeprefix("space_"): value for key, value in arrays.items() if key.startswith("space_")}
+        space, own = (
+            {key.removeprefix(kind): value for key, value in arrays.items() if key.startswith(kind)}
+            for kind in ("space_", "environment_")
+        )
         fields = {name: arrays[name] for name in FIELDS}
-        return cls(**fields, observation_space=unpack(space), name=str(arrays["name"]))
+        return cls(
+            **fields, observation_space=unpack(space), name=str(arrays["name"]), environment_space=unpack(own or space)
+        )
 
     def __repr__(self) -> str:
         kind = f"{self.observations.shape[1:]} {self.observations.dtype}"
@@ -223,7 +235,9 @@ def from_minari(dataset: Any) -> Trajectory:
     if not parts:
         raise InputError(f"the Minari data set {data.id!r} has no steps")
     columns = Transition(*map(np.concatenate, zip(*parts, strict=True)))
-    return Trajectory(*columns, observation_space=observations.space, name=str(data.id))
+    return Trajectory(
+        *columns, observation_space=observations.space, name=str(data.id), environment_space=data.observation_space
+    )
 
 
 def _loaded(dataset: Any) -> Any:

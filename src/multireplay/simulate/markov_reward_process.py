@@ -49,8 +49,8 @@ class MarkovRewardProcess:
         for name, array in (("features", self.features), ("rewards", self.rewards)):
             if len(array) != len(self.transitions):
                 raise InputError(f"{name} has {len(array)} rows, but the chain has {len(self.transitions)} states")
-        self.problem = PolicyEvaluation(gamma)
-        self.gamma = self.problem.gamma
+        self.gamma = number_in("gamma", gamma, 0, 1)  # a chain that goes on for ever has no value at 1
+        self.problem = PolicyEvaluation(self.gamma)
         self._cumulative = np.cumsum(self.transitions, axis=1)
         self._cumulative[:, -1] = 1.0
 

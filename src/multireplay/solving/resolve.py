@@ -21,6 +21,7 @@ from multireplay.problems import GLM, Problem
 from multireplay.problems.base import as_constraint
 from multireplay.problems.batched import OverBatches, as_batched, can_be_batched
 from multireplay.replay import Dyadic, Interleaved, Replay, Shuffle
+from multireplay.replay.multiscale import out_of_step
 from multireplay.sets import Set, WholeSpace
 from multireplay.solving.run import Run
 from multireplay.steps import Constant, Schedule
@@ -280,11 +281,14 @@ def over_batches(problem: Problem, buffer: Buffer | StoredBuffer, backend: str) 
 
 
 def default_order(record: Record) -> Replay:
-    """Dyadic order; over batches all offsets of a gap side by side, with chains that are long and yet many."""
+    """Dyadic order; over batches all offsets of a gap side by side, with chains that are long and yet many.
+
+    The gap is a prime that is in step with no usual period of a record, so that each chain comes to all of a period.
+    """
     depth = min(DEEPEST, record.length.bit_length() - 1 - WIDTH)
     if not isinstance(record.problem, OverBatches) or depth < 1:
         return Dyadic()
-    return cast(Replay, Interleaved(gap=record.length >> depth))
+    return cast(Replay, Interleaved(gap=out_of_step(record.length >> depth, record.length)))
 
 
 def as_share(holdout: Any, run: Run) -> float | None:

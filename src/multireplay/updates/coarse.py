@@ -15,6 +15,7 @@ from multireplay._check import Vector
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.record import Record
 from multireplay.problems.base import Problem
+from multireplay.problems.residual import refuse_overflow
 from multireplay.updates.base import Unsuitable
 
 COARSE = 2**13
@@ -143,6 +144,8 @@ def coarse_fit(record: Record, x0: Vector) -> Coarse:
         raise Unsuitable(f"{rows} rows of {record.dim} coordinates are no coarse epoch")
     columns = record.spread(rows)
     sizes = np.sqrt(_mean_squares(record.problem, columns))
+    if not np.isfinite(sizes).all():
+        refuse_overflow(record.problem.rows(columns))  # type: ignore[attr-defined]
     if not sizes.all():
         raise Unsuitable(f"{int((sizes == 0).sum())} of {len(sizes)} features are 0 in all of {rows} rows")
     for precision in (np.float32, np.float64):
@@ -171,6 +174,8 @@ def coarse_start(record: Record, x0: Vector) -> Vector:
     """A point close to the exact fit, as far as rows spread over the record tell: where exact steps begin."""
     columns = record.spread(coarse_rows(record))
     sizes = np.sqrt(_mean_squares(record.problem, columns))
+    if not np.isfinite(sizes).all():
+        refuse_overflow(record.problem.rows(columns))  # type: ignore[attr-defined]
     scale = 1 / np.where(sizes > 0, sizes, 1.0)
     return np.asarray(scale * _Samples(record.problem, columns, scale, np.float64).start(x0 / scale))
 

@@ -14,11 +14,13 @@ from multireplay.engine.checkpoint import kept_fold
 from multireplay.engine.sums import Folding, MomentSum, batch_bounds, fold
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
+from multireplay.problems.residual import refuse_overflow
 from multireplay.show.progress import step_bar
 from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
 from multireplay.updates.coarse import Slope, coarse_start
 from multireplay.updates.doubts import free_note, wrong_way_note
 from multireplay.updates.newton import Corrections, Singular, as_epoch, slope_of
+from multireplay.updates.plain import extreme_samples
 from multireplay.updates.rank import Known, known_directions
 
 if TYPE_CHECKING:
@@ -123,6 +125,8 @@ def _by_moments(run: Run, known: Known | None) -> Fitted:
         how, sums, kept = Folding(run.threads, advanced), MomentSum(record.problem, dim, basis), run.checkpoint
         totals = fold(record, sums, bounds, how) if kept is None else kept_fold(record, sums, bounds, how, kept)
     matrices, vectors = (np.array([total[place] for total in totals]) for place in (0, 1))
+    if not np.isfinite(matrices).all():
+        refuse_overflow(extreme_samples(record, run.start, run.threads).features)
     ridge = record.problem.penalty_diagonal(record.dim)
     slope = slope_of(matrices.sum(axis=0) / record.length, ridge, basis)
     back = np.eye(dim) if basis is None else basis

@@ -244,7 +244,8 @@ class Corrections:
             done.append(x)
             away = distance_of(now.move, self.error, x, slope.scale)
             self.distance = min(1.0, ratio) * away
-            there = away <= NEAR and self.distance <= self.tolerance  # or the errors are those of another place
+            there = away <= NEAR and self.distance <= self.tolerance  # or the errors are those of another place, …
+            there = there and (last is not None or self.record.problem.is_linear)  # … where a misfit makes them large
             if len(done) >= self.most or (there and not self.all_of_them):
                 return self._ended(done, now)
             if len(done) % PATIENCE == 0 and (found := runaway_note(self.run, x, now.move)):

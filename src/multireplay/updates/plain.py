@@ -16,12 +16,14 @@ from multireplay.buffer.disk.memory import in_words
 from multireplay.buffer.foreign import as_numpy, is_foreign
 from multireplay.buffer.record import Record, StoredRecord
 from multireplay.engine import Itinerary, Job, Stepper, arrange, make_stepper
+from multireplay.engine.readings import distance_in_step
 from multireplay.engine.sums import ExtremeRows, Folding, fold, operator_batches
 from multireplay.errors import InputError, warn
 from multireplay.inference.residuals import residual_of
 from multireplay.problems import Problem
 from multireplay.problems.base import GROWTH, UNBOUNDED
 from multireplay.problems.packed import column_sizes, has_sparse_rows, take
+from multireplay.problems.residual import refuse_overflow
 from multireplay.replay import PlannedEpoch, Replay
 from multireplay.result import Epoch
 from multireplay.show.progress import step_bar
@@ -53,7 +55,8 @@ class Plain(Update):
     def run(self, run: Run) -> Found:
         """One run through the plan, for every step size."""
         with StepRun(run) as walk:
-            return walk.found(*walk.through_the_plan())
+            epochs, chosen, passes = walk.through_the_plan()
+            return walk.found(epochs, chosen, passes, notes=walk.in_step(epochs[chosen]))
 
 
 class StepRun:
@@ -120,6 +123,17 @@ class StepRun:
             epochs = self._marked(epochs)
         passes = sum(epoch.taken for epoch in epochs) / record.length / len(self.schedules)
         return *by_residual(epochs, self.run), passes
+
+    def in_step(self, answer: Epoch) -> tuple[str, ...]:
+        """A note where the order of the epoch that answers is in step with a period of the record."""
+        planned = next(planned for planned in self.plan if planned.k == answer.k)
+        if answer.diverged or not (far := distance_in_step(self.run.record, planned, answer.answer)):
+            return ()
+        return (
+            f"the order is in step with a period of the record: rows that {self.run.replay!r} reads after one another "
+            f"differ from those between them by {far:.3g} standard errors, so that the answer may be that of a part of "
+            "the period; try mr.Shuffle(0), or mr.Interleaved(gap) with a prime gap",
+        )
 
     def epoch(self, planned: PlannedEpoch, schedule: Schedule) -> Epoch:
         """One epoch at these step sizes."""
@@ -194,6 +208,12 @@ def as_schedule(step: Any, problem: Problem, samples: Any, shorten: Callable[[fl
     bound = problem.lipschitz(samples)
     if bound is None:
         raise InputError(f"step='auto' needs a Lipschitz constant: give step=..., or lipschitz=... to {problem!r}")
+    if not np.isfinite(bound):
+        if hasattr(samples, "features"):
+            refuse_overflow(samples.features)
+        raise InputError(
+            f"step='auto' needs a Lipschitz constant, and that of {problem!r} here is {bound}: give step=..."
+        )
     if bound == 0:
         raise InputError("step='auto' has nothing to go by: every feature in the buffer is 0")
     return Constant(AUTO_SHARE / (bound if shorten is None else shorten(bound)))

@@ -17,7 +17,7 @@ from multireplay.engine.sums import Largest, fold
 from multireplay.errors import InputError
 from multireplay.problems.base import row_blocks
 from multireplay.problems.packed import Rows, distinct, largest_square, squares, take
-from multireplay.problems.residual import dense_products
+from multireplay.problems.residual import dense_products, refuse_overflow
 from multireplay.sets import Set, WholeSpace
 
 PREFIX = 4096
@@ -87,6 +87,7 @@ def from_sample(features: Rows, rank: int | Literal["auto"]) -> Preconditioner:
     if dim < 2 or length < 2:
         return none(dim)
     sample = take(features, slice(None))
+    refuse_overflow(sample)
     places = np.unique(sample.indices) if issparse(sample) else None
     sample = sample if places is None else sample[:, places]  # what does not occur has no part in an axis
     most = max(RANKS) if rank == "auto" else rank

@@ -39,7 +39,7 @@ class RankOne(NamedTuple):
 
 def rank_one(samples: Any) -> RankOne | None:
     """Packed samples in the common form, or None if they have another."""
-    if isinstance(samples, TransitionSamples) and samples.ridge is None:
+    if isinstance(samples, TransitionSamples) and samples.ridge is None and samples.weights is None:
         return RankOne(samples.features, samples.next_features, samples.rewards, samples.discounts, IDENTITY)
     plain = isinstance(samples, RegressionSamples) and samples.ridge is None and samples.weights is None
     if plain and isinstance(samples.link, int):

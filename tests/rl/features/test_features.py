@@ -44,19 +44,21 @@ def test_rows_are_finite_repeatable_and_each_by_itself(description):
         bound(STATES[0])
 
 
-@pytest.mark.parametrize("description", DESCRIPTIONS, ids=NAMES)
-def test_coefficients_of_the_constant_function(description):
-    bound = description.bind(BOX, STATES)
-    ones = bound.constant(STATES)
-    if isinstance(description, mr.rl.Function):
-        assert ones is None
-    else:
-        np.testing.assert_allclose(bound(STATES) @ ones, 1.0)
+@pytest.mark.parametrize("description", [*DESCRIPTIONS, mr.rl.OneHot()], ids=[*NAMES, "one-hot"])
+def test_values_and_totals_are_those_of_the_rows(description, monkeypatch):
+    monkeypatch.setattr("multireplay.rl.features.base.NUMBERS", 1000)  # several blocks
+    discrete = isinstance(description, mr.rl.OneHot)
+    space, states = (spaces.Discrete(7), np.arange(400) % 7) if discrete else (BOX, STATES)
+    bound = description.bind(space, states)
+    rows = np.vstack([bound.rows(states[i : i + 1]) for i in range(400)])
+    np.testing.assert_allclose(bound(states), rows, rtol=1e-5, atol=1e-12)
+    np.testing.assert_allclose(bound.total(states), rows.sum(axis=0), rtol=1e-4, atol=1e-9)
+    for x in (np.arange(bound.dim) + 1.0, np.random.default_rng(0).normal(size=(bound.dim, 3))):
+        np.testing.assert_allclose(bound.values(states, x), rows @ x, rtol=1e-4, atol=1e-6)
 
 
-def test_constant_of_a_joined_description_is_that_of_the_first_part_with_one():
+def test_parts_say_what_they_are():
     bound = (mr.rl.Function(lambda state: state) + mr.rl.Fourier(2) + mr.rl.RBF(5)).bind(BOX, STATES)
-    np.testing.assert_allclose(bound(STATES) @ bound.constant(STATES), 1.0)
     assert str(bound) == "2 given features and 9 Fourier features and 5 RBF features"
 
 
@@ -130,7 +132,6 @@ def test_one_hot_of_rows_of_integers():
     bound = mr.rl.OneHot().bind(space, every)
     np.testing.assert_array_equal(bound(every), np.eye(12))
     np.testing.assert_array_equal(bound(every.astype(float)), np.eye(12))
-    np.testing.assert_array_equal(bound.constant(every[3:5]), np.eye(12)[3] + np.eye(12)[4])
     with pytest.raises(InputError, match=r"observation \[0 0\] is not in MultiDiscrete"):
         bound([[0, 0]])
     with pytest.raises(InputError, match="whole numbers"):
@@ -225,7 +226,92 @@ def test_names_give_the_same_as_the_objects(tmp_path, monkeypatch):
     np.testing.assert_allclose(own(STATES)[:, 1], STATES[:, 0].astype(float) ** 2)
     automatic = mr.rl.features_from_name("auto")
     assert automatic.bind(spaces.Discrete(6), np.arange(6)).dim == 6
-    assert automatic.bind(BOX, STATES).dim == 100
+    assert automatic.bind(BOX, np.vstack([STATES + shift for shift in (0, 0.1, 0.2)])).dim == 100
+
+
+WIDE = spaces.Box(-1, 1, (6,))
+MANY = np.random.default_rng(1).uniform(-1, 1, (20_000, 6)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("description", "space", "states", "dim", "said"),
+    [
+        (mr.rl.Fourier(), BOX, STATES[:170], 16, "16 Fourier features (order 3)"),
+        (mr.rl.Fourier(), WIDE, MANY, 729, "729 Fourier features (order 2, for at most 2000)"),
+        (mr.rl.Fourier(), WIDE, MANY[:1000], 64, "64 Fourier features (order 1, for at most 100)"),
+        (mr.rl.Fourier(), WIDE, MANY[:300], 19, "(order 3 in one coordinate at a time, for at most 30)"),
+        (mr.rl.Fourier(3), WIDE, MANY[:300], 4096, "4096 Fourier features"),
+        (mr.rl.Polynomial(), WIDE, MANY, 84, "84 polynomial features (degree 3)"),
+        (mr.rl.Polynomial(), WIDE, MANY[:300], 28, "(degree 2, for at most 30)"),
+        (mr.rl.Polynomial(3), WIDE, MANY[:300], 84, "84 polynomial features"),
+        (mr.rl.RBF(), WIDE, MANY[:300], 30, "30 RBF features (one for 10 observations)"),
+        (mr.rl.RBF(60), WIDE, MANY[:300], 60, "60 RBF features"),
+        (mr.rl.TileCoding(2, 3), WIDE, MANY[:300], None, "tile features"),
+    ],
+)
+def test_sizes_that_were_not_given_are_such_as_work_and_are_said(description, space, states, dim, said):
+    bound = description.bind(space, states)
+    assert dim is None or bound.dim == dim
+    assert str(bound).endswith(said)
+
+
+def test_tiles_are_fewer_where_there_would_be_too_many():
+    bound = mr.rl.TileCoding().bind(WIDE, MANY)
+    assert 200 < bound.dim <= 2000
+    assert str(bound) == f"{bound.dim} tile features (8 grids with 1 a side, for at most 2000)"
+    few = mr.rl.TileCoding().bind(BOX, STATES)
+    assert 20 < few.dim <= 40
+    crowd = spaces.Box(-1, 1, (60,))
+    with pytest.raises(InputError, match="too many tiles of 60 numbers an observation and 100 observations"):
+        mr.rl.TileCoding().bind(crowd, np.random.default_rng(0).uniform(-1, 1, (100, 60)))
+
+
+def test_tiles_of_a_record_are_sparse_columns():
+    record = mr.rl.collect("MountainCar-v0", with_momentum, 3000, seed=0)
+    features = mr.rl.TileCoding(4, 6).bind(record.observation_space, record.observations)
+    buffer = record.buffer(features)
+    assert buffer["features"].nnz == 4 * 3000
+    np.testing.assert_array_equal(buffer["features"].toarray(), features(record.observations))
+    np.testing.assert_array_equal(buffer["next_features"].toarray(), features(record.next_observations))
+
+
+def test_tensors_with_a_gradient_are_read():
+    layer = torch.nn.Linear(2, 3)
+    expected = layer(torch.as_tensor(STATES)).detach().numpy()
+    for function in (
+        lambda state: layer(torch.as_tensor(state)),
+        lambda state: [*layer(torch.as_tensor(state))],
+        mr.rl.Batched(lambda states: layer(torch.as_tensor(states))),
+    ):
+        bound = mr.rl.Function(function).bind(BOX, STATES)
+        np.testing.assert_allclose(bound(STATES), expected, rtol=1e-5, atol=1e-6)
+
+
+IMAGES = np.random.default_rng(2).integers(0, 256, (300, 12, 12, 3), dtype=np.uint8)
+SCREEN = spaces.Box(0, 255, (12, 12, 3), np.uint8)
+
+
+def test_images_of_bytes():
+    """No number wraps around at 256, and a network gets them as floats."""
+    values = IMAGES.reshape(300, -1).astype(float)
+    scaled = mr.rl.Polynomial(1).bind(SCREEN, IMAGES)(IMAGES)
+    low, high = np.quantile(values, [0.001, 0.999], axis=0)
+    np.testing.assert_allclose(np.sort(scaled[:, 1:]), np.sort(2 * np.clip((values - low) / (high - low), 0, 1) - 1))
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(432, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    rows = mr.rl.LastLayer(network).bind(SCREEN, IMAGES)(IMAGES)
+    expected = network[:3](torch.as_tensor(IMAGES).float()).detach().numpy()
+    np.testing.assert_allclose(rows[:, :-1], expected, rtol=1e-4, atol=1e-4)
+    assert mr.rl.features_from_name("auto").bind(SCREEN, IMAGES)(IMAGES).shape == (300, 30)
+
+
+def test_images_are_not_copied_as_floats_all_at_once(monkeypatch):
+    seen, vectors = [], mr.rl.spaces.as_vectors
+    monkeypatch.setattr(mr.rl.spaces, "as_vectors", lambda some: seen.append(some.size) or vectors(some))
+    for module in (mr.rl.spaces, mr.rl.features.base):
+        monkeypatch.setattr(module, "NUMBERS", 2**16)
+    assert mr.rl.RBF(10).bind(SCREEN, IMAGES)(IMAGES).shape == (300, 10)
+    assert max(seen) <= 2**16 < IMAGES.size
 
 
 def test_default_radial_features_are_well_conditioned():

@@ -9,7 +9,7 @@ from numba.extending import overload
 
 from multireplay._jit import FAST, kernel, users_kernel
 from multireplay.problems.compiled import fetch, has, move_along, residual, score
-from multireplay.problems.compiled_sparse import has_sparse_rows
+from multireplay.problems.compiled_sparse import has_sparse_rows, state_of
 from multireplay.problems.glm import RegressionSamples
 from multireplay.problems.packed import IndexedTransitionSamples
 from multireplay.problems.policy_evaluation import TransitionSamples
@@ -43,7 +43,7 @@ def _move_reduced(x, samples, i, move, step, mean, axes, stretch):  # type: igno
         )
     if samples.instance_class is IndexedTransitionSamples and not has_sparse_rows(samples):
         return lambda x, samples, i, move, step, mean, axes, stretch: subtract_reduced(
-            x, samples.table.rows[samples.states[i]], move, step, mean, axes, stretch
+            x, samples.table.rows[state_of(samples, i)], move, step, mean, axes, stretch
         )
 
     def sparse(x, samples, i, move, step, mean, axes, stretch):  # type: ignore[no-untyped-def]

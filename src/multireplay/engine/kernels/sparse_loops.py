@@ -22,7 +22,7 @@ from numba.extending import overload
 
 from multireplay._jit import FAST, kernel, users_kernel
 from multireplay.problems.compiled import fetch, move_along, residual, score
-from multireplay.problems.compiled_sparse import fetch_ahead
+from multireplay.problems.compiled_sparse import fetch_ahead, next_state_of, state_of
 from multireplay.problems.packed import SparseRegressionSamples, SparseTransitionSamples
 from multireplay.vectors.intrinsics import AHEAD
 
@@ -69,7 +69,7 @@ def _move_lazily(state, samples, i, amount, weight):  # type: ignore[no-untyped-
     if samples.instance_class in (SparseRegressionSamples, SparseTransitionSamples):
         return lambda state, samples, i, amount, weight: subtract_lazily(state, samples.rows, i, amount, weight)
     return lambda state, samples, i, amount, weight: subtract_lazily(
-        state, samples.table, samples.states[i], amount, weight
+        state, samples.table, state_of(samples, i), amount, weight
     )
 
 
@@ -88,8 +88,8 @@ def _look_up(state, samples, i, near, scores):  # type: ignore[no-untyped-def]
         gather(state, samples.next_rows, i, -samples.discounts[i], scores)
 
     def indexed(state, samples, i, near, scores):  # type: ignore[no-untyped-def]
-        gather_anew(state, samples.table, samples.states[i], near, scores)
-        gather(state, samples.table, samples.next_states[i], -samples.discounts[i], scores)
+        gather_anew(state, samples.table, state_of(samples, i), near, scores)
+        gather(state, samples.table, next_state_of(samples, i), -samples.discounts[i], scores)
 
     kinds = {SparseRegressionSamples: regression, SparseTransitionSamples: transition}
     return kinds.get(samples.instance_class, indexed)
@@ -174,7 +174,7 @@ def restore(x: Any, start: Any, samples: Any, i: int) -> None:
 def _restore(x, start, samples, i):  # type: ignore[no-untyped-def]
     if samples.instance_class in (SparseRegressionSamples, SparseTransitionSamples):
         return lambda x, start, samples, i: restore_row(x, start, samples.rows, i)
-    return lambda x, start, samples, i: restore_row(x, start, samples.table, samples.states[i])
+    return lambda x, start, samples, i: restore_row(x, start, samples.table, state_of(samples, i))
 
 
 # To copy the start for every chain would cost O(d): only what its steps have moved is put back.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,6 +16,7 @@ from multireplay._check import Positions, Vector
 from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import PolicyEvaluation
+from multireplay.rl.coding import stored
 from multireplay.rl.spaces import Array, sizes_of, width_of
 
 if TYPE_CHECKING:
@@ -24,6 +26,12 @@ Matrix = NDArray[Any]
 
 MOST_FEATURES = 20_000
 """More features than this cannot have been meant: a record of them does not fit into memory."""
+NUMBERS = 2**22
+"""Numbers of observations or features that are worked out at a time."""
+AT_MOST = 2000
+"""Features that there are at most where their number was not given: so many are fitted exactly in seconds."""
+ROWS_EACH = 10
+"""Observations that each feature has at least where their number was not given."""
 LOOKED_AT = 4096
 """Observations, spread over the record, that the length of rows is taken from."""
 
@@ -34,12 +42,8 @@ class BoundFeatures(ABC):
     kind: ClassVar[str]
     space: Any
     dim: int
-    ones: Vector | None = None
-    """Coefficients that give every observation the value 1, or None if there may be none."""
-
-    def constant(self, observations: Array) -> Vector | None:
-        """Coefficients that give all these observations the value 1, or None if there may be none."""
-        return self.ones
+    chosen: str = ""
+    """What was chosen where it was not given, in words."""
 
     @abstractmethod
     def rows(self, observations: Array) -> Matrix:
@@ -53,7 +57,25 @@ class BoundFeatures(ABC):
                 f"observations of shape {array.shape} are not rows of {self.space}: the shape must be (n, "
                 f"{', '.join(map(str, self.space.shape))})"
             )
-        return self.rows(array) if len(array) else np.zeros((0, self.dim))
+        found = np.empty((len(array), self.dim))
+        for start, stop in self._blocks(array):
+            found[start:stop] = self.rows(array[start:stop])
+        return found
+
+    def values(self, observations: Array, x: Vector) -> Vector:
+        """⟨ψ(s), x⟩ of many observations; x may have several columns."""
+        parts = [self.rows(observations[start:stop]) @ x for start, stop in self._blocks(observations)]
+        return np.concatenate(parts or [np.zeros((0, *x.shape[1:]))])
+
+    def total(self, observations: Array) -> Vector:
+        """Σ ψ(s) over many observations."""
+        parts = (self.rows(observations[start:stop]).sum(axis=0) for start, stop in self._blocks(observations))
+        return np.asarray(sum(parts, np.zeros(self.dim)))
+
+    def _blocks(self, observations: Array) -> Iterator[tuple[int, int]]:
+        """Stretches of observations that make no more than some megabytes, of numbers and of features."""
+        size = max(1, NUMBERS // max(self.dim, width_of(self.space)))
+        return ((start, min(start + size, len(observations))) for start in range(0, len(observations), size))
 
     def buffer_of(self, record: Trajectory) -> Buffer:
         """The columns features, next_features, rewards and terminated of a record.
@@ -72,7 +94,8 @@ class BoundFeatures(ABC):
         return PolicyEvaluation(gamma)
 
     def __str__(self) -> str:
-        return f"{self.dim} {self.kind} feature{'s' * (self.dim != 1)}"
+        chosen = f" ({self.chosen})" if self.chosen else ""
+        return f"{self.dim} {self.kind} feature{'s' * (self.dim != 1)}{chosen}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.dim} features)"
@@ -87,7 +110,10 @@ class Features(ABC):
 
     @abstractmethod
     def bind(self, space: Any, observations: Array) -> BoundFeatures:
-        """The features for a space, with bounds and centres from observations in it where the space has none."""
+        """The features for a space, with bounds and centres from observations in it where the space has none.
+
+        The space is the environment's own or that of what is stored of it; observations are as they are stored.
+        """
 
     def __add__(self, other: Features) -> Features:
         if not isinstance(other, Features):
@@ -122,7 +148,7 @@ class Joined(Features):
         bound = tuple(part.bind(space, observations) for part in self.parts)
         some = observations[:: max(1, len(observations) // LOOKED_AT)]
         longest = [float(np.sqrt((part.rows(some) ** 2).sum(axis=1).max(initial=0.0))) or 1.0 for part in bound]
-        return BoundJoined(space, bound, tuple(1 / length for length in longest))
+        return BoundJoined(stored(space), bound, tuple(1 / length for length in longest))
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.parts))
@@ -137,21 +163,17 @@ class BoundJoined(BoundFeatures):
         self.space, self.parts, self.scales = space, parts, scales
         self.dim = sum(part.dim for part in parts)
 
-    def constant(self, observations: Array) -> Vector | None:
-        start = 0
-        for part, scale in zip(self.parts, self.scales, strict=True):
-            found = part.constant(observations)
-            if found is not None:
-                return np.concatenate([np.zeros(start), found / scale, np.zeros(self.dim - start - part.dim)])
-            start += part.dim
-        return None
-
     def __str__(self) -> str:
         return " and ".join(map(str, self.parts))
 
     def rows(self, observations: Array) -> Matrix:
         scaled = zip(self.parts, self.scales, strict=True)
         return np.hstack([scale * part.rows(observations).astype(np.float64, copy=False) for part, scale in scaled])
+
+
+def room_for(observations: Array) -> int:
+    """How many features to take where nobody said: a tenth of the observations, and at most 2000."""
+    return min(AT_MOST, max(1, len(observations) // ROWS_EACH)) if len(observations) else AT_MOST
 
 
 def refuse_many(description: Features, count: float, space: Any, remedy: str) -> None:
@@ -187,8 +209,8 @@ class OneHot(Features):
         refuse_many(self, float(np.prod(sizes[0], dtype=np.float64)), space, "TileCoding or a Function may do")
 
     def bind(self, space: Any, observations: Array) -> BoundOneHot:
-        self.require(space)
-        return BoundOneHot(space)
+        self.require(stored(space))
+        return BoundOneHot(stored(space))
 
 
 class BoundOneHot(BoundFeatures):
@@ -203,10 +225,11 @@ class BoundOneHot(BoundFeatures):
         self.sizes, self.first = found
         self.dim = int(np.prod(self.sizes))
 
-    def constant(self, observations: Array) -> Vector:
-        ones = np.zeros(self.dim)  # a state that was never seen may well be a terminal one, which is worth 0
-        ones[self.states(observations)] = 1.0
-        return ones
+    def values(self, observations: Array, x: Vector) -> Vector:
+        return x[self.states(observations)]
+
+    def total(self, observations: Array) -> Vector:
+        return np.bincount(self.states(observations), minlength=self.dim).astype(np.float64)
 
     def buffer_of(self, record: Trajectory) -> Buffer:
         """The columns states, next_states, rewards and terminated of a record."""
@@ -219,7 +242,8 @@ class BoundOneHot(BoundFeatures):
 
     def states(self, observations: Array) -> Positions:
         """The number of every observation, from 0 to dim − 1."""
-        exact = observations.reshape(len(observations), -1) - self.first
+        exact = observations.reshape(len(observations), len(self.sizes))
+        exact = (exact.astype(np.int64) if exact.dtype.kind in "iub" else exact) - self.first
         places = exact.astype(np.int64)
         if (places != exact).any():
             raise InputError("discrete observations must be whole numbers")

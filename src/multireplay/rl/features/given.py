@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from multireplay.buffer.foreign import as_numpy, is_foreign
 from multireplay.errors import InputError
+from multireplay.rl.coding import Coding, stored
 from multireplay.rl.features.base import BoundFeatures, Features, Matrix, OneHot
-from multireplay.rl.features.scaled import RBF, Fourier, Polynomial, TileCoding
+from multireplay.rl.features.scaled import RBF, Fourier, Polynomial
+from multireplay.rl.features.tiles import TileCoding
 from multireplay.rl.policies import Batched, named_object
 from multireplay.rl.spaces import Array, short, sizes_of
 
@@ -26,12 +29,14 @@ BATCH = 4096
 class Function(Features):
     """Features from a function of one observation that returns a number or a row of numbers.
 
-    No constant is added. Where a plain function may be given as features it stands for this.
+    No constant is added. Where a plain function may be given as features it stands for this. It gets an observation as
+    the environment gives it, a dictionary of a `Dict` space for example; what it returns may be a PyTorch tensor.
 
     Parameters
     ----------
     function : callable or Batched
-        ``function(observation) -> row``; wrapped in `Batched`, ``function(observations) -> rows``, which is faster.
+        ``function(observation) -> row``; wrapped in `Batched`, ``function(observations) -> rows``, which is faster:
+        the observations are then batched as a vector environment does it, a dictionary of arrays for example.
 
     Examples
     --------
@@ -53,7 +58,7 @@ class Function(Features):
             raise InputError(f"Function needs a function of an observation, not {self.function!r}")
 
     def bind(self, space: Any, observations: Array) -> BoundFunction:
-        return BoundFunction(space, self.function, _example(observations))
+        return BoundFunction(Coding(space), self.function, _example(observations))
 
 
 class BoundFunction(BoundFeatures):
@@ -61,19 +66,21 @@ class BoundFunction(BoundFeatures):
 
     kind = "given"
 
-    def __init__(self, space: Any, function: Callable[..., Any], example: Array) -> None:
-        self.space, self.function, self.dim = space, function, 0
+    def __init__(self, coding: Coding, function: Callable[..., Any], example: Array) -> None:
+        self.coding, self.space, self.function, self.dim = coding, coding.space, function, 0
         self.dim = self.rows(example).shape[1]
 
     def rows(self, observations: Array) -> Matrix:
         batched = isinstance(self.function, Batched)
         try:
-            found = self.function(observations) if batched else [np.ravel(self.function(one)) for one in observations]
+            if batched:
+                found = plain(self.function(self.coding.decode(observations)))
+            else:
+                found = [np.ravel(plain(self.function(one))) for one in self.coding.each(observations)]
         except Exception as error:
-            shape = observations.shape if batched else observations.shape[1:]
-            raise InputError(
-                f"the feature function raised {type(error).__name__}: {error}, for an array of shape {shape}"
-            ) from error
+            shape = f"an array of shape {observations.shape if batched else observations.shape[1:]}"
+            what = shape if self.space is self.coding.original else f"an observation of {self.coding.original}"
+            raise InputError(f"the feature function raised {type(error).__name__}: {error}, for {what}") from error
         try:
             values = np.asarray(found, dtype=np.float64)
         except (TypeError, ValueError):
@@ -92,6 +99,13 @@ class BoundFunction(BoundFeatures):
         return values
 
 
+def plain(values: Any) -> Any:
+    """An array of another library, such as a tensor with a gradient, as one of NumPy's; all else as it is."""
+    if isinstance(values, list | tuple):
+        return [plain(value) for value in values]
+    return as_numpy(values) if is_foreign(values) else values
+
+
 @dataclass(frozen=True)
 class LastLayer(Features):
     """The inputs of a PyTorch network's last linear layer, and a constant 1 for its bias.
@@ -102,8 +116,8 @@ class LastLayer(Features):
     Parameters
     ----------
     module : torch.nn.Module
-        A network that takes a batch of observations: floats as its parameters are, or int64 for discrete ones. The
-        last `torch.nn.Linear` in it is the layer meant.
+        A network that takes a batch of observations: floats as its parameters are, those of an image of bytes too, from
+        0 to 255, or int64 for discrete ones. The last `torch.nn.Linear` in it is the layer meant.
 
     Examples
     --------
@@ -128,7 +142,7 @@ class LastLayer(Features):
             raise InputError("LastLayer needs a network with a torch.nn.Linear layer, and this one has none")
 
     def bind(self, space: Any, observations: Array) -> BoundLastLayer:
-        return BoundLastLayer(space, copy.deepcopy(self.module).eval(), _example(observations))
+        return BoundLastLayer(stored(space), copy.deepcopy(self.module).eval(), _example(observations))
 
     def __repr__(self) -> str:
         return f"LastLayer({type(self.module).__name__})"
@@ -144,14 +158,14 @@ class BoundLastLayer(BoundFeatures):
         weights = next(module.parameters())
         self.dtype, self.device = weights.dtype, weights.device
         self.dim = self.rows(example).shape[1]
-        self.ones = np.eye(1, self.dim, self.dim - 1)[0]
 
     def rows(self, observations: Array) -> Matrix:
         import torch
 
         caught: list[Any] = []
         hook = _last_linear(self.module).register_forward_pre_hook(lambda layer, inputs: caught.append(inputs[0]))
-        dtype = torch.int64 if observations.dtype.kind in "iub" else self.dtype
+        discrete = sizes_of(self.space) is not None and observations.dtype.kind in "iub"
+        dtype = torch.int64 if discrete else self.dtype
         try:
             with torch.no_grad():
                 for start in range(0, len(observations), BATCH):
@@ -191,7 +205,7 @@ class Automatic(Features):
     """`OneHot` for discrete observations of at most 2000 kinds, `RBF` for all others."""
 
     def bind(self, space: Any, observations: Array) -> BoundFeatures:
-        sizes = sizes_of(space)
+        sizes = sizes_of(stored(space))
         few = sizes is not None and float(sizes[0].prod()) <= 2000
         return (OneHot() if few else RBF()).bind(space, observations)
 
@@ -222,7 +236,7 @@ def features_from_name(name: str) -> Features:
     >>> mr.rl.features_from_name("fourier(order=5)")
     Fourier(order=5, bounds=None)
     >>> mr.rl.features_from_name("rbf+polynomial(1)")
-    RBF(centres=100, width=0.75, bounds=None) + Polynomial(degree=1, bounds=None)
+    RBF(centres=None, width=0.75, bounds=None) + Polynomial(degree=1, bounds=None)
     """
     return reduce(add, (_one(part.strip()) for part in name.split("+")))
 

@@ -1,7 +1,8 @@
-"""Features of the scaled observation: cosines, polynomials, tiles, and normalised radial functions."""
+"""Features of the scaled observation: cosines, polynomials, and normalised radial functions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement, product
 from math import comb, prod
@@ -12,11 +13,25 @@ from scipy.spatial import KDTree
 
 from multireplay._check import Positions, Vector, whole_number
 from multireplay.errors import InputError
-from multireplay.rl.features.base import BoundFeatures, Features, Matrix, refuse_many
-from multireplay.rl.spaces import Array, Bounds, Scaling, per_dimension, scaling_of, width_of
+from multireplay.rl.coding import stored
+from multireplay.rl.features.base import ROWS_EACH, BoundFeatures, Features, Matrix, refuse_many, room_for
+from multireplay.rl.spaces import Array, Bounds, Scaling, per_dimension, scaling_of, some_of, width_of
 
+HIGHEST = 3
+"""Order and degree where there is room for it."""
+CENTRES = 100
 LOOKED_AT = 20_000
 """Observations, spread over the record, that centres are chosen from."""
+
+
+def _highest(count: Callable[[int], float], room: int) -> int:
+    """The highest of 3, 2 and 1 for which there is room; 0 if there is for none."""
+    return next((order for order in range(HIGHEST, 0, -1) if count(order) <= room), 0)
+
+
+def _why(chosen: int, room: int) -> str:
+    """Why it is not the highest."""
+    return f", for at most {room}" if chosen < HIGHEST else ""
 
 
 @dataclass(frozen=True)
@@ -27,8 +42,9 @@ class Fourier(Features):
 
     Parameters
     ----------
-    order : int
-        The highest frequency along a coordinate.
+    order : int, optional
+        The highest frequency along a coordinate. By default the highest of 3, 2 and 1 that makes no more than 2000
+        features, nor more than one for ten observations; where none does, 3 with one coordinate at a time.
     bounds : (low, high), optional
         The range that is scaled to [0, 1], if not the one that was visited; what is outside is moved to its border.
 
@@ -41,25 +57,35 @@ class Fourier(Features):
     (16, array([1., 1.]))
     """
 
-    order: int = 3
+    order: int | None = None
     bounds: Bounds = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        whole_number("order", self.order, least=0)
+        if self.order is not None:
+            whole_number("order", self.order, least=0)
 
     def bind(self, space: Any, observations: Array) -> BoundFourier:
-        width = width_of(space)
-        refuse_many(self, float(self.order + 1) ** width, space, "use a lower order, or RBF(100) for 100 in all")
-        frequencies = np.array(list(product(range(self.order + 1), repeat=width)), dtype=np.int64)
-        return BoundFourier(space, scaling_of(space, observations, self.bounds), frequencies)
+        space = stored(space)
+        width, room = width_of(space), room_for(observations)
+        order = _highest(lambda order: (order + 1.0) ** width, room) if self.order is None else self.order
+        chosen = f"order {order}{_why(order, room)}" if self.order is None else ""
+        if order or self.order == 0:
+            refuse_many(self, (order + 1.0) ** width, space, "use a lower order, or RBF(100) for 100 in all")
+            frequencies = np.array(list(product(range(order + 1), repeat=width)), dtype=np.int64)
+        else:
+            chosen = f"order {HIGHEST} in one coordinate at a time, for at most {room}"
+            refuse_many(self, 1 + HIGHEST * width, space, "RBF(100) makes 100 in all")
+            each = np.eye(width, dtype=np.int64)
+            frequencies = np.vstack([0 * each[:1], *(order * each for order in range(1, HIGHEST + 1))])
+        return BoundFourier(space, scaling_of(space, observations, self.bounds), frequencies, chosen)
 
 
 class BoundBasis(BoundFeatures):
     """A function for each row of whole numbers, one of them a coordinate; the first row is 0, and its function 1."""
 
-    def __init__(self, space: Any, scaling: Scaling, powers: Positions) -> None:
-        self.space, self.scaling, self.powers = space, scaling, powers
-        self.dim, self.ones = len(powers), np.eye(1, len(powers))[0]
+    def __init__(self, space: Any, scaling: Scaling, powers: Positions, chosen: str) -> None:
+        self.space, self.scaling, self.powers, self.chosen = space, scaling, powers, chosen
+        self.dim = len(powers)
 
 
 class BoundFourier(BoundBasis):
@@ -80,8 +106,9 @@ class Polynomial(Features):
 
     Parameters
     ----------
-    degree : int
-        The highest total degree.
+    degree : int, optional
+        The highest total degree. By default the highest of 3, 2 and 1 that makes no more than 2000 features, nor more
+        than one for ten observations; 1 where none does.
     bounds : (low, high), optional
         The range that is scaled to [−1, 1], if not the one that was visited; what is outside is moved to its border.
 
@@ -93,18 +120,23 @@ class Polynomial(Features):
     15
     """
 
-    degree: int = 3
+    degree: int | None = None
     bounds: Bounds = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        whole_number("degree", self.degree, least=0)
+        if self.degree is not None:
+            whole_number("degree", self.degree, least=0)
 
     def bind(self, space: Any, observations: Array) -> BoundPolynomial:
-        width = width_of(space)
-        refuse_many(self, comb(width + self.degree, self.degree), space, "use a lower degree")
-        chosen = combinations_with_replacement(range(width + 1), self.degree)  # the last stands for no coordinate
-        powers = sorted(([one.count(i) for i in range(width)] for one in chosen), key=lambda row: (sum(row), row))
-        return BoundPolynomial(space, scaling_of(space, observations, self.bounds), np.array(powers))
+        space = stored(space)
+        width, room, degree, chosen = width_of(space), room_for(observations), self.degree, ""
+        if degree is None:
+            degree = max(1, _highest(lambda degree: comb(width + degree, degree), room))
+            chosen = f"degree {degree}{_why(degree, room)}"
+        refuse_many(self, comb(width + degree, degree), space, "use a lower degree, or RBF")
+        factors = combinations_with_replacement(range(width + 1), degree)  # the last stands for no coordinate
+        powers = sorted(([one.count(i) for i in range(width)] for one in factors), key=lambda row: (sum(row), row))
+        return BoundPolynomial(space, scaling_of(space, observations, self.bounds), np.array(powers), chosen)
 
 
 class BoundPolynomial(BoundBasis):
@@ -123,87 +155,6 @@ class BoundPolynomial(BoundBasis):
 
 
 @dataclass(frozen=True)
-class TileCoding(Features):
-    """One feature for every visited tile of several grids, each shifted by a part of a tile.
-
-    An observation lies in one tile of each grid; those features are 1/√tilings, so that a row has length 1, and the
-    rest are 0. Tiles that the record never visits have no feature. Grid t is shifted by t/tilings of a tile times 1,
-    3, 5, … along the coordinates (Miller and Glanz 1996), so that the tiles' edges do not line up.
-
-    Parameters
-    ----------
-    tilings : int
-        Number of grids.
-    tiles : int or tuple of int
-        Tiles along every coordinate, within the range.
-    bounds : (low, high), optional
-        The range, if not the one that was visited.
-
-    Examples
-    --------
-    >>> import multireplay as mr
-    >>> record = mr.rl.collect("MountainCar-v0", "random", steps=2000, seed=0)
-    >>> features = mr.rl.TileCoding(tilings=8, tiles=4).bind(record.observation_space, record.observations)
-    >>> rows = features(record.observations)
-    >>> (rows > 0).sum(axis=1)[:3], (rows**2).sum(axis=1)[:3].round(6)
-    (array([8, 8, 8]), array([1., 1., 1.]))
-    """
-
-    tilings: int = 8
-    tiles: int | tuple[int, ...] = 8
-    bounds: Bounds = field(default=None, compare=False)
-
-    def __post_init__(self) -> None:
-        whole_number("tilings", self.tilings, least=1)
-        if not isinstance(self.tiles, tuple | list):
-            whole_number("tiles", self.tiles, least=1)
-
-    def bind(self, space: Any, observations: Array) -> BoundTiles:
-        if not len(observations):
-            raise InputError("tiles are those that observations lie in, and there are none")
-        sides = np.array(per_dimension("tiles", self.tiles, width_of(space), least=1))
-        if self.tilings * np.prod(sides + 1.0) >= 2**62:
-            raise InputError(f"{self!r} has too many tiles of {len(sides)} numbers to count; use fewer tiles")
-        scaling = scaling_of(space, observations, self.bounds)
-        bound = BoundTiles(space, scaling, sides, self.tilings, observations)
-        refuse_many(self, bound.dim, space, "use fewer tiles")
-        return bound
-
-
-class BoundTiles(BoundFeatures):
-    """All tiles of all grids, numbered, and a feature for every one in ``used``: those that were visited."""
-
-    kind = "tile"
-
-    def __init__(self, space: Any, scaling: Scaling, sides: Positions, tilings: int, visited: Array) -> None:
-        self.space, self.scaling, self.sides, self.tilings = space, scaling, sides, tilings
-        self.used = np.unique(self.tiles_of(visited))
-        self.dim = len(self.used)
-        self.ones = np.full(self.dim, 1 / np.sqrt(tilings))
-
-    def tiles_of(self, observations: Array) -> Positions:
-        """The number of the tile of every grid that an observation lies in: (n, tilings)."""
-        units = self.scaling.clipped(observations) * self.sides
-        shape = tuple(self.sides + 1)
-        each = int(np.prod(shape))
-        shifts = np.arange(1, 2 * len(self.sides), 2)
-        found = np.empty((len(units), self.tilings), dtype=np.int64)
-        for tiling in range(self.tilings):
-            places = np.floor(units + (tiling * shifts / self.tilings) % 1.0).astype(np.int64)
-            places = np.minimum(places, self.sides - (tiling == 0))  # the upper edge belongs to the last tile
-            found[:, tiling] = np.ravel_multi_index(tuple(places.T), shape) + tiling * each
-        return found
-
-    def rows(self, observations: Array) -> Matrix:
-        tiles = self.tiles_of(observations)
-        places = np.minimum(np.searchsorted(self.used, tiles), self.dim - 1)
-        row, tiling = np.nonzero(self.used[places] == tiles)
-        values = np.zeros((len(tiles), self.dim))
-        values[row, places[row, tiling]] = 1 / np.sqrt(self.tilings)
-        return values
-
-
-@dataclass(frozen=True)
 class RBF(Features):
     """ψ_i(s) in proportion to exp(−‖s − c_i‖²/2w²), and adding up to 1 (normalised radial basis functions).
 
@@ -212,9 +163,10 @@ class RBF(Features):
 
     Parameters
     ----------
-    centres : int or tuple of int
+    centres : int or tuple of int, optional
         An int is that many centres in all, spread over the visited observations so that each next one is the
-        farthest from those before. A tuple is a grid, with that many along every coordinate.
+        farthest from those before. A tuple is a grid, with that many along every coordinate. By default 100 in all, or
+        one for ten observations where that is fewer.
     width : float
         w, as a multiple of the mean distance of a centre from its nearest neighbour. Wider ones are smoother, and
         worse conditioned: 1.0 makes it 20 to 50 times worse than 0.75.
@@ -233,25 +185,31 @@ class RBF(Features):
     48
     """
 
-    centres: int | tuple[int, ...] = 100
+    centres: int | tuple[int, ...] | None = None
     width: float = 0.75
     bounds: Bounds = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.centres, tuple | list):
+        if not isinstance(self.centres, tuple | list | None):
             whole_number("centres", self.centres, least=2)
         if not isinstance(self.width, int | float | np.number) or not 0 < self.width < np.inf:
             raise InputError(f"width must be a positive number, not {self.width!r}")
 
     def bind(self, space: Any, observations: Array) -> BoundRBF:
-        scaling = scaling_of(space, observations, self.bounds)
-        if isinstance(self.centres, tuple | list):
-            counts = per_dimension("centres", self.centres, width_of(space), least=1)
+        space = stored(space)
+        scaling, count = scaling_of(space, observations, self.bounds), self.centres
+        if count is None:
+            count = min(CENTRES, max(2, room_for(observations)))
+        if isinstance(count, tuple | list):
+            counts = per_dimension("centres", count, width_of(space), least=1)
             refuse_many(self, float(prod(counts)), space, "use fewer, or centres=100 for 100 in all")
             centres = np.array(list(product(*(np.linspace(0, 1, n) if n > 1 else [0.5] for n in counts))))
         else:
-            centres = covering(scaling.unit(observations), self.centres)
-        return BoundRBF(space, scaling, centres, self.width)
+            centres = covering(scaling.unit(some_of(observations, LOOKED_AT)), count)
+        bound = BoundRBF(space, scaling, centres, self.width)
+        if self.centres is None and bound.dim < CENTRES:
+            bound.chosen = f"one for {ROWS_EACH} observations"
+        return bound
 
 
 class BoundRBF(BoundFeatures):
@@ -261,7 +219,7 @@ class BoundRBF(BoundFeatures):
 
     def __init__(self, space: Any, scaling: Scaling, centres: Vector, width: float) -> None:
         self.space, self.scaling, self.centres = space, scaling, centres
-        self.dim, self.ones = len(centres), np.ones(len(centres))
+        self.dim = len(centres)
         nearest = KDTree(centres).query(centres, k=2)[0][:, 1] if len(centres) > 1 else np.ones(1)
         self.width = width * float(nearest.mean())
 
@@ -274,11 +232,10 @@ class BoundRBF(BoundFeatures):
         return np.asarray(np.divide(values, values.sum(axis=1, keepdims=True), out=values))
 
 
-def covering(units: Vector, count: int) -> Vector:
+def covering(points: Vector, count: int) -> Vector:
     """Up to `count` of these points, each next one the farthest from those before; fewer if there are fewer."""
-    if not len(units):
+    if not len(points):
         raise InputError("centres are chosen from observations, and there are none; give a grid such as RBF((8, 8))")
-    points = units[:: max(1, len(units) // LOOKED_AT)]
     distances = ((points - np.median(points, axis=0)) ** 2).sum(axis=1)
     chosen = [int(distances.argmin())]
     distances = np.full(len(points), np.inf)
