@@ -65,13 +65,14 @@ def known_directions(record: Record, how: Folding) -> Known:
     moments = fold(record, SecondMoments(record.problem, dim), how=how)[0][0] / record.length
     sizes = np.sqrt(np.diag(moments))
     scale = 1 / np.where(sizes > 0, sizes, 1.0)
-    basis, passes = np.diag(scale), 1
+    basis, passes, lost = np.diag(scale), 1, np.zeros((dim, 0))
     moments = scale[:, None] * moments * scale
     while True:
         values, vectors = np.linalg.eigh(moments)
         directions = basis @ vectors
-        shares = np.sqrt(np.clip(values, 0.0, None)) / np.linalg.norm(directions / scale[:, None], axis=0)
-        live = (shares > rounding) & (values > 0)
+        lengths = np.linalg.norm(directions / scale[:, None], axis=0)
+        live = (np.sqrt(np.clip(values, 0.0, None)) > rounding * lengths) & (values > 0)
+        lost = np.concatenate([lost, (directions / lengths)[:, ~live]], axis=1)
         values, basis = values[live], directions[:, live]
         if not live.any():
             break
@@ -80,9 +81,7 @@ def known_directions(record: Record, how: Folding) -> Known:
             break
         moments = fold(record, SecondMoments(record.problem, basis.shape[1], basis), how=how)[0][0] / record.length
         passes += 1
-    inside = np.linalg.qr(basis / scale[:, None])[0]
-    rest = np.linalg.svd(inside, full_matrices=True)[0][:, basis.shape[1] :]
-    return Known(basis, _sparse_basis(rest.T * scale), passes)
+    return Known(basis, _sparse_basis(lost.T), passes)
 
 
 def _sparse_basis(directions: Vector) -> Vector:
