@@ -43,6 +43,11 @@ def on_cpu(array: Array) -> bool:
     return isinstance(array, np.ndarray) or "cpu" in str(compat.device(array)).lower()
 
 
+def device(array: Array) -> Any:
+    """Where the array lies."""
+    return compat.device(array)
+
+
 def describe(array: Array) -> str:
     """The library and device of an array, for a person: "numpy on cpu"."""
     return f"{type(array).__module__.partition('.')[0]} on {compat.device(array)}"

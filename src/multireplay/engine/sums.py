@@ -251,7 +251,11 @@ def fold(
     def work(blocks: list[_Block]) -> list[Part]:
         return [block_sum.of(block.columns) for block in blocks]
 
-    threads = 1 if record.problem.users_code or not record.problem.on_host else min(how.threads, -(-record.length // (rows * many)))
+    threads = (
+        1
+        if record.problem.users_code or not record.problem.on_host
+        else min(how.threads, -(-record.length // (rows * many)))
+    )
     ahead = 2 * threads
     blocks = _blocks(record, ends, rows, first, aside=ahead * many * rows * record.row_bytes)
     with one_thread_each(), ThreadPoolExecutor(threads) as pool, closing(blocks):

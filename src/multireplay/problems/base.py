@@ -260,7 +260,7 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
 
 
 def refuse_outside(name: str, values: Any, least: float, most: float, needs: str) -> None:
-    """Raise if any value of a column, of any library, is outside [least, most], naming the first, and what is needed."""
+    """Raise if any value of a column, of any library, is outside [least, most], naming the first of them."""
     xp = namespace(values)
     if bool(xp.min(values) < least) or bool(xp.max(values) > most):
         refuse((values < least) | (values > most), name, values, needs)

@@ -153,9 +153,7 @@ OVER = {
     "probit": OnArrays(_probit, _gauss, lambda xp, z: z * _probit(xp, z) + _gauss(xp, z)),
     "exp": OnArrays(_exponential, _exponential, _exponential),
     "softplus": OnArrays(_softplus, _logistic, None),
-    "leaky_relu": OnArrays(
-        lambda xp, z: _leaks(xp, z) * z, _leaks, lambda xp, z: _leaks(xp, z) * z**2 / 2
-    ),
+    "leaky_relu": OnArrays(lambda xp, z: _leaks(xp, z) * z, _leaks, lambda xp, z: _leaks(xp, z) * z**2 / 2),
 }
 """The built-in links in operations of any array library."""
 

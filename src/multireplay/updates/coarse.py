@@ -8,20 +8,23 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 from scipy.optimize import minimize
 
 from multireplay._check import Vector
 from multireplay.buffer.columns import Columns
+from multireplay.buffer.foreign import Array, ForeignColumn, as_numpy, device, like, namespace, numpy_type
 from multireplay.buffer.record import Record
 from multireplay.problems.base import Problem
 from multireplay.problems.residual import refuse_overflow
 from multireplay.updates.base import Unsuitable
+from multireplay.updates.factors import factored
 
 COARSE = 2**13
 """Samples of the coarse epoch, …"""
 PER_COORDINATE = 16
 """… and at least so many for each coordinate: J⁻¹ of so many rows is right to about a quarter."""
+ELSEWHERE = 2
+"""So many times as many on a device, where products of matrices cost less beside reading."""
 MOST_NUMBERS = 2**28
 """Numbers that the samples of a coarse epoch may have at most: a gigabyte in single precision."""
 STEPS = 30
@@ -39,37 +42,27 @@ DOUBTFUL = 0.7
 
 
 class Slope:
-    """J⁻¹, with J the Jacobian of F̂ on some rows: Cholesky's factors where J is symmetric, and LU otherwise.
+    """J⁻¹, with J the Jacobian of F̂ on some rows.
 
     `matrix` is J in units of `scale`, SJS, in which it is well scaled. The inverse of the mean of m independent rows is
     m/(m − d) times too large on average (inverse Wishart), which is taken out where `rows` is given.
     """
 
-    def __init__(self, matrix: Vector, scale: Vector, rows: int | None = None) -> None:
+    def __init__(self, matrix: Array, scale: Vector, rows: int | None = None) -> None:
         self.matrix, self.scale = matrix, scale
         self.shrink = 1.0 if rows is None else max(0.5, 1 - len(scale) / rows)
-        self._symmetric = bool((matrix == matrix.T).all())
-        size = np.abs(matrix).sum(axis=0).max() if matrix.size else 1.0
-        if self._symmetric:
-            factor, condition, self._solver = get_lapack_funcs(("potrf", "pocon", "potrs"), (matrix,))
-            *self._factors, fault = factor(matrix)
-        else:
-            factor, condition, self._solver = get_lapack_funcs(("getrf", "gecon", "getrs"), (matrix,))
-            *self._factors, fault = factor(matrix)
-        self.condition = 0.0 if fault or not np.isfinite(size) else float(condition(self._factors[0], size)[0])
-        """The reciprocal condition number, as LAPACK estimates it."""
+        self.factors = factored(matrix)
+        self.condition = self.factors.condition
+        """The reciprocal condition number, estimated."""
 
     @property
     def dependable(self) -> bool:
         """Whether the matrix is far enough from a singular one for its precision."""
-        return self.condition > CONDITION["f" if self.matrix.dtype == np.float32 else "d"]
+        return self.condition > CONDITION[numpy_type(self.matrix).char]
 
-    def divide(self, values: Vector, transposed: bool = False) -> Vector:
+    def divide(self, values: Vector) -> Vector:
         """The inverse of `matrix` times each column."""
-        right = values.astype(self.matrix.dtype, copy=False)
-        if self._symmetric:
-            return np.asarray(self._solver(self._factors[0], right)[0])
-        return np.asarray(self._solver(*self._factors, right, trans=int(transposed))[0])
+        return as_numpy(self.factors.divide(like(values, self.matrix)))
 
     def solve(self, values: Vector) -> Vector:
         """J⁻¹ times each row."""
@@ -82,7 +75,7 @@ class Slope:
     @property
     def full(self) -> Vector:
         """J itself, in the units of x."""
-        return np.asarray(self.matrix / self.scale[:, None] / self.scale, dtype=np.float64)
+        return np.asarray(as_numpy(self.matrix) / self.scale[:, None] / self.scale, dtype=np.float64)
 
 
 class SlopeIn(Slope):
@@ -111,24 +104,26 @@ class Coarse:
 
     x: Vector
     slope: Slope
-    half: Vector
+    half: Array
     rows: int
 
     @cached_property
     def rate(self) -> float:
         """‖J⁻¹ · half‖: how much of an error may survive a correction. By power iteration: O(d²)."""
-        vector, size = np.random.default_rng(0).standard_normal(len(self.half)).astype(self.half.dtype), 0.0
+        norm, divide = namespace(self.half).linalg.vector_norm, self.slope.factors.divide
+        vector, size = like(np.random.default_rng(0).standard_normal((len(self.slope.scale), 1)), self.half), 0.0
         for _ in range(POWER_STEPS):
-            vector /= np.linalg.norm(vector) or 1.0
-            moved = self.slope.divide((self.half @ vector)[:, None])[:, 0]
-            size = float(np.linalg.norm(moved))
-            vector = self.half.T @ self.slope.divide(moved[:, None], transposed=True)[:, 0]
+            vector = vector / (float(norm(vector)) or 1.0)
+            moved = divide(self.half @ vector)
+            size = float(norm(moved))
+            vector = self.half.T @ divide(moved, transposed=True)
         return size
 
 
 def coarse_rows(record: Record) -> int:
-    """Samples of the coarse epoch of a record."""
-    return min(record.length, max(COARSE, PER_COORDINATE * record.dim))
+    """Samples of the coarse epoch of a record; more of them on a device, where a pass costs more than their matrix."""
+    most = max(COARSE, PER_COORDINATE * record.dim)
+    return min(record.length, most if record.problem.on_host else min(ELSEWHERE * most, MOST_NUMBERS // record.dim))
 
 
 def coarse_fit(record: Record, x0: Vector) -> Coarse:
@@ -164,7 +159,8 @@ def slope_at(record: Record, x: Vector) -> Slope:
     scale = 1 / np.where(sizes > 0, sizes, 1.0)
     samples = _Samples(record.problem, columns, scale, np.float64)
     rows = samples.count if samples.count < record.length else None
-    slope = Slope(np.mean(samples.jacobians(x / scale), axis=0), scale, rows)
+    first, second = samples.jacobians(x / scale)
+    slope = Slope((first + second) / 2, scale, rows)
     if not slope.dependable:
         raise Unsuitable("some features are all but combinations of others")
     return slope
@@ -190,7 +186,7 @@ class _Samples:
     def __init__(self, problem: Problem, columns: Columns, scale: Vector, precision: Any) -> None:
         self.problem, self.scale = problem, scale
         self.penalty = problem.penalty_diagonal(len(scale)) * scale**2
-        dense = "features" in columns and isinstance(columns["features"], np.ndarray)
+        dense = "features" in columns and isinstance(columns["features"], np.ndarray | ForeignColumn)
         self.precision: Any = precision if dense else np.float64
         self.units = np.ones_like(scale) if dense else scale
         self.columns: Columns = {
@@ -207,17 +203,18 @@ class _Samples:
         total = self.problem.operator_sums(self.place(z)[None, :], self.columns)[0]
         return np.asarray(self.units * total / self.count + self.penalty * z)
 
-    def jacobians(self, z: Vector) -> tuple[Vector, Vector]:
+    def jacobians(self, z: Vector) -> tuple[Array, Array]:
         """The Jacobian on the even and on the odd samples, each on a thread of its own."""
 
-        def part(first: int) -> Vector:
+        def part(first: int) -> Array:
             rows = {name: column[first::2] for name, column in self.columns.items()}
             total = self.problem.jacobian_sum(self.place(z), rows)
             count = next(iter(rows.values())).shape[0]
-            found = self.units[:, None] * total * self.units / count + np.diag(self.penalty)
-            return np.asarray(found, dtype=self.precision)
+            units, penalty = like(self.units, total), like(self.penalty, total)
+            one = namespace(total).eye(len(self.units), dtype=total.dtype, device=device(total))
+            return units[:, None] * total * units / count + penalty * one
 
-        with ThreadPoolExecutor(1 if self.problem.users_code else 2) as pool:
+        with ThreadPoolExecutor(2 if self.problem.on_host and not self.problem.users_code else 1) as pool:
             first, second = pool.map(part, (0, 1))
         return first, second
 
@@ -243,7 +240,9 @@ class _Samples:
 
     def _heaviness(self) -> Vector:
         """The mean fourth power of the features, about 3 for most and large for those that are seldom active."""
-        features = self.columns["features"]
+        features: Any = self.columns["features"]
+        if isinstance(features, ForeignColumn):
+            return features.mean_power(4)
         if not isinstance(features, np.ndarray):
             return np.full(len(self.scale), 3.0)
         squares = features**2
@@ -253,7 +252,8 @@ class _Samples:
         """Newton steps from z, each halved until F̂ falls."""
         value = self.mean(z)
         for _ in range(STEPS):
-            slope = Slope(np.mean(self.jacobians(z), axis=0), self.scale)
+            first, second = self.jacobians(z)
+            slope = Slope((first + second) / 2, self.scale)
             if not slope.dependable:
                 return z
             move, share = slope.divide(value[:, None])[:, 0], 1.0
@@ -294,6 +294,8 @@ def _fit(samples: _Samples, z0: Vector, rows: int, some: bool) -> Coarse:
 def _converted(column: Any, scale: Vector, precision: Any) -> Any:
     if column.dtype.kind == "b":
         return column
+    if isinstance(column, ForeignColumn):
+        return (column.times(scale) if column.ndim == 2 else column).astype(precision)
     return np.ascontiguousarray(column * scale if column.ndim == 2 else column, dtype=precision)
 
 
@@ -302,6 +304,8 @@ def _mean_squares(problem: Problem, columns: Columns) -> Vector:
     if "features" not in columns and "states" not in columns:  # an operator of one's own, in its own units
         return np.ones(problem.dim(columns))
     rows = problem.rows(columns)  # type: ignore[attr-defined]
+    if isinstance(rows, ForeignColumn):
+        return rows.mean_power(2)
     if isinstance(rows, np.ndarray):
         return np.asarray(np.einsum("ij,ij->j", rows, rows, dtype=np.float64) / len(rows))
     return np.asarray(np.diag(problem.second_moments(columns)) / rows.shape[0])
