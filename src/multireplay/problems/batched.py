@@ -93,7 +93,7 @@ class OverBatches(Problem):
                     "all columns of a problem need one library and one device"
                 )
         narrow = {
-            name: (self.xp.astype(given[name], self.xp.int8) if column.dtype == np.bool_ else given[name])
+            name: (self.xp.astype(given[name], self.xp.float32) if column.dtype == np.bool_ else given[name])
             if column.ndim == 1
             else np.broadcast_to(np.zeros((), column.dtype), column.shape)
             for name, column in columns.items()
