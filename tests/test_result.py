@@ -38,7 +38,8 @@ def test_table_shows_errors_only_when_tracked(data):
         ({"track": [1.0, -1.0], "replay": mr.Multiscale(), "step": 0.1}, "normalized squared error"),
         ({"replay": mr.Multiscale(), "step": 0.1}, "distance to the final answer"),
         ({"update": mr.Plain()}, "answer x"),
-        ({}, "distance to the final answer"),
+        ({"update": mr.Newton()}, "distance to the final answer"),
+        ({}, "answer x"),
     ],
 )
 def test_plot(data, options, label):

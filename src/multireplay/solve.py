@@ -136,7 +136,7 @@ def solve(
         run, found = _carried_out(replace(run, checkpoint=kept))
     found = _measured(run, found)
     status = _status(found)
-    if not status.ok:
+    if status.code in ("diverged", "not converged"):
         warn(str(status), DivergenceWarning if status.code == "diverged" else ConvergenceWarning)
     return Result(
         x=found.epochs[found.chosen].answer.copy(),
@@ -156,7 +156,7 @@ def solve(
 def _measured(run: Run, found: Found) -> Found:
     """What was found, with its distance to the exact fit, unless steps were asked for as they are."""
     answer = found.epochs[found.chosen]
-    if found.distance is not None or answer.diverged or run.route == "steps":
+    if found.distance is not None or answer.diverged or run.update.route == "steps":
         return found
     distance, error = measured(run, answer.answer)
     return replace(found, distance=distance, standard_error=error)

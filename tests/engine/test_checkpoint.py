@@ -39,8 +39,17 @@ def test_a_checkpoint_is_for_passes_in_order(both, tmp_path):
         mr.solve(mr.GLM(), both[0], replay=mr.Dyadic(), step=0.01, checkpoint=tmp_path / "state")
 
 
+REFUSED = "the default chooses an exact fit of several sums, which has no checkpoint, where corrections would have one"
+
+
 @pytest.mark.parametrize(
-    "options", ["replay=mr.Multiscale(phases=2), step=0.01", "replay=mr.Interleaved(64), step=0.01", ""]
+    "options",
+    [
+        "replay=mr.Multiscale(phases=2), step=0.01",
+        "replay=mr.Interleaved(64), step=0.01",
+        "update=mr.Newton()",
+        pytest.param("", marks=pytest.mark.xfail(strict=True, reason=REFUSED)),
+    ],
 )
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path, options):
     (tmp_path / "record").mkdir()

@@ -15,8 +15,8 @@ from multireplay.buffer.record import as_record
 from multireplay.engine import sums
 from multireplay.engine.sums import (
     Folding,
-    JacobianSum,
     Kept,
+    Linearization,
     MomentSum,
     OperatorSum,
     batch_bounds,
@@ -65,8 +65,14 @@ def test_moments_and_jacobians_are_those_of_all_rows(both):
     assert np.allclose(vector, A.T @ y)
     x = np.linspace(-0.5, 0.5, 8)
     logistic = as_record(mr.GLM("logistic"), buffer)
-    slopes = (lambda p: p * (1 - p))(1 / (1 + np.exp(-A @ x)))
-    assert np.allclose(fold(logistic, JacobianSum(mr.GLM("logistic"), x))[0][0], A.T @ (slopes[:, None] * A))
+    for basis in (None, np.random.default_rng(0).standard_normal((8, 3))):
+        sums_at, inside = Linearization(mr.GLM("logistic"), x, basis), np.eye(8) if basis is None else basis
+        (total,) = fold(logistic, sums_at, how=Folding(2))[0]
+        assert np.allclose(total, len(A) * mr.GLM("logistic").mean_operator(x, buffer.columns), atol=1e-9)
+        place = x if basis is None else inside @ np.linalg.lstsq(inside, x, rcond=None)[0]
+        here = (lambda p: p * (1 - p))(1 / (1 + np.exp(-A @ place)))
+        assert np.allclose(sums_at.matrix, inside.T @ A.T @ (here[:, None] * A) @ inside)
+        assert np.allclose(sums_at.loss, len(A) * mr.GLM("logistic").loss(x, buffer.columns))
 
 
 class Rows(sums.BlockSum):

@@ -98,24 +98,22 @@ def test_a_round_in_lanes_against_a_literal_one(library):
 @pytest.mark.parametrize("update", [None, mr.VarianceReduced()])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_default_comes_to_the_exact_fit(name, update, library):
-    """By Newton corrections where they can be used, otherwise by variance reduction in lanes."""
+    """By Newton corrections, of an operator of one's own too; by variance reduction in lanes where it is asked for."""
     one, batched = PROBLEMS[name]
     result = mr.solve(batched, buffer_of(library), update=update, backend="batched")
     here = buffer_of(np.array)
-    if name == "own operator":
-        exact = mr.solve(one, here, update=mr.VarianceReduced(rounds=8)).x
-    else:
-        exact = one.fit_exactly(here)
-    assert result.status.ok
-    if update is None and name != "own operator":
+    exact = mr.solve(one, here, update=mr.Exact())
+    off = np.abs(result.x - exact.x) / exact.standard_error
+    if update is None:
         assert "Newton" in str(result.status)
-        assert np.linalg.norm(result.x - exact) < 1e-3 * np.linalg.norm(exact)
-        expected = mr.solve(one, here)
-        assert np.allclose(result.x, expected.x, rtol=1e-9)
-        assert np.allclose(result.standard_error, expected.standard_error, rtol=1e-6)
+        assert result.converged
+        assert off.max() < 1e-3
+        assert np.allclose(result.standard_error, exact.standard_error, rtol=0.03)  # J is that of a point close by
     else:
         assert "Interleaved(gap=11) with variance reduction" in str(result.status)
-        assert np.linalg.norm(result.x - exact) < 0.02 * np.linalg.norm(exact)
+        assert result.distance == pytest.approx(off.max(), rel=0.3)
+        assert result.status.ok == result.converged == (result.distance <= 0.1)
+        assert off.max() < 0.5
     assert result.x.dtype == np.float64
     assert type(result.x) is np.ndarray
 

@@ -111,9 +111,12 @@ class ResidualProblem(Problem):
         }
 
     def second_moments(self, columns: Columns) -> Any:
-        """Σ_t ψ_t ψ_tᵀ over the rows."""
+        """Σ_t w_t ψ_t ψ_tᵀ over the rows."""
         rows = self.rows(columns)
-        return rows.T @ rows if isinstance(rows, np.ndarray) else dense_products(rows, rows)
+        if not isinstance(rows, np.ndarray):
+            return dense_products(rows, rows)
+        half = rows if "weights" not in columns else rows * np.sqrt(columns["weights"])[:, None]
+        return half.T @ half
 
     def dim(self, columns: Columns) -> int:
         return int(self.rows(columns).shape[1])

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multireplay._check import Vector, whole_number
-from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.problems import PolicyEvaluation
 from multireplay.result import Result
@@ -18,12 +17,11 @@ from multireplay.rl.coding import Coding
 from multireplay.rl.collect import CollectionError, CollectionInterrupted, collect
 from multireplay.rl.features.base import BoundFeatures
 from multireplay.rl.features.given import as_features, bound_to
-from multireplay.rl.sampling import WIDEST, reference
+from multireplay.rl.sampling import reference
 from multireplay.rl.seen import Subject
 from multireplay.rl.spaces import Array, opened, single, spaces_of
 from multireplay.rl.trajectory import Trajectory, summary
 from multireplay.solve import solve
-from multireplay.updates import Exact
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -149,16 +147,9 @@ def estimate(trajectory: Trajectory, features: Any, gamma: float, **options: Any
     with warnings.catch_warnings():
         # a feature is small here because it is seldom active; standardizing it would be no help
         warnings.filterwarnings("ignore", message="features differ in size")
-        result = _solved(problem, buffer, bound.dim, options)
+        result = solve(problem, buffer, **options)
     found = ValueEstimate(bound, float(gamma), trajectory, result)
     return replace(found, note=impossible(found.values(trajectory.observations), trajectory.rewards, found.gamma))
-
-
-def _solved(problem: PolicyEvaluation, buffer: Buffer, dim: int, options: dict[str, Any]) -> Result:
-    """The solver's answer. To become ``solve(problem, buffer, **options)``, once that takes the exact route itself."""
-    if not {"update", "passes", "replay", "step"} & options.keys() and dim <= WIDEST:
-        options = {**options, "update": Exact()}
-    return solve(problem, buffer, **options)
 
 
 def evaluate(

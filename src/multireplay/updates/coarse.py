@@ -38,7 +38,9 @@ CONDITION = {"f": 1e-5, "d": 1e-11}
 """The reciprocal condition number below which a matrix is not to be relied on, in single and double precision."""
 POWER_STEPS = 4
 DOUBTFUL = 0.7
-"""A coarse epoch whose halves disagree about the Jacobian by this share of it is not to be relied on."""
+"""A coarse epoch whose halves disagree about the Jacobian by this share of it is not to be relied on, …"""
+FEW = 100.0
+"""… nor one that has fewer rows than this, in effect, for some feature."""
 
 
 class Slope:
@@ -106,6 +108,12 @@ class Coarse:
     slope: Slope
     half: Array
     rows: int
+    effective: float
+    """Rows that the worst known feature is as good as, if it were about as large in all of them."""
+
+    def is_doubtful(self, rate: float, rows: float) -> bool:
+        """Whether the halves disagree by more than that rate, or some feature is known from fewer rows."""
+        return self.rate > rate or self.effective < rows
 
     @cached_property
     def rate(self) -> float:
@@ -138,45 +146,29 @@ def coarse_fit(record: Record, x0: Vector) -> Coarse:
     if rows * record.dim > MOST_NUMBERS or rows < 2:
         raise Unsuitable(f"{rows} rows of {record.dim} coordinates are no coarse epoch")
     columns = record.spread(rows)
-    sizes = np.sqrt(_mean_squares(record.problem, columns))
+    sizes = np.sqrt(mean_squares(record.problem, columns))
     if not np.isfinite(sizes).all():
         refuse_overflow(record.problem.rows(columns))  # type: ignore[attr-defined]
     if not sizes.all():
         raise Unsuitable(f"{int((sizes == 0).sum())} of {len(sizes)} features are 0 in all of {rows} rows")
     for precision in (np.float32, np.float64):
-        found = _fit(_Samples(record.problem, columns, 1 / sizes, precision), x0 * sizes, rows, rows < record.length)
+        found = _fit(Samples(record.problem, columns, 1 / sizes, precision), x0 * sizes, rows, rows < record.length)
         if found.slope.dependable:
             return found
     raise Unsuitable("some features are all but combinations of others")
 
 
-def slope_at(record: Record, x: Vector) -> Slope:
-    """J⁻¹ at a point, from rows spread over the record; `Unsuitable` where they do not settle it."""
-    if not record.problem.has_jacobian or coarse_rows(record) * record.dim > MOST_NUMBERS:
-        raise Unsuitable("no Jacobian is known")
-    columns = record.spread(coarse_rows(record))
-    sizes = np.sqrt(_mean_squares(record.problem, columns))
-    scale = 1 / np.where(sizes > 0, sizes, 1.0)
-    samples = _Samples(record.problem, columns, scale, np.float64)
-    rows = samples.count if samples.count < record.length else None
-    first, second = samples.jacobians(x / scale)
-    slope = Slope((first + second) / 2, scale, rows)
-    if not slope.dependable:
-        raise Unsuitable("some features are all but combinations of others")
-    return slope
-
-
 def coarse_start(record: Record, x0: Vector) -> Vector:
     """A point close to the exact fit, as far as rows spread over the record tell: where exact steps begin."""
     columns = record.spread(coarse_rows(record))
-    sizes = np.sqrt(_mean_squares(record.problem, columns))
+    sizes = np.sqrt(mean_squares(record.problem, columns))
     if not np.isfinite(sizes).all():
         refuse_overflow(record.problem.rows(columns))  # type: ignore[attr-defined]
     scale = 1 / np.where(sizes > 0, sizes, 1.0)
-    return np.asarray(scale * _Samples(record.problem, columns, scale, np.float64).start(x0 / scale))
+    return np.asarray(scale * Samples(record.problem, columns, scale, np.float64).start(x0 / scale))
 
 
-class _Samples:
+class Samples:
     """The samples of a coarse epoch, as functions of z = x / scale.
 
     Dense features are brought to these units, and to one precision; those of other kinds stay as they are, and what
@@ -223,12 +215,12 @@ class _Samples:
         zero = np.zeros_like(self.scale)
         if self.problem.is_linear:
             return zero
-        every = max(1, self.count // max(COARSE, 4 * len(self.scale)))
-        rows = {name: column[::every] for name, column in self.columns.items()}
+        every = -(-self.count // max(COARSE, 4 * len(self.scale)))
+        rows = {name: column[::every] for name, column in self.columns.items()} if every > 1 else self.columns
         taken = next(iter(rows.values())).shape[0]
         if self.problem.descent(self.place(zero), rows) is None:
             return self._newton(z0)
-        ridge = self.penalty + self._heaviness() / self.count / 4
+        ridge = self.penalty + self.heaviness / self.count / 4
 
         def value(z: Vector) -> tuple[float, Vector]:
             loss, total = self.problem.descent(self.place(z), rows) or (0.0, zero)
@@ -238,9 +230,10 @@ class _Samples:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(minimize(value, zero, jac=True, method="L-BFGS-B", options=close).x)
 
-    def _heaviness(self) -> Vector:
+    @cached_property
+    def heaviness(self) -> Vector:
         """The mean fourth power of the features, about 3 for most and large for those that are seldom active."""
-        features: Any = self.columns["features"]
+        features: Any = self.columns.get("features")
         if isinstance(features, ForeignColumn):
             return features.mean_power(4)
         if not isinstance(features, np.ndarray):
@@ -268,16 +261,13 @@ class _Samples:
         return z
 
 
-def _fit(samples: _Samples, z0: Vector, rows: int, some: bool) -> Coarse:
+def _fit(samples: Samples, z0: Vector, rows: int, some: bool) -> Coarse:
     linear, z = samples.problem.is_linear, samples.start(z0)
     first, second = samples.jacobians(z)
-    found = Coarse(
-        samples.scale * z,
-        Slope((first + second) / 2, samples.scale, rows if some else None),
-        (first - second) / 2,
-        rows,
-    )
-    if not found.slope.dependable or (found.rate > DOUBTFUL and not linear):
+    effective = rows / float(samples.heaviness.max()) if some else np.inf
+    slope = Slope((first + second) / 2, samples.scale, rows if some else None)
+    found = Coarse(samples.scale * z, slope, (first - second) / 2, rows, effective)
+    if not found.slope.dependable or (found.is_doubtful(DOUBTFUL, FEW) and not linear):
         return found
     sizes: list[float] = []
     for _ in range(1 if linear else SETTLING):
@@ -299,7 +289,7 @@ def _converted(column: Any, scale: Vector, precision: Any) -> Any:
     return np.ascontiguousarray(column * scale if column.ndim == 2 else column, dtype=precision)
 
 
-def _mean_squares(problem: Problem, columns: Columns) -> Vector:
+def mean_squares(problem: Problem, columns: Columns) -> Vector:
     """The mean square of every feature."""
     if "features" not in columns and "states" not in columns:  # an operator of one's own, in its own units
         return np.ones(problem.dim(columns))

@@ -53,7 +53,7 @@ def runaway_note(run: Run, x: Vector, move: Vector) -> tuple[str, ...]:
         return ()
     for direction in (x, move):
         size = float(np.abs(problem.scores(samples, direction)).max())  # type: ignore[attr-defined]
-        if not 0 < size < np.inf:
+        if not 0 < size < np.inf or _wrong_side(problem, direction / size, samples) > EXCEPT:
             continue
         wrong = Largest(problem, partial(_wrong_side, problem, direction / size))
         if fold(record, wrong, how=Folding(run.threads))[0][0] <= EXCEPT:

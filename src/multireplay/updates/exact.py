@@ -94,7 +94,7 @@ class Exact(Update):
             fitted = self._fitted(run, None)
         except Singular:
             known = known_directions(record, Folding(run.threads))
-            fitted = self._fitted(run, known)
+            fitted = self._fitted(run, known) if known.basis.size else _nothing(record.dim)
         passes = fitted.passes + (0 if known is None else known.passes)
         points = fitted.points or (fitted.x,)
         epochs = tuple(as_epoch(k, 1.0, record.length, x, run.track) for k, x in enumerate(points, start=1))
@@ -115,6 +115,11 @@ class Exact(Update):
     def _fitted(self, run: Run, known: Known | None) -> Fitted:
         linear = run.record.problem.is_linear
         return (_by_moments if linear and run.record.dim <= AT_ONCE else _by_steps)(run, known)
+
+
+def _nothing(dim: int) -> Fitted:
+    """What a record says of which nothing is known: the shortest of all solutions is 0."""
+    return Fitted(np.zeros(dim), np.full(dim, np.inf), 0.0, 0.0, ())
 
 
 def _by_moments(run: Run, known: Known | None) -> Fitted:
@@ -160,7 +165,7 @@ def _by_steps(run: Run, known: Known | None) -> Fitted:
     if known is not None:
         start = known.basis @ np.linalg.lstsq(known.basis, start, rcond=None)[0]
     steps = Corrections(run, TIGHT, run.passes or MOST, known=known)
-    points = steps.of(run.feasible.projected(start), None)
+    points = steps.of(start if run.on_the_whole_space else run.feasible.projected(start), None)
     found = Fitted(points[-1], steps.error, steps.distance, float(len(points)), steps.notes, tuple(points))
     return _shortest(found, known)
 

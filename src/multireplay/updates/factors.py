@@ -22,15 +22,19 @@ class Factors(Protocol):
 
 
 class Lapack:
-    """Cholesky's factors of a symmetric matrix, LU of another."""
+    """Cholesky's factors of a matrix that has them, and LU otherwise."""
 
     def __init__(self, matrix: Vector) -> None:
+        size = np.abs(matrix).sum(axis=0).max(initial=0.0)
         self._symmetric = bool((matrix == matrix.T).all())
-        size = np.abs(matrix).sum(axis=0).max() if matrix.size else 1.0
-        names = ("potrf", "pocon", "potrs") if self._symmetric else ("getrf", "gecon", "getrs")
-        factor, condition, self._solver = get_lapack_funcs(names, (matrix,))
-        *self._factors, fault = factor(matrix)
-        self.condition = 0.0 if fault or not np.isfinite(size) else float(condition(self._factors[0], size)[0])
+        if self._symmetric:
+            factor, condition, self._solver = get_lapack_funcs(("potrf", "pocon", "potrs"), (matrix,))
+            *self._factors, fault = factor(matrix)
+            self._symmetric = not fault
+        if not self._symmetric:
+            factor, condition, self._solver = get_lapack_funcs(("getrf", "gecon", "getrs"), (matrix,))
+            *self._factors, fault = factor(matrix)
+        self.condition = float(condition(self._factors[0], size)[0]) if not fault and 0 < size < np.inf else 0.0
 
     def divide(self, values: Vector, transposed: bool = False) -> Vector:
         if self._symmetric:

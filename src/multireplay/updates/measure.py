@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay.buffer.record import Record
 from multireplay.engine.sums import Batches, Folding, operator_batches
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
 from multireplay.updates.base import Unsuitable
-from multireplay.updates.coarse import slope_at
+from multireplay.updates.coarse import MOST_NUMBERS, Samples, Slope, coarse_rows, mean_squares
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -49,3 +50,18 @@ def _of_operator(run: Run, batches: Batches, x: Vector) -> float:
     if not run.on_the_whole_space:
         left = x - run.feasible.projected(x - left)
     return distance_of(left, error, x, np.ones_like(x))
+
+
+def slope_at(record: Record, x: Vector) -> Slope:
+    """J⁻¹ at a point, from rows spread over the record; `Unsuitable` where they do not settle it."""
+    if not record.problem.has_jacobian or coarse_rows(record) * record.dim > MOST_NUMBERS:
+        raise Unsuitable("no Jacobian is known")
+    columns = record.spread(coarse_rows(record))
+    sizes = np.sqrt(mean_squares(record.problem, columns))
+    scale = 1 / np.where(sizes > 0, sizes, 1.0)
+    samples = Samples(record.problem, columns, scale, np.float64)
+    rows = samples.count if samples.count < record.length else None
+    slope = Slope(np.mean(samples.jacobians(x / scale), axis=0), scale, rows)
+    if not slope.dependable:
+        raise Unsuitable("some features are all but combinations of others")
+    return slope

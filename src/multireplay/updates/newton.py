@@ -28,7 +28,7 @@ from multireplay.result import Epoch
 from multireplay.show.progress import step_bar
 from multireplay.tracking import Track, curve_at_the_end
 from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
-from multireplay.updates.coarse import DOUBTFUL, Coarse, Slope, SlopeIn, coarse_fit
+from multireplay.updates.coarse import DOUBTFUL, FEW, Coarse, Slope, SlopeIn, coarse_fit
 from multireplay.updates.doubts import runaway_note, wrong_way_note
 from multireplay.updates.rank import Known
 
@@ -48,8 +48,8 @@ NEAR = 30.0
 """Standard errors are taken from batches at a point that is at most so many of them away from the answer."""
 CHEAP = 4.0
 """Where the halves of the coarse epoch disagree, all rows are taken if that costs no more than so many passes, …"""
-HOPELESS = 3.0
-"""… and in any case where the halves disagree by so much more."""
+HOPELESS = 3.0, 30.0
+"""… and in any case where the halves disagree by so much, or a feature is known from so few rows."""
 PRODUCTS = 16.0
 """Multiplications that a product of matrices does in the time in which one number is read from memory."""
 AFFORDABLE = 1e12
@@ -112,7 +112,8 @@ class Newton(Update):
     def __post_init__(self) -> None:
         if self.corrections != "auto":
             object.__setattr__(self, "corrections", whole_number("corrections", self.corrections, least=1))
-        object.__setattr__(self, "tolerance", positive("tolerance", self.tolerance))
+        if self.tolerance != CLOSE:
+            object.__setattr__(self, "tolerance", positive("tolerance", self.tolerance))
 
     def run(self, run: Run) -> Found:
         """The coarse epoch, and corrections until what is left is noise."""
@@ -189,8 +190,9 @@ class Corrections:
 
     def from_rows(self, coarse: Coarse) -> list[Vector]:
         """The corrections of a coarse fit."""
-        doubtful = coarse.rate > (DOUBTFUL if self.price <= CHEAP else HOPELESS)
-        return self.of(coarse.x, None if doubtful and self.can_afford else coarse.slope, coarse.rate)
+        doubtful = coarse.is_doubtful(*((DOUBTFUL, FEW) if self.price <= CHEAP else HOPELESS))
+        rate = max(coarse.rate, np.sqrt(self.record.dim / coarse.rows))  # one difference may be small by chance
+        return self.of(coarse.x, None if doubtful and self.can_afford else coarse.slope, rate)
 
     @property
     def price(self) -> float:
@@ -235,7 +237,8 @@ class Corrections:
                 return self._given_up(done or [x])
             self.error = standard_errors(slope.solve(batches.means))
             now = _Step(x, self._move(x, slope, batches.mean), slope, self.error, loss)
-            ratio = now.size / last.size if last is not None else rate
+            ratio = rate if last is None else now.size / last.size if last.size else 0.0
+            trusted = self.record.problem.is_linear and not fresh
             if fresh:
                 trail = []
                 ratio = 0.0 if self.record.problem.is_linear else min(1.0, ratio)
@@ -245,7 +248,7 @@ class Corrections:
             away = distance_of(now.move, self.error, x, slope.scale)
             self.distance = min(1.0, ratio) * away
             there = away <= NEAR and self.distance <= self.tolerance  # or the errors are those of another place, …
-            there = there and (last is not None or self.record.problem.is_linear)  # … where a misfit makes them large
+            there = there and (last is not None or trusted)  # … where a misfit makes them large
             if len(done) >= self.most or (there and not self.all_of_them):
                 return self._ended(done, now)
             if len(done) % PATIENCE == 0 and (found := runaway_note(self.run, x, now.move)):
@@ -303,7 +306,7 @@ class Corrections:
     def _move(self, x: Vector, slope: Slope, mean: Vector) -> Vector:
         """Where the model at x leads: −J⁻¹F̂(x), or to the solution of its variational inequality on the set."""
         if self.run.on_the_whole_space:
-            return -slope.solve(mean[None, :])[0]
+            return np.asarray(-slope.solve(mean[None, :])[0])
         return np.asarray(affine_vi(slope.full, slope.full @ x - mean, self.run.feasible, x).x - x)
 
     def _combined(self, trail: list[_Step]) -> Vector:

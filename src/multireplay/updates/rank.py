@@ -26,13 +26,15 @@ class Known:
     basis: Vector
     free: Vector
     """The others, a row each: x may be moved along them without any change."""
+    scale: Vector
+    """Units in which all features are of one size."""
     passes: int
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """The coordinates that have part in the free directions, in groups that share none."""
         groups: list[set[int]] = []
-        for direction in np.abs(self.free):
+        for direction in np.abs(self.free / self.scale):
             here = set(np.flatnonzero(direction > PART * direction.max()).tolist())
             apart = [group for group in groups if not group & here]
             groups = [*apart, here.union(*(group for group in groups if group & here))]
@@ -61,27 +63,28 @@ def known_directions(record: Record, how: Folding) -> Known:
     the features is lost in them. So the eigenvectors of one pass are the basis of the next, in which what was small
     is large (as Cholesky QR with shifts; Fukaya et al. 2020), until nothing new is found.
     """
-    dim, rounding = record.dim, 8 * record.dim * np.finfo(np.float64).eps
+    dim, eps = record.dim, np.finfo(np.float64).eps
     moments = fold(record, SecondMoments(record.problem, dim), how=how)[0][0] / record.length
     sizes = np.sqrt(np.diag(moments))
-    scale = 1 / np.where(sizes > 0, sizes, 1.0)
-    basis, passes, lost = np.diag(scale), 1, np.zeros((dim, 0))
-    moments = scale[:, None] * moments * scale
-    while True:
+    active, scale = sizes > 0, 1 / np.where(sizes > 0, sizes, 1.0)
+    basis, free, passes = np.diag(scale)[:, active], [np.eye(dim)[:, ~active]], 1
+    moments = (scale[:, None] * moments * scale)[np.ix_(active, active)]
+    while basis.size:
         values, vectors = np.linalg.eigh(moments)
         directions = basis @ vectors
         lengths = np.linalg.norm(directions / scale[:, None], axis=0)
-        live = (np.sqrt(np.clip(values, 0.0, None)) > rounding * lengths) & (values > 0)
-        lost = np.concatenate([lost, (directions / lengths)[:, ~live]], axis=1)
-        values, basis = values[live], directions[:, live]
-        if not live.any():
-            break
-        basis = basis / np.sqrt(np.maximum(values, LEAST * values[-1]))
-        if values[0] >= ENOUGH * values[-1] or passes == PASSES:
+        most = np.sqrt(np.maximum(values, 0.0) + dim * eps * values[-1]) / lengths  # that rounding lets it be
+        live = most > 8 * dim * eps
+        free.append((directions / scale[:, None] / lengths)[:, ~live])
+        values, basis = values[live], directions[:, live] / np.sqrt(np.maximum(values, LEAST * values[-1]))[live]
+        if not live.any() or values[0] >= ENOUGH * values[-1] or passes == PASSES:
             break
         moments = fold(record, SecondMoments(record.problem, basis.shape[1], basis), how=how)[0][0] / record.length
         passes += 1
-    return Known(basis, _sparse_basis(lost.T), passes)
+    outside = np.linalg.qr(np.concatenate(free, axis=1))[0]
+    inside = basis / scale[:, None]
+    inside = inside - outside @ (outside.T @ inside)  # what rounding has left of the free directions in the others
+    return Known(scale[:, None] * inside, _sparse_basis(outside.T) * scale, scale, passes)
 
 
 def _sparse_basis(directions: Vector) -> Vector:
