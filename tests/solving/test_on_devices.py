@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from arrays_of import EVERY, device_array, torch_array
@@ -149,7 +151,7 @@ def test_sums_over_stretches(library, rows):
     for count in (1, 8, 32):
         bounds = np.linspace(0, rows, count + 1).astype(np.int64)
         found = foreign.as_numpy(foreign.stretch_sums(library(weights), library(features), bounds))
-        expected = [weights[a:b] @ features[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        expected = [weights[a:b] @ features[a:b] for a, b in pairwise(bounds)]
         assert np.allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 
