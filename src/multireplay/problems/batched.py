@@ -214,11 +214,11 @@ class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
         arrays = {name: array_of(column) for name, column in columns.items()}
         features, dtype = arrays["features"], arrays["features"].dtype
         rewards = self.xp.astype(arrays["rewards"], dtype, copy=False)
-        going = self.xp.ones_like(rewards)
+        discounts = self.xp.broadcast_to(like(np.array(self.gamma), features), rewards.shape)
         if "terminated" in arrays:
-            going = going - self.xp.astype(arrays["terminated"], dtype)
+            discounts = discounts * (1 - self.xp.astype(arrays["terminated"], dtype))
         weights = self.xp.astype(arrays["weights"], dtype, copy=False) if "weights" in arrays else None
-        return TransitionSamples(features, arrays["next_features"], rewards, self.gamma * going, weights)
+        return TransitionSamples(features, arrays["next_features"], rewards, discounts, weights)
 
     def residuals(self, X: Array, batch: TransitionSamples) -> Array:
         now = row_dots(self.xp, X, batch.features)

@@ -118,14 +118,13 @@ class Coarse:
     @cached_property
     def rate(self) -> float:
         """‖J⁻¹ · half‖: how much of an error may survive a correction. By power iteration: O(d²)."""
-        norm, divide = namespace(self.half).linalg.vector_norm, self.slope.factors.divide
-        vector, size = like(np.random.default_rng(0).standard_normal((len(self.slope.scale), 1)), self.half), 0.0
+        xp, divide = namespace(self.half), self.slope.factors.divide
+        vector = moved = like(np.random.default_rng(0).standard_normal((len(self.slope.scale), 1)), self.half)
         for _ in range(POWER_STEPS):
-            vector = vector / (float(norm(vector)) or 1.0)
-            moved = divide(self.half @ vector)
-            size = float(norm(moved))
+            length = xp.linalg.vector_norm(vector)
+            moved = divide(self.half @ (vector / xp.where(length > 0, length, xp.ones_like(length))))
             vector = self.half.T @ divide(moved, transposed=True)
-        return size
+        return float(xp.linalg.vector_norm(moved))
 
 
 def coarse_rows(record: Record) -> int:
