@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from arrays_of import EVERY, device_array, torch_array
+from arrays_of import EVERY, LIBRARIES, device_array, torch_array
 from scipy.signal import lfilter
 
 import multireplay as mr
 from multireplay.buffer import foreign
-from multireplay.updates.factors import factored, is_positive
+from multireplay.updates.coarse import Slope
 
 
 def record(rows=40_000, dim=12, seed=3, link="logistic"):
@@ -173,18 +173,21 @@ def test_the_values_of_next_states_are_not_worked_out_twice(library):
     assert np.allclose(found.x, expected.x, rtol=1e-10)
 
 
-def test_singular_and_indefinite_matrices_of_any_library():
+@pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
+def test_matrices_of_any_library_are_divided_by(library):
     rng = np.random.default_rng(2)
-    square = rng.standard_normal((5, 5))
-    values = rng.standard_normal((5, 2))
-    for library in (np.array, torch_array, device_array):
-        for matrix in (square, square @ square.T):
-            found = factored(library(matrix))
-            assert np.allclose(matrix @ foreign.as_numpy(found.divide(library(values))), values)
-            assert np.allclose(matrix.T @ foreign.as_numpy(found.divide(library(values), transposed=True)), values)
-            exact = 1 / np.linalg.cond(matrix, 1)
-            assert exact / 2 <= found.condition <= 5 * exact
-        for bad in (np.zeros((3, 3)), np.full((3, 3), np.nan), np.ones((3, 3))):
-            assert factored(library(bad)).condition < 1e-15
-        assert is_positive(library(square @ square.T))
-        assert not is_positive(library(square @ square.T - 100 * np.eye(5)))
+    square, values, ones = rng.standard_normal((5, 5)), rng.standard_normal((5, 2)), np.ones(5)
+    for matrix in (square, square @ square.T):
+        found = Slope(library(matrix), ones)
+        assert np.allclose(matrix @ found.divide(values), values)
+        assert np.allclose(matrix.T @ found.divide(values, transposed=True), values)
+        exact = 1 / np.linalg.cond(matrix, 1)
+        assert exact / 2 <= found.condition <= 5 * exact
+        largest = np.linalg.norm(np.linalg.solve(matrix, square), 2)
+        assert found.factors.rate(library(square), 60) == pytest.approx(largest, rel=0.01)
+    for bad in (np.zeros((3, 3)), np.full((3, 3), np.nan), np.ones((3, 3))):
+        assert not Slope(library(bad), ones[:3]).dependable
+    assert Slope(library(square @ square.T + np.triu(square)), ones).factors.is_monotone == (
+        np.linalg.eigvalsh(2 * square @ square.T + np.triu(square) + np.triu(square).T)[0] > 0
+    )
+    assert not Slope(library(square @ square.T - 100 * np.eye(5)), ones).factors.is_monotone

@@ -23,6 +23,7 @@ from scipy.sparse import issparse
 
 from multireplay._check import Positions, Vector
 from multireplay.buffer.foreign import as_numpy
+from multireplay.problems.base import as_double
 
 if TYPE_CHECKING:
     from multireplay.buffer.columns import Columns
@@ -54,10 +55,6 @@ class BlockSum(ABC):
     def of(self, block: Columns) -> Part:
         """The sum over the rows of one block."""
 
-    def at_once(self, columns: Columns, bounds: Positions) -> list[Part] | None:
-        """The sums over all stretches of columns that lie on a device, if they need no blocks there."""
-        return None
-
     def add(self, total: Part, part: Part) -> Part:
         """The sum of both; `total` may be changed and given back."""
         for one, other in zip(total, part, strict=True):
@@ -77,10 +74,6 @@ class OperatorSum(BlockSum):
     def of(self, block: Columns) -> Part:
         return (self.problem.operator_sums(self.points, block),)
 
-    def at_once(self, columns: Columns, bounds: Positions) -> list[Part] | None:
-        sums = self.problem.stretch_sums(self.points, columns, bounds)
-        return None if sums is None else [(part,) for part in sums]
-
 
 class MomentSum(BlockSum):
     """A = Σ_t A_t and b = Σ_t b_t of a linear operator F̃(x, ξ_t) = A_t x − b_t, without the penalty.
@@ -98,7 +91,7 @@ class MomentSum(BlockSum):
         problem, rows = self.problem.in_basis(as_double(block), self.basis)
         moments = problem.moments(rows)
         assert moments is not None
-        return (moments[0].toarray() if issparse(moments[0]) else as_numpy(moments[0])), moments[1]
+        return (moments[0].toarray() if issparse(moments[0]) else moments[0]), moments[1]
 
 
 class SecondMoments(BlockSum):
@@ -112,7 +105,7 @@ class SecondMoments(BlockSum):
 
     def of(self, block: Columns) -> Part:
         problem, rows = self.problem.in_basis(as_double(block), self.basis)
-        return (as_numpy(problem.second_moments(rows)),)
+        return (problem.second_moments(rows),)
 
 
 class Linearization(BlockSum):
@@ -137,21 +130,14 @@ class Linearization(BlockSum):
             np.nan,
             self.problem.operator_sums(self.x[None, :], wide)[0],
         )
-        return total, as_numpy(problem.jacobian_sum(self.place, rows)), loss
+        matrix = problem.jacobian_sum(self.place, rows)
+        return total, matrix if problem.on_host else as_numpy(matrix), loss
 
     def add(self, total: Part, part: Part) -> Part:
         self.matrix += part[1]
         self.loss += part[2]
         total[0][:] += part[0]
         return total
-
-
-def as_double(block: Columns) -> Columns:
-    """The columns with numbers in float64, so that what is added up of them is."""
-    return {
-        name: column.astype(np.float64) if column.dtype == np.float32 and not issparse(column) else column
-        for name, column in block.items()
-    }
 
 
 class ExtremeRows(BlockSum):
@@ -237,11 +223,6 @@ def fold(
     With `kept`, a sum that was begun before goes on.
     """
     ends = np.array([0, record.length]) if bounds is None else bounds
-    if kept is None and not record.problem.on_host:
-        done = block_sum.at_once(next(record.parts(0))[1], ends)
-        if done is not None:
-            how.advanced(record.length)
-            return done
     totals = [block_sum.zero() for _ in ends[1:]] if kept is None else kept.totals
     first = 0 if kept is None else kept.row
     rows = record.block_rows(block_sum.least)
@@ -354,8 +335,12 @@ def operator_batches(
     """F̂ at each of the points by batches, in one pass over the record in order."""
     places = np.array(list(points))
     bounds = batch_bounds(record.length, record.dim)
-    totals = fold(record, OperatorSum(record.problem, places), bounds, how, kept)
-    return as_batches(record, places, np.array([total[0] for total in totals]), bounds)
+    if kept is None and not record.problem.on_host:
+        sums = record.problem.stretch_sums(places, next(record.parts(0))[1], bounds)
+        how.advanced(record.length)
+    else:
+        sums = np.array([part for (part,) in fold(record, OperatorSum(record.problem, places), bounds, how, kept)])
+    return as_batches(record, places, sums, bounds)
 
 
 def as_batches(record: Record, points: Vector, sums: Vector, bounds: Positions) -> list[Batches]:

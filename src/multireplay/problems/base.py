@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from multireplay._check import Positions, Vector
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns, check_places, row_count
-from multireplay.buffer.foreign import as_numpy, first_true, is_foreign, namespace
+from multireplay.buffer.foreign import as_numpy, first_true, is_foreign
 from multireplay.errors import InputError
 from multireplay.sets import Set, WholeSpace
 
@@ -80,12 +80,12 @@ class Problem(ABC):
         """
         return row_count(columns) * np.array([self.mean_operator(x, columns) for x in points])
 
-    def stretch_sums(self, points: Vector, columns: Columns, bounds: Positions) -> Vector | None:
+    def stretch_sums(self, points: Vector, columns: Columns, bounds: Positions) -> Vector:
         """`operator_sums` over the rows from bounds[i] to before bounds[i + 1], for each i, all at once.
 
-        Where the columns lie on a device, since few large calls are fast there; None leaves it to blocks of rows.
+        Only asked for where the columns lie on a device: few large calls are fast there.
         """
-        return None
+        raise NotImplementedError
 
     def evaluable(self, x: Vector) -> Vector:
         """The point closest to x at which the operator can be evaluated: x rounded as the columns are."""
@@ -261,13 +261,14 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
 
 def refuse_outside(name: str, values: Any, least: float, most: float, needs: str) -> None:
     """Raise if any value of a column, of any library, is outside [least, most], naming the first of them."""
-    xp = namespace(values)
-    if bool(xp.min(values) < least) or bool(xp.max(values) > most):
+    if not isinstance(values, np.ndarray) or values.min() < least or values.max() > most:
         refuse((values < least) | (values > most), name, values, needs)
 
 
 def refuse(bad: Any, name: str, values: Any, needs: str) -> None:
     """Raise if any value of a column, of any library, is bad, naming the first of them, and what is needed."""
+    if isinstance(bad, np.ndarray) and not bad.any():
+        return
     place = first_true(bad)
     if place is not None:
         row = place[0]
@@ -277,3 +278,11 @@ def refuse(bad: Any, name: str, values: Any, needs: str) -> None:
 def row_blocks(rows: Any, count: int = 2**13) -> list[Any]:
     """The rows in blocks of so many, as views, so that temporaries stay small."""
     return [rows[start : start + count] for start in range(0, rows.shape[0], count)]
+
+
+def as_double(block: Columns) -> Columns:
+    """The columns with numbers in float64, so that what is added up of them is."""
+    return {
+        name: column.astype(np.float64) if column.dtype == np.float32 and not issparse(column) else column
+        for name, column in block.items()
+    }

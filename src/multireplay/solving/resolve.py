@@ -19,7 +19,8 @@ from multireplay.engine import as_backend, make_stepper
 from multireplay.errors import InputError
 from multireplay.problems import GLM, Problem
 from multireplay.problems.base import as_constraint
-from multireplay.problems.batched import OverBatches, as_batched, can_be_batched
+from multireplay.problems.batched import as_batched, can_be_batched
+from multireplay.problems.over_batches import OverBatches
 from multireplay.replay import Dyadic, Interleaved, Replay, Shuffle
 from multireplay.replay.multiscale import out_of_step
 from multireplay.sets import Set, WholeSpace

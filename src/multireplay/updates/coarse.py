@@ -8,16 +8,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.linalg import get_lapack_funcs
 from scipy.optimize import minimize
 
 from multireplay._check import Vector
 from multireplay.buffer.columns import Columns
-from multireplay.buffer.foreign import Array, ForeignColumn, as_numpy, device, like, namespace, numpy_type
+from multireplay.buffer.foreign import Array, ForeignColumn
 from multireplay.buffer.record import Record
 from multireplay.problems.base import Problem
 from multireplay.problems.residual import refuse_overflow
 from multireplay.updates.base import Unsuitable
-from multireplay.updates.factors import factored
+from multireplay.updates.inverse import Inverse, mean_there
 
 COARSE = 2**13
 """Samples of the coarse epoch, …"""
@@ -43,6 +44,50 @@ FEW = 100.0
 """… nor one that has fewer rows than this, in effect, for some feature."""
 
 
+class Lapack:
+    """Cholesky's factors of a matrix that has them, and LU otherwise."""
+
+    def __init__(self, matrix: Vector) -> None:
+        self.whole, self.kind = matrix, matrix.dtype
+        size = np.abs(matrix).sum(axis=0).max(initial=0.0)
+        self._symmetric = bool((matrix == matrix.T).all())
+        if self._symmetric:
+            factor, condition, self._solver = get_lapack_funcs(("potrf", "pocon", "potrs"), (matrix,))
+            *self._factors, fault = factor(matrix)
+            self._symmetric = not fault
+        if not self._symmetric:
+            factor, condition, self._solver = get_lapack_funcs(("getrf", "gecon", "getrs"), (matrix,))
+            *self._factors, fault = factor(matrix)
+        self.condition = float(condition(self._factors[0], size)[0]) if not fault and 0 < size < np.inf else 0.0
+        """The reciprocal condition number, as LAPACK estimates it."""
+
+    def divide(self, values: Vector, transposed: bool = False) -> Vector:
+        """The inverse of the matrix, or of its transpose, times each column."""
+        right = values.astype(self.kind, copy=False)
+        if self._symmetric:
+            return np.asarray(self._solver(self._factors[0], right)[0])
+        return np.asarray(self._solver(*self._factors, right, trans=int(transposed))[0])
+
+    def rate(self, half: Vector, steps: int) -> float:
+        """‖A⁻¹ · half‖ by power iteration."""
+        vector, size = np.random.default_rng(0).standard_normal(len(half)).astype(half.dtype), 0.0
+        for _ in range(steps):
+            vector /= np.linalg.norm(vector) or 1.0
+            moved = self.divide((half @ vector)[:, None])[:, 0]
+            size = float(np.linalg.norm(moved))
+            vector = half.T @ self.divide(moved[:, None], transposed=True)[:, 0]
+        return size
+
+    @property
+    def is_monotone(self) -> bool:
+        """Whether A + Aᵀ is positive definite."""
+        try:
+            np.linalg.cholesky(self.whole + self.whole.T)
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
+
 class Slope:
     """J⁻¹, with J the Jacobian of F̂ on some rows.
 
@@ -53,18 +98,17 @@ class Slope:
     def __init__(self, matrix: Array, scale: Vector, rows: int | None = None) -> None:
         self.matrix, self.scale = matrix, scale
         self.shrink = 1.0 if rows is None else max(0.5, 1 - len(scale) / rows)
-        self.factors = factored(matrix)
+        self.factors = Lapack(matrix) if isinstance(matrix, np.ndarray) else Inverse(matrix)
         self.condition = self.factors.condition
-        """The reciprocal condition number, estimated."""
 
     @property
     def dependable(self) -> bool:
         """Whether the matrix is far enough from a singular one for its precision."""
-        return self.condition > CONDITION[numpy_type(self.matrix).char]
+        return self.condition > CONDITION[self.factors.kind.char]
 
-    def divide(self, values: Vector) -> Vector:
+    def divide(self, values: Vector, transposed: bool = False) -> Vector:
         """The inverse of `matrix` times each column."""
-        return as_numpy(self.factors.divide(like(values, self.matrix)))
+        return self.factors.divide(values, transposed)
 
     def solve(self, values: Vector) -> Vector:
         """J⁻¹ times each row."""
@@ -77,7 +121,7 @@ class Slope:
     @property
     def full(self) -> Vector:
         """J itself, in the units of x."""
-        return np.asarray(as_numpy(self.matrix) / self.scale[:, None] / self.scale, dtype=np.float64)
+        return np.asarray(self.factors.whole / self.scale[:, None] / self.scale, dtype=np.float64)
 
 
 class SlopeIn(Slope):
@@ -118,13 +162,7 @@ class Coarse:
     @cached_property
     def rate(self) -> float:
         """‖J⁻¹ · half‖: how much of an error may survive a correction. By power iteration: O(d²)."""
-        xp, divide = namespace(self.half), self.slope.factors.divide
-        vector = moved = like(np.random.default_rng(0).standard_normal((len(self.slope.scale), 1)), self.half)
-        for _ in range(POWER_STEPS):
-            length = xp.linalg.vector_norm(vector)
-            moved = divide(self.half @ (vector / xp.where(length > 0, length, xp.ones_like(length))))
-            vector = self.half.T @ divide(moved, transposed=True)
-        return float(xp.linalg.vector_norm(moved))
+        return self.slope.factors.rate(self.half, POWER_STEPS)
 
 
 def coarse_rows(record: Record) -> int:
@@ -201,9 +239,10 @@ class Samples:
             rows = {name: column[first::2] for name, column in self.columns.items()}
             total = self.problem.jacobian_sum(self.place(z), rows)
             count = next(iter(rows.values())).shape[0]
-            units, penalty = like(self.units, total), like(self.penalty, total)
-            one = namespace(total).eye(len(self.units), dtype=total.dtype, device=device(total))
-            return units[:, None] * total * units / count + penalty * one
+            if not isinstance(total, np.ndarray):
+                return mean_there(total, count, self.penalty)
+            found = self.units[:, None] * total * self.units / count + np.diag(self.penalty)
+            return np.asarray(found, dtype=self.precision)
 
         with ThreadPoolExecutor(2 if self.problem.on_host and not self.problem.users_code else 1) as pool:
             first, second = pool.map(part, (0, 1))

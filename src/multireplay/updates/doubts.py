@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multireplay._check import Vector
-from multireplay.buffer.foreign import as_numpy
 from multireplay.engine.sums import Folding, Largest, fold, operator_batches
 from multireplay.inference.residuals import standard_errors
 from multireplay.problems import Problem
 from multireplay.updates.coarse import COARSE, Slope
-from multireplay.updates.factors import is_positive
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -68,9 +66,9 @@ def _wrong_side(problem: Problem, direction: Vector, samples: Any) -> float:
 
 def wrong_way_note(run: Run, slope: Slope) -> tuple[str, ...]:
     """Whether the operator is surely not monotone: vᵀJv < 0 for some v, on rows spread over the record too."""
-    matrix = slope.matrix + slope.matrix.T
-    if not is_positive(matrix):
-        v = np.linalg.eigh(as_numpy(matrix).astype(np.float64))[1][:, 0]
+    if not slope.factors.is_monotone:
+        matrix = slope.factors.whole.astype(np.float64)
+        v = np.linalg.eigh(matrix + matrix.T)[1][:, 0]
         v = slope.basis @ v if hasattr(slope, "basis") else slope.scale * v
         spread = run.record.part(run.record.spread(COARSE))
         there, here = (batches.means @ v for batches in operator_batches(spread, [v, np.zeros_like(v)]))
