@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -25,6 +26,9 @@ from multireplay.tracking import Track
 from multireplay.updates import Found, Unsuitable, Update
 from multireplay.updates.measure import measured
 from multireplay.updates.plain import AUTO_SHARE
+
+NOTHING = 1e-4
+"""A distance to the exact fit, in standard errors, that is not worth a word."""
 
 
 def solve(
@@ -61,13 +65,14 @@ def solve(
         Which samples, in which order: `Dyadic` (every sample once, coarse to fine) by default. `Multiscale` is the
         paper's algorithm; each of its epochs restarts from x0, and the one with the smallest residual answers.
     update : Update
-        How the record moves the iterate. By default `Newton`, which comes to the exact fit's accuracy in about 2
-        passes, for a GLM with a built-in link or policy evaluation on the whole space with up to about 1000
-        coordinates; otherwise `VarianceReduced`, which needs 3 to 5. `Plain` is the paper's step. Where `replay` is
-        given and `update` is not, it is `Plain`; where a step is given, it is `VarianceReduced`.
+        How the record moves the iterate. By default what costs least: `Exact`, all rows at once, where there are few
+        coordinates, or a feasible set; `Newton`, a fit of some rows and 2 to 7 passes that correct it, where there are
+        many; and `VarianceReduced`, steps, where the problem has no Jacobian or more than 4096 coordinates.
+        ``result.run.why`` says why. `Plain` is the paper's step. Where `replay` is given and `update` is not, it is
+        `Plain`; where a step is given, it is `VarianceReduced`.
     passes : int
-        The most passes over the record, the coarse epoch apart: as many Newton corrections, or, where those cannot be
-        used, 1 is a plain pass, 3 one round of variance reduction, 5 two. By default as many as it takes, at most 5.
+        The most passes over the record, the coarse epoch apart: as many Newton corrections, or, where steps are taken,
+        1 is a plain pass, 3 one round of variance reduction, 5 two. By default as many as it takes.
     step : float, several of them, multireplay.steps schedule or "auto"
         Step size. "auto" is 0.5/L with L the largest Lipschitz constant of F̃(·, ξ) in the data: max ‖ψ‖² for policy
         evaluation, L_f · max ‖a‖² for a GLM. It needs one more pass over the features. Without
@@ -79,7 +84,7 @@ def solve(
         step number, or the average of that last fraction of them. Rounds of variance reduction average their second
         half.
     x0 : array, optional
-        Start of every epoch; by default the point of the feasible set closest to 0. `Newton` needs none.
+        Start of every epoch; by default the point of the feasible set closest to 0. `Newton` and `Exact` need none.
     constraint : Set, optional
         Feasible set, if not the problem's own.
     backend : "auto", "python", "compiled" or "batched"
@@ -111,8 +116,10 @@ def solve(
     Returns
     -------
     Result
-        ``result.x`` is the answer. A run that diverges stops, warns (`DivergenceWarning`) and says so in
-        ``result.status``.
+        ``result.x`` is the answer, ``result.standard_error`` what the record leaves open, ``result.distance`` how far
+        x is from the exact fit, in standard errors of the worst coordinate. Where that is more than 0.1, or the fit
+        does not exist, ``result.converged`` and ``result.status.ok`` are False, and there is a `ConvergenceWarning`; a
+        run that diverges stops and warns (`DivergenceWarning`). ``result.status`` says all of it in a sentence.
 
     Examples
     --------
@@ -185,11 +192,17 @@ def _status(found: Found) -> Status:
             return Status(
                 "ran", f"Ran: {found.what}.{notes} result.distance measures how far that is from the exact fit."
             )
+        if found.distance <= NOTHING:
+            return Status("finished", f"Finished: {found.what}.{notes}")
         if found.distance <= CONVERGED:
-            within = f"within {max(found.distance, 1e-4):.1g} standard errors of the exact fit in every coordinate"
+            within = f"within {found.distance:.1g} standard errors of the exact fit in every coordinate"
             return Status("finished", f"Finished: {found.what}; the answer is {within}.{notes}")
-        away = f"about {found.distance:.2g} standard errors from the exact fit in the worst coordinate"
-        return Status("not converged", f"Not converged: {found.what}; the answer is {away}.{notes}")
+        away = ""
+        if found.distance < math.inf:
+            away = (
+                f"; the answer is about {found.distance:.2g} standard errors from the exact fit in the worst coordinate"
+            )
+        return Status("not converged", f"Not converged: {found.what}{away}.{notes}")
     first, kept, bound = lost[0], found.epochs[found.chosen], found.lipschitz
     if kept.diverged:
         answer = "the answer is the last finite iterate and of no use"

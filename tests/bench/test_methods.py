@@ -201,3 +201,25 @@ def test_every_method_answers_on_every_kind_and_diverges_without_a_crash(case, m
     assert touched > 0
     if method.tuned and "MAG" not in method.name:
         assert not np.isnan(case.world.error(method.run(case, 1e6).x))
+
+
+def test_the_row_of_the_library_is_the_default_call(case):
+    wanted = mr.solve(case.world.problem, case.record)
+    found = METHODS["mr.solve"].run(case, None)
+    np.testing.assert_array_equal(found.x, wanted.x)
+    assert found.touched == pytest.approx(wanted.passes * LENGTH)
+
+
+@pytest.mark.filterwarnings("error::multireplay.ConvergenceWarning")
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.order is not None])
+def test_orders_are_experiments_and_not_called_unconverged(case, name, monkeypatch):
+    codes, solve = [], mr.solve
+
+    def watched(*given, **options):
+        result = solve(*given, **options)
+        codes.append((result.status.code, result.measured))
+        return result
+
+    monkeypatch.setattr(mr, "solve", watched)
+    METHODS[name].run(case, 0.01)
+    assert codes == [("ran", None)]  # and no time is spent on measuring how far it is

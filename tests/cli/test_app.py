@@ -17,7 +17,18 @@ from multireplay.errors import InputError
 def test_help_lists_the_commands_and_the_exit_codes(run):
     result = run("--help")
     assert result.exit_code == 0
-    for word in ("fit", "predict", "evaluate", "demo", "diagnose", "reproduce", "compare", "130", "the run diverged"):
+    for word in (
+        "fit",
+        "predict",
+        "evaluate",
+        "demo",
+        "diagnose",
+        "reproduce",
+        "compare",
+        "130",
+        "the run diverged",
+        "not converged",
+    ):
         assert word in result.output
 
 

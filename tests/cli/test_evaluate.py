@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,6 +26,18 @@ def test_numbers_are_those_of_the_library(run, tmp_path):
     assert found["check"][0]["monte_carlo"] == pytest.approx(wanted.check.start.monte_carlo)
     kept = mr.rl.Trajectory.load(tmp_path / "lake.npz")
     assert np.array_equal(kept.rewards, wanted.trajectory.rewards)
+
+
+@pytest.mark.parametrize(("code", "wanted"), [("finished", 0), ("not converged", 5), ("diverged", 4)])
+def test_it_ends_as_the_run_did(run, monkeypatch, code, wanted):
+    found = mr.rl.evaluate("FrozenLake-v1", "random", "one-hot", 0.9, 3000, 3, check=0)
+    other = replace(found, result=replace(found.result, status=mr.Status(code, "As it may be.")))
+    monkeypatch.setattr(mr.rl, "evaluate", lambda *given, **options: other)
+    result = run(*LAKE, "--steps", 3000, "--json")
+    assert result.exit_code == wanted
+    printed = json.loads(result.stdout)
+    assert printed["converged"] is (code != "diverged")  # which is measured, whatever the sentence says
+    assert (printed["distance"] is None) == (code == "diverged")
 
 
 def test_a_policy_and_features_of_ones_own(run, tmp_path, monkeypatch):

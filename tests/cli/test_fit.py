@@ -118,6 +118,64 @@ def test_a_run_that_diverges_ends_with_4_and_writes_no_model(run, tmp_path, data
     assert json.loads(printed.stdout)["fitted"]["ok"] is False
 
 
+@pytest.fixture
+def apart(tmp_path):
+    """Two classes that a line tells apart."""
+    rng = np.random.default_rng(7)
+    load, heat = rng.standard_normal((2, 400))
+    np.savez(tmp_path / "apart.npz", load=load, heat=heat, fails=(load > heat).astype(int))
+    return tmp_path / "apart.npz"
+
+
+def test_a_run_that_has_not_converged_ends_with_5_and_says_what_to_do(run, tmp_path, apart):
+    given = ("fit", apart, "--target", "fails", "--model", "logistic", "--out", tmp_path / "model.json")
+    result = run(*given, "--alpha", 0)
+    assert result.exit_code == 5
+    assert "Not converged: " in result.stdout
+    assert "Give a small --alpha" in result.stdout
+    assert result.stderr == "This is not the fit of the record: it has not converged.\n"
+    assert json.loads((tmp_path / "model.json").read_text())["fitted"]["converged"] is False
+    again = run("predict", tmp_path / "model.json", apart, "--out", tmp_path / "out.csv")
+    assert again.exit_code == 0
+    assert "is of a fit that has not converged" in again.stderr
+    printed = run(*given, "--alpha", 0, "--json")
+    assert printed.exit_code == 5
+    fitted = json.loads(printed.stdout)["fitted"]
+    assert (fitted["ok"], fitted["converged"], fitted["distance"]) == (False, False, None)
+    assert printed.stderr.startswith("Not converged: ")
+    assert run(*given).exit_code == 0
+
+
+def test_steps_that_stop_short_say_how_far_they_are(run, data):
+    result = run("fit", data, "--target", "heat", "--features", "x,z", "--step", 1e-4, "--json")
+    assert result.exit_code == 5
+    fitted = json.loads(result.stdout)["fitted"]
+    assert fitted["distance"] > 0.1
+    assert not fitted["converged"]
+
+
+def test_converged_fits_say_so(run, data):
+    fitted = json.loads(run("fit", data, "--target", "heat", "--features", "x,z", "--json").stdout)["fitted"]
+    assert (fitted["ok"], fitted["converged"], fitted["free"]) == (True, True, [])
+    assert 0 <= fitted["distance"] <= 0.1
+
+
+def test_columns_that_are_free_go_by_their_names(run, tmp_path):
+    rng = np.random.default_rng(8)
+    north, east = rng.integers(-4, 5, (2, 600)).astype(float)
+    heat = north + rng.standard_normal(600)
+    np.savez(tmp_path / "free.npz", north=north, east=east, both=north + east, one=np.ones(600), heat=heat)
+    given = ("fit", tmp_path / "free.npz", "--target", "heat", "--alpha", 0)
+    result = run(*given, "--no-standardize", "--report", tmp_path / "page.html")
+    assert result.exit_code == 0
+    assert "'north', 'east', 'both' are combinations of one another" in result.stdout
+    assert "'one', '(intercept)' are combinations of one another" in result.stdout
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count("&#39;one&#39;, &#39;(intercept)&#39;") == 2  # on the model's tab and on the run's
+    fitted = json.loads(run(*given, "--json").stdout)["fitted"]
+    assert fitted["free"] == [["north", "east", "both"], ["one"]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -28,6 +28,13 @@ def buffer(process):
 
 @pytest.fixture(scope="session")
 def result(process, buffer):
+    """A run of corrections, whose page has a plot on every tab."""
+    return mr.solve(process.problem, buffer, update=mr.Newton())
+
+
+@pytest.fixture(scope="session")
+def exact(process, buffer):
+    """The default run, which is the exact fit here."""
     return mr.solve(process.problem, buffer)
 
 
@@ -38,7 +45,7 @@ def multiscale(process, buffer):
 
 @pytest.fixture(scope="session")
 def written(result, names, tmp_path_factory) -> Path:
-    """The report of the default run."""
+    """The report of the run of corrections."""
     path = tmp_path_factory.mktemp("report") / "report.html"
     return result.report(path, names=names, command="multireplay fit 'a.npz' --report \"r.html\" && echo <done>")
 

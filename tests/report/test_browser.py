@@ -159,7 +159,7 @@ def test_tabs_by_keyboard_and_by_address(visit, written):
     ("slug", "mark", "words"),
     [
         ("answer", ".bars .point path", r"feature \d+|script|bold|a & b"),
-        ("convergence", ".scatterlayer .point", r"residual .*step"),
+        ("convergence", ".scatterlayer .point", r"residual .*rows read"),
         ("replay", ".scatterlayer .point", r"position [\d,]+.*epoch \d+.*steps?.*gap"),
         ("comparison", ".scatterlayer .point", r"samples read.*distance"),
     ],
@@ -270,7 +270,7 @@ def test_the_numbers_on_the_page_are_those_of_the_result(visit, written, names, 
     here.open("repeat")
     code = here.page.eval_on_selector_all("#repeat code", "all => all.map((c) => c.textContent)")
     assert code[0] == "multireplay fit 'a.npz' --report \"r.html\" && echo <done>"
-    assert "result = mr.solve(problem, buffer)" in code[1]
+    assert "result = mr.solve(problem, buffer, update=mr.Newton())" in code[1]
 
 
 def test_tables_sort_and_unfold(visit, written, result):
@@ -326,3 +326,13 @@ def test_contrast_is_computed_as_wcag_does(browser):
     (ratio, _), *_ = page.evaluate(CONTRASTS)
     assert math.isclose(ratio, 4.54, abs_tol=0.01)
     page.close()
+
+
+def test_the_page_of_an_exact_fit_can_be_looked_at(visit, exact, tmp_path):
+    here = visit(exact.report(tmp_path / "exact.html"))
+    for slug in TABS:
+        here.open(slug)
+        shown = here.page.locator(f"#{slug}").inner_text()
+        assert len(shown) > 50
+    assert "Nothing was replayed" in here.page.locator("#replay").text_content()
+    here.assert_clean()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from multireplay.report.sections import answer, comparison, convergence, depende
 from multireplay.result import Status
 
 ROWS = 4096
+TONES = {"finished": "good", "ran": "plain"}
 
 
 def texts(section) -> str:
@@ -51,7 +51,7 @@ def dense():
     )
 
 
-@pytest.mark.parametrize("options", [{}, {"update": mr.VarianceReduced()}], ids=["newton", "rounds"])
+@pytest.mark.parametrize("options", [{}, {"update": mr.VarianceReduced()}], ids=["exact", "rounds"])
 @pytest.mark.parametrize("made", [sparse, tabular])
 def test_pages_say_what_that_of_the_dense_record_does(made, options, tmp_path):
     result, same = mr.solve(*made(), **options), mr.solve(*dense(), **options)
@@ -77,7 +77,7 @@ def test_fingerprints_of_sparse_columns_tell_them_apart():
 
 
 def test_newton_runs_are_told_in_their_own_words():
-    result = mr.solve(*dense())
+    result = mr.solve(*dense(), update=mr.Newton())
     evidence = gather(result)
     corrections = len(result.epochs) - 1
     assert convergence.epoch_names(evidence) == [
@@ -106,6 +106,7 @@ def looks_of(section) -> list[object]:
     "options",
     [
         {},
+        {"update": mr.Newton()},
         {"update": mr.VarianceReduced(rounds=2)},
         {"update": mr.VarianceReduced(), "replay": mr.Multiscale(epochs=3)},
         {"replay": mr.Multiscale(), "track": np.ones(6)},
@@ -123,7 +124,7 @@ def test_nothing_is_decided_by_the_status_sentence(options):
         for tab in (convergence, replayed, dependence, comparison, repeat):
             same = replace(second, ours=first.ours, exact=first.exact)  # but for their seconds
             assert looks_of(tab.section(same)) == looks_of(tab.section(first))
-        assert answer.section(second).blocks[0] == Text(str(other.status), tone="good")
+        assert answer.section(second).blocks[0] == Text(str(other.status), tone=TONES.get(result.status.code, "beware"))
         assert looks_of(answer.section(same))[2:] == looks_of(answer.section(first))[2:]
 
 
@@ -139,7 +140,7 @@ def test_a_page_names_the_order_that_ran(tmp_path):
     result = mr.solve(*dense(), backend="batched", update=mr.Plain())
     assert isinstance(result.run.replay, mr.Interleaved)
     page = result.report(tmp_path / "page.html").read_text(encoding="utf-8")
-    assert '<p class="lead">Interleaved: one pass of 4,096 steps' in page
+    assert f'<p class="lead">Interleaved: one pass of {result.epochs[0].taken:,} steps' in page
     assert "Dyadic: " not in page
     (shown,) = [block for block in replayed.section(gather(result)).blocks if getattr(block, "height", 0) == 320]
     assert np.array_equal(shown.figure.data[0].y, result.run.replay.plan(ROWS)[0].positions[:512])
@@ -154,19 +155,69 @@ def test_rounds_that_diverged_are_still_rounds():
     assert "Then one round of variance reduction" in texts(replayed.section(told))
 
 
-def test_an_exact_fit_replays_nothing():
-    result = mr.solve(*dense(), track=np.ones(6))
-    one = replace(result, epochs=result.epochs[-1:], chosen=0)
-    run = SimpleNamespace(**{**vars(result.run), "route": "exact", "replay": None})
-    told = replace(gather(one), run=run, plan=None)
-    assert convergence.epoch_names(told) == ["exact fit"]
+def counts(rows=ROWS):
+    """A regression whose exact fit takes several steps, as (problem, buffer)."""
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((rows, 2))
+    return mr.GLM("exp"), mr.Buffer(features=A, targets=rng.poisson(np.exp(A @ [1.0, -1.0])).astype(float))
+
+
+@pytest.mark.parametrize(("made", "dim"), [(dense, 6), (counts, 2)])
+def test_an_exact_fit_is_told_in_its_own_words(made, dim):
+    result = mr.solve(*made(), track=np.ones(dim))
+    assert result.run.route == "exact"
+    told = gather(result)
+    steps = len(result.epochs)
+    assert (steps > 1) == (made is counts)
+    assert convergence.epoch_names(told) == [*(f"Newton step {i}" for i in range(1, steps)), "exact fit"]
     assert texts(replayed.section(told)).startswith("Nothing was replayed")
     assert texts(comparison.section(told)).startswith("This run is the exact fit itself.")
-    steps, distances = path(replace(one, run=run), fresh=0)
-    assert steps.tolist() == [ROWS]
-    assert distances == pytest.approx(np.linalg.norm(result.x - 1))
-    for tab in (answer, convergence, dependence, comparison, repeat):
-        assert tab.section(told).blocks
+    assert f"Why: {result.run.why}" in texts(convergence.section(told))
+    (table,) = (block for block in convergence.section(told).blocks if isinstance(block, TableBlock))
+    assert set(table.names) & {"gap", "step size"} == set()
+    read, distances = path(result, fresh=0)
+    assert read.tolist() == [ROWS * i for i in range(1, steps + 1)]
+    assert distances[-1] == pytest.approx(np.linalg.norm(result.x - 1))
+
+
+def test_a_fit_that_does_not_exist_is_to_beware_of(tmp_path):
+    a = np.random.default_rng(4).standard_normal((500, 2))
+    buffer = mr.Buffer(features=a, targets=(a[:, 0] > 0).astype(float))
+    with pytest.warns(mr.ConvergenceWarning, match="separable"):
+        result = mr.solve(mr.GLM("logistic"), buffer)
+    told = gather(result)
+    first = answer.section(told).blocks[0]
+    assert first == Text(str(result.status), tone="beware")
+    assert isinstance(told.uncertainty, Missing)
+    assert not told.diverged
+    assert "exact fit" not in convergence.epoch_names(told)
+    assert "the run has not converged" in texts(convergence.section(told))
+    page = result.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert '<p class="beware">Not converged' in page
+    assert "diverged" not in texts(comparison.section(told))
+
+
+def test_rounds_that_have_not_converged_are_compared_and_not_called_diverged():
+    with pytest.warns(mr.ConvergenceWarning):
+        result = mr.solve(*dense(), step=1e-4)
+    told = gather(result)
+    facts = next(block for block in answer.section(told).blocks if hasattr(block, "facts")).facts
+    (distance,) = (fact for fact in facts if fact.label == "distance to the exact fit")
+    assert float(distance.value) == pytest.approx(result.distance, rel=0.1)
+    assert "not as good as the exact fit" in texts(comparison.section(told))
+    assert not any(row.get("note") == "diverged" for row in comparison.section(told).blocks[-2].rows)
+
+
+def test_coordinates_of_which_nothing_is_known_go_by_their_names(tmp_path):
+    problem, buffer = counts()
+    A = np.column_stack([buffer["features"], np.zeros(ROWS)])
+    result = mr.solve(problem, mr.Buffer(features=A, targets=buffer["targets"]))
+    told = gather(result, names=["load", "heat", "broken"])
+    assert told.exact.x is result.x  # of all solutions the one that was found
+    assert "'broken' is never active" in answer.section(told).blocks[0].text
+    page = result.report(tmp_path / "page.html", names=["load", "heat", "broken"]).read_text(encoding="utf-8")
+    assert "Infinity" not in page[page.rindex("<script>") :]
+    assert "says nothing of a coordinate" in texts(answer.section(told))
 
 
 @pytest.mark.parametrize("options", [{}, {"replay": mr.Multiscale()}], ids=["newton", "multiscale"])

@@ -163,7 +163,7 @@ def test_a_diverged_run_says_so(regression, tmp_path):
 def test_what_is_dear_is_left_out_and_says_how_to_have_it(monkeypatch, regression):
     from multireplay.report import evidence, rivals
 
-    result = mr.solve(*regression)
+    result = mr.solve(*regression, update=mr.Newton())
     monkeypatch.setattr(rivals, "WIDEST", 2)
     found = gather(result)
     assert isinstance(found.exact, Missing)

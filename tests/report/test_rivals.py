@@ -9,7 +9,7 @@ import pytest
 from scipy.signal import lfilter
 
 import multireplay as mr
-from multireplay.report.rivals import uncertainty
+from multireplay.report.rivals import uncertainty, uncertainty_of_run
 from multireplay.sets import WholeSpace
 
 
@@ -71,9 +71,25 @@ def test_where_there_are_none():
     assert uncertainty(mr.GLM(), mr.GLM().columns(buffer), WholeSpace(), np.ones(3)) is None
     long = mr.Buffer(features=np.ones((100, 1)), targets=np.arange(100.0))
     assert uncertainty(mr.GLM(), mr.GLM().columns(long), mr.sets.Ball(1.0), np.ones(1)) is None
-    inequality = mr.VariationalInequality(lambda x, sample: x - sample, dim=1)
-    samples = mr.Buffer(samples=np.ones((100, 1)))
-    assert uncertainty(inequality, inequality.columns(samples), WholeSpace(), np.ones(1)) is None
+    wide = mr.VariationalInequality(lambda x, sample: x - sample, dim=65)  # has no Jacobian by differences any more
+    samples = mr.Buffer(samples=np.ones((100, 65)))
+    assert uncertainty(wide, wide.columns(samples), WholeSpace(), np.ones(65)) is None
+
+
+def test_those_of_a_run_leave_out_what_is_free():
+    rng = np.random.default_rng(5)
+    A = np.column_stack([rng.standard_normal(2000), np.zeros(2000)])
+    result = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=A[:, 0] + rng.standard_normal(2000)))
+    found = uncertainty_of_run(result, 2000)
+    assert np.isinf(found.errors[1])
+    assert found.total == found.errors[0] > 0
+
+
+def test_there_are_none_of_a_fit_that_does_not_exist():
+    a = np.linspace(-1, 1, 200)[:, None]
+    with pytest.warns(mr.ConvergenceWarning, match="separable"):
+        result = mr.solve(mr.GLM("logistic"), mr.Buffer(features=a, targets=(a[:, 0] > 0).astype(float)))
+    assert uncertainty_of_run(result, 200) is None
 
 
 def test_short_batches_are_told():

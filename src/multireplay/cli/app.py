@@ -13,8 +13,9 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from multireplay.errors import InputError
+from multireplay.result import Status
 
-UNEXPECTED, BAD_INPUT, DIVERGED, INTERRUPTED = 1, 3, 4, 130
+UNEXPECTED, BAD_INPUT, DIVERGED, NOT_CONVERGED, INTERRUPTED = 1, 3, 4, 5, 130
 
 EXIT_CODES = """\b
 [bold]Exit codes[/bold]
@@ -23,6 +24,7 @@ EXIT_CODES = """\b
   2  the command was not understood
   3  the data cannot be used; the message names the file, the column or the row
   4  the run diverged, so that its answer should not be used
+  5  the run has not converged; its status says how far its answer is off
 130  interrupted by Ctrl-C; what was finished is kept
 """
 
@@ -31,6 +33,11 @@ def note(message: str, colour: str = "yellow") -> None:
     """One coloured line on standard error."""
     text = " ".join(message.split())
     Console(stderr=True).print(f"[{colour}]{escape(text)}[/{colour}]", soft_wrap=True, highlight=False)
+
+
+def exit_code(status: Status) -> int:
+    """How a command ends whose run ended so."""
+    return {"diverged": DIVERGED, "not converged": NOT_CONVERGED}.get(status.code, 0)
 
 
 class Commands(TyperGroup):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multireplay.cli.app import DIVERGED, INTERRUPTED, app, note
+from multireplay.cli.app import INTERRUPTED, app, exit_code, note
 from multireplay.cli.options import Json, Report, print_json
 from multireplay.report import Block, Picture, Section, Table, Text, sections_of_result, write
 from multireplay.show.text import terminal
@@ -69,11 +69,13 @@ def evaluate(
     if report is not None:
         note(f"Report: {_write_report(found, report, ctx.obj)}")
     if as_json:
+        diverged = found.result.status.code == "diverged"
         check_sentence = found.note if found.check is None else found.check.sentence
         print_json({
             "env": env, "policy": policy, "gamma": gamma, "steps": len(found.trajectory.rewards), "seed": seed,
             "interrupted": interrupted, "features": repr(found.features), "coef": found.x,
             "status": str(found.result.status), "ok": found.result.status.ok,
+            "converged": found.result.converged, "distance": None if diverged else found.result.distance,
             "check": None if found.check is None else [asdict(group) for group in found.check.groups],
             "check_sentence": check_sentence, "record": kept, "plot": plot, "report": report,
         })  # fmt: skip
@@ -82,8 +84,7 @@ def evaluate(
     if interrupted:
         note(f"Interrupted. This is from the {len(found.trajectory.rewards)} steps taken so far.", "red")
         raise typer.Exit(INTERRUPTED)
-    if not found.result.status.ok:
-        raise typer.Exit(DIVERGED)
+    raise typer.Exit(exit_code(found.result.status))
 
 
 def _draw(found: ValueEstimate, file: Path | BytesIO) -> None:

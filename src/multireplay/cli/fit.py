@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from multireplay.cli.app import DIVERGED, app, note
+from multireplay.cli.app import app, exit_code, note
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.diagnose import choose_columns
-from multireplay.cli.fitting import Fit, fit_model
+from multireplay.cli.fitting import INTERCEPT, Fit, fit_model
 from multireplay.cli.model import ModelKind
 from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, print_json
 from multireplay.errors import InputError
@@ -69,17 +69,19 @@ def fit(
         note(f"Left out, because they are not numbers: {', '.join(left_out)}.")
     settings = {"alpha": alpha, "standardize": standardize, "passes": passes, "step": "auto" if step is None else step}
     found = fit_model(record, model, target, names, settings, holdout)
-    if out is not None and found.ok:
+    if out is not None and not found.diverged:
         found.model.save(out)
     if report is not None:
         note(f"Report: {_write_page(found, report, ctx.obj)}")
     if as_json:
-        print_json({**found.model.to_dict(), "file": out if found.ok else None, "report": report})
-    elif found.ok:
+        print_json({**found.model.to_dict(), "file": None if found.diverged else out, "report": report})
+    elif not found.diverged:
         _show(found, out)
-    if not found.ok:
-        note(f"{found.status} {'No model was written.' if out is not None else ''}", "red")
-        raise typer.Exit(DIVERGED)
+    if found.diverged:
+        note(f"{found.worst} {'No model was written.' if out is not None else ''}", "red")
+    elif not found.worst.ok:
+        note(str(found.worst) if as_json else "This is not the fit of the record: it has not converged.", "red")
+    raise typer.Exit(exit_code(found.worst))
 
 
 def _show(found: Fit, out: Path | None) -> None:
@@ -107,7 +109,7 @@ def _coefficient_table(found: Fit, most: int = SHOWN) -> TextTable:
         if len(model.coef) == 1:
             rows[-1]["times its deviation"] = f"{model.coef[0, place] * found.spread[place]:.3g}"
     ends = {head: f"{end:.6g}" for head, end in zip(heads, model.intercept, strict=True)}
-    return TextTable([*rows, {"feature": "(intercept)", **ends}], title=f"{model.target}, {model.kind.value}")
+    return TextTable([*rows, {"feature": INTERCEPT, **ends}], title=f"{model.target}, {model.kind.value}")
 
 
 def _write_page(found: Fit, path: Path, command: str) -> Path:
@@ -123,6 +125,6 @@ def _write_page(found: Fit, path: Path, command: str) -> Path:
         Table(table.rows, caption="Coefficients, for the columns as they are in the file"),
         Text(f"The other tabs are on the run{runs}{units}."),
     ]
-    sections = sections_of_result(found.results[0], names=[*model.features, "(intercept)"], command=command)
+    sections = sections_of_result(found.results[0], names=[*model.features, INTERCEPT], command=command)
     title = f"{model.target} from {Path(model.fitted['data']).name}"
     return write(path, title, [Section("Model", blocks), *sections], f"{model.kind.value}, {model.fitted['rows']} rows")

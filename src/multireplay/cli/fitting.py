@@ -17,9 +17,11 @@ from multireplay.cli.data_file import DataFile
 from multireplay.cli.model import Model, ModelKind
 from multireplay.diagnose import diagnose
 from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError
-from multireplay.result import Result
+from multireplay.result import Result, Status
 from multireplay.show.progress import bar
+from multireplay.show.text import in_names
 
+INTERCEPT = "(intercept)"
 SCORES = {ModelKind.linear: "R²", ModelKind.logistic: "accuracy", ModelKind.poisson: "D²"}
 MEANINGS = {
     "R²": "the share of the variance explained",
@@ -39,19 +41,20 @@ class Fit:
     """Standard deviation of every feature."""
 
     @property
-    def ok(self) -> bool:
-        """False if a run diverged."""
-        return all(result.status.ok for result in self.results)
+    def worst(self) -> Status:
+        """How it went: a run that diverged comes before one that has not converged, and that before all others."""
+        worst = max((result.status for result in self.results), key=lambda status: (_diverged(status), not status.ok))
+        return Status(worst.code, told(worst, self.model.features))
 
     @property
-    def status(self) -> str:
-        """How it went, with the first run that diverged before all others."""
-        return str(min(self.results, key=lambda result: result.status.ok).status)
+    def diverged(self) -> bool:
+        """Whether there is no model to speak of."""
+        return _diverged(self.worst)
 
     def sentences(self) -> list[str]:
         """All that a person should know besides the coefficients."""
         held, dependence = self.model.fitted["holdout"], self.model.fitted["dependence"]
-        lines = [self.status]
+        lines = [str(self.worst)]
         if held is not None:
             meaning = MEANINGS[held["metric"]].format(held["baseline"])
             lines.append(
@@ -89,13 +92,18 @@ def fit_model(
         diagnosis = diagnose({**dict(zip(features, rows.T, strict=True)), target: codes})
         done("done", 0.1)
     results: tuple[Result, ...] = estimator.results_
-    ok = all(result.status.ok for result in results)
+    endings = [result.status for result in results]
+    ok = all(status.ok for status in endings)
+    statuses = [told(status, features) for status in endings]
     fitted = {
         "data": str(file.path),
         "rows": len(rows),
         **settings,
-        "status": [str(result.status) for result in results] if len(results) > 1 else str(results[0].status),
+        "status": statuses if len(results) > 1 else statuses[0],
         "ok": ok,
+        "converged": estimator.converged_,
+        "distance": None if any(map(_diverged, endings)) else max(result.distance for result in results),
+        "free": [[[*features, INTERCEPT][i] for i in group] for group in results[0].free],
         "passes_taken": max(result.passes for result in results),
         "seconds": round(seconds, 3),
         "holdout": held,
@@ -115,6 +123,15 @@ def fit_model(
     return Fit(model, results, rows.std(axis=0))
 
 
+def told(status: Status, features: Sequence[str]) -> str:
+    """What a status says, with the features by name and options as they are called here."""
+    return in_names(str(status), [*features, INTERCEPT]).replace("alpha=...", "--alpha")
+
+
+def _diverged(status: Status) -> bool:
+    return status.code == "diverged"
+
+
 def _targets(file: DataFile, kind: ModelKind, target: str) -> NDArray[Any]:
     if kind is ModelKind.logistic:
         return file.classes(target)
@@ -126,10 +143,12 @@ def _targets(file: DataFile, kind: ModelKind, target: str) -> NDArray[Any]:
 
 def _learn(make: Callable[..., Any], name: str, rows: NDArray[Any], targets: NDArray[Any], examine: bool = True) -> Any:
     """The estimator, fitted. What it warns of is in its results, and in its dependence if that is examined."""
+    from sklearn.exceptions import ConvergenceWarning
+
     estimator = make(warn_autocorrelation=examine)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AutocorrelationWarning)
-        warnings.simplefilter("ignore", DivergenceWarning)
+        for kind in (AutocorrelationWarning, ConvergenceWarning, DivergenceWarning):
+            warnings.simplefilter("ignore", kind)
         try:
             return estimator.fit(rows, targets)
         except ValueError as error:
@@ -147,7 +166,7 @@ def _held_out(
     if kind is ModelKind.logistic and len(names) < 2:
         return None
     estimator = learn(rows[:-count], targets[:-count], examine=False)
-    if not all(result.status.ok for result in estimator.results_):
+    if any(_diverged(result.status) for result in estimator.results_):
         return None
     test = targets[-count:]
     baseline = float(np.mean(test == names[counts.argmax()])) if kind is ModelKind.logistic else None

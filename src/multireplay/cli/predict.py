@@ -46,6 +46,8 @@ def predict(
     import pyarrow as pa
 
     learnt = Model.load(model)
+    if learnt.fitted.get("converged") is False:
+        note(f"{model} is of a fit that has not converged, as it says.")
     record = DataFile.open(data, memory)
     missing = [name for name in learnt.features if name not in record.features]
     if missing:

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multireplay._check import Vector, number_in, whole_number
 from multireplay.buffer.buffer import Buffer
-from multireplay.errors import AutocorrelationWarning
+from multireplay.errors import AutocorrelationWarning, warn
+from multireplay.errors import ConvergenceWarning as NotConverged
 from multireplay.estimators.dependence import Dependence, examine
 from multireplay.estimators.standardize import Columns, Standardization, measured
 from multireplay.online import Online
 from multireplay.problems import Problem
 from multireplay.replay import Replay
-from multireplay.result import Result
+from multireplay.result import Result, Status
+from multireplay.show.text import in_names
 from multireplay.solve import solve
 from multireplay.solving.resolve import DEFAULT_TAIL
 from multireplay.steps import Schedule
 
 GROWTH = 1.25
 """While the buffer fills, the rows so far are solved anew each time there are this many times more of them."""
+INTERCEPT = "(intercept)"
 
 
 class Start(NamedTuple):
@@ -96,8 +100,32 @@ class MEREstimator(BaseEstimator):  # type: ignore[misc]
         # a copy: the loops would be compiled once more for memory that cannot be written to
         buffers = tuple(Buffer(**shared, **{self.target: one}) for one in np.array(targets.T, order="C"))
         order: dict[str, Any] = {"passes": self.passes, "replay": self.replay}
-        results = tuple(solve(problem, buffer, **order, **self._options(buffer)) for buffer in buffers)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConverged)  # which is scikit-learn's here
+            found = (solve(problem, buffer, **order, **self._options(buffer)) for buffer in buffers)
+            results = tuple(self._told(result) for result in found)
         return Start(standardization, tuple(result.x for result in results)), results, buffers
+
+    def _told(self, result: Result) -> Result:
+        """The result as it speaks here: of alpha, and of columns by name where X has names."""
+        names = [*getattr(self, "feature_names_in_", ()), INTERCEPT]
+
+        def told(text: str) -> str:
+            return (in_names(text, names) if len(names) > 1 else text).replace("ridge=...", "alpha=...")
+
+        notes = tuple(map(told, result.notes))
+        return replace(result, status=Status(result.status.code, told(str(result.status))), notes=notes)
+
+    @property
+    def converged_(self) -> bool:
+        """Whether every fit is within a tenth of a standard error of the exact one: see `Result.converged`."""
+        return all(result.converged for result in self.results_)
+
+    @property
+    def free_(self) -> tuple[tuple[Any, ...], ...]:
+        """Groups of columns, by name or number, that the rows do not settle, see `Result.free`."""
+        names = [*getattr(self, "feature_names_in_", range(self.n_features_in_)), INTERCEPT]
+        return tuple(tuple(names[i] for i in group) for group in self.results_[0].free)
 
     def _fit(self, columns: Columns, targets: Vector) -> Any:
         """Fit to a whole record, with targets of shape (rows, problems), and forget any stream."""
@@ -105,6 +133,10 @@ class MEREstimator(BaseEstimator):  # type: ignore[misc]
         self._fitted = start
         self._stream: Stream | None = None
         self._keep(*start)
+        short = [result.status for result in self.results_ if result.status.code == "not converged"]
+        if short:
+            several = f"{len(short)} of {len(self.results_)} fits, one a class, have not converged, such as this: "
+            warn(f"{several if len(self.results_) > 1 else ''}{short[0]}", ConvergenceWarning)
         self.dependence_: Dependence | None = None
         if self.warn_autocorrelation and all(result.status.ok for result in self.results_):
             buffer = buffers[int(np.argmax(targets.var(axis=0)))]

@@ -35,7 +35,7 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         The labels, sorted.
     coef_, intercept_ : ndarray of shape (1, features) and (1,), or (classes, features) and (classes,)
         For two classes of the second, otherwise of each against the rest.
-    n_features_in_, feature_names_in_, results_, dependence_
+    n_features_in_, feature_names_in_, converged_, free_, results_, dependence_
         As in `MERRegressor`; ``results_`` has one `Result` a row of `coef_`.
 
     Examples

@@ -54,9 +54,10 @@ class WeightedEstimator(MEREstimator):
 class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
     """Linear regression on a record whose **rows are in time order** and depend on their neighbours.
 
-    It minimizes the mean of (y − wᵀx − b)²/2 plus (alpha/2)‖w‖², from rows that are far apart in time, put right in
-    passes over all of them (`multireplay.solve`). Do not shuffle the rows: their order is what replay works with. To
-    choose between parameters use `TimeSeriesSplit`, not a shuffled split.
+    It minimizes the mean of (y − wᵀx − b)²/2 plus (alpha/2)‖w‖², all rows at once or from some that are far apart in
+    time, put right in passes over all of them, whichever costs less (`multireplay.solve`). A fit that has not come to
+    the minimum warns with scikit-learn's `ConvergenceWarning`. Do not shuffle the rows: standard errors and `replay`
+    go by their order. To choose between parameters use `TimeSeriesSplit`, not a shuffled split.
 
     Parameters
     ----------
@@ -70,10 +71,8 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
         `intercept_`. Sparse features, and all features without an intercept, are only divided by their standard
         deviation.
     passes : int, optional
-        The most passes over the rows. By default as many as it takes, at most 5 (`multireplay.Newton`): on fewer than
-        8192 rows the first one comes to the exact minimum, on more usually the second. Where that cannot be used, as
-        with more than about 1000 features, or alpha=0 and features that leave the answer open, it is variance
-        reduction, and 1 is a plain pass, 3 one round, 5 two.
+        The most passes over the rows. By default as many as it takes. Where neither an exact fit nor corrections are
+        possible, as with very many features, it is variance reduction, and 1 is a plain pass, 3 one round, 5 two.
     replay : multireplay replay scheme, optional
         Take plain steps in that order instead; `multireplay.Multiscale()` is the paper's algorithm. With `passes` of 3
         and more, rounds of variance reduction in that order.
@@ -93,6 +92,11 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
         w and b, for the features as they were given.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of features, and their names if X was a data frame (pandas or polars) with string names.
+    converged_ : bool
+        Whether the fit is within a tenth of a standard error of the exact minimum in every coordinate.
+    free_ : tuple of tuples
+        Groups of columns, by name or number, that the rows do not settle (with alpha=0): constant ones, and those that
+        are combinations of one another.
     results_ : tuple of multireplay.Result
         What `solve` said, after `fit`; ``results_[0].status`` is a sentence.
     dependence_ : Dependence or None

@@ -136,6 +136,11 @@ class Problem(ABC):
         return False
 
     @property
+    def is_gradient(self) -> bool:
+        """Whether the operator is known to be the gradient of a loss, so that `descent` gives it and J is symmetric."""
+        return False
+
+    @property
     def is_linear(self) -> bool:
         """Whether the operator is known to be linear in x, so that there are `moments`."""
         return False

@@ -200,6 +200,10 @@ class GLM(ResidualProblem):
         return float(np.where(targets == 0, scores, np.where(full, -scores, np.abs(scores))).max())
 
     @property
+    def is_gradient(self) -> bool:
+        return self.link.integral is not None
+
+    @property
     def has_jacobian(self) -> bool:
         return not self.users_code
 

@@ -34,7 +34,7 @@ ON_DISK = Missing(
     "The record is on disk and this page loads none of it: its dependence, the exact fit and other orders are left "
     "out. mr.Buffer.open(path, memory=...) with more memory loads it, if it fits."
 )
-NO_START = Missing("This run has no starting point: the rows that it begins with are fitted exactly.")
+NO_START = Missing("This run takes no steps, so that it has no starting point.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +65,17 @@ class Evidence:
     def by_steps(self) -> bool:
         """Whether the run took stochastic steps, with or without rounds of variance reduction."""
         return self.run.route in ("steps", "rounds")
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the answer is of no use."""
+        return self.result.status.code == "diverged"
+
+    @property
+    def distance(self) -> float:
+        """Of the answer to the exact fit, as the run or a pass over the record says; NaN where that is not known."""
+        known = self.result.measured is not None or not isinstance(self.residual, Missing)
+        return self.result.distance if known and not self.diverged else float("nan")
 
     @property
     def planned(self) -> int:
@@ -145,7 +156,7 @@ def _bare(result: Result, run: Run, names: Sequence[str], missing: Missing) -> E
     solution = None
     if track is not None and not isinstance(track, Lost):
         solution = np.asarray(track.solution if isinstance(track, Track) else track, dtype=np.float64)
-    ours = Contender("this run", result.x, result.passes, result.seconds, ok=result.status.ok)
+    ours = Contender("this run", result.x, result.passes, result.seconds, ok=result.status.code != "diverged")
     rest = dict.fromkeys(("start", "diagnosis", "exact", "in_order", "shuffled", "uncertainty"), missing)
     return Evidence(result, run, names, plan_of(run, result), solution, ours, residuals, **rest)  # type: ignore[arg-type]
 
@@ -155,6 +166,8 @@ def _in_memory(bare: Evidence, problem: Problem, record: Buffer, exact: bool | s
     columns = problem.columns(record)
     *residuals, at_start = _residuals(run, [*(epoch.answer for epoch in result.epochs), run.start])
     fit = contest.exact_fit(problem, record, run.feasible, exact)
+    if result.free and run.route == "exact" and isinstance(fit, Contender):
+        fit = replace(fit, x=result.x)  # there are many, and this is the shortest
     reference = bare.solution if bare.solution is not None else None if isinstance(fit, Missing) else fit.x
     unaffordable = _unaffordable(result, others)
     return replace(
@@ -167,7 +180,7 @@ def _in_memory(bare: Evidence, problem: Problem, record: Buffer, exact: bool | s
         in_order=unaffordable or contest.one_pass(IN_ORDER, run, reference),
         shuffled=unaffordable or contest.one_pass(SHUFFLED, run, reference),
         uncertainty=contest.uncertainty_of_run(result, run.rows) or _spread(run, columns, fit),
-        operator=_operator(problem, columns, result.x) if result.status.ok else None,
+        operator=_operator(problem, columns, result.x) if not bare.diverged else None,
     )
 
 
@@ -188,7 +201,7 @@ def _spread(run: Run, columns: Columns, fit: Contender | Missing) -> Uncertainty
     if isinstance(fit, Missing):
         return Missing("Standard errors come with the exact fit, which is not here.")
     found = contest.uncertainty(run.problem, columns, run.feasible, fit.x)
-    return found or Missing("Standard errors are worked out without a constraint, for policy evaluation and GLMs.")
+    return found or Missing("Standard errors need a Jacobian, and no constraint.")
 
 
 def _diagnosis(columns: Columns) -> Diagnosis | Missing:
@@ -235,7 +248,7 @@ def _ours(bare: Evidence, reference: Vector | None, wanted: bool | str) -> Conte
     if isinstance(followed, str):
         return bare.ours
     steps = distances = None
-    if followed.status.ok and (bare.plan is not None or not bare.by_steps):
+    if followed.status.code != "diverged" and (bare.plan is not None or not bare.by_steps):
         steps, distances = contest.path(followed, fresh=bare.planned if bare.planned > 1 else 0)
     # a second run has nothing left to compile
     return replace(bare.ours, seconds=min(result.seconds, followed.seconds), steps=steps, distances=distances)

@@ -84,15 +84,18 @@ def exact_fit(problem: Problem, buffer: Buffer, feasible: Set, wanted: bool | st
 
 @dataclass(frozen=True, eq=False)
 class Uncertainty:
-    """How far the exact fit is expected to be from the truth: standard errors, from batches of so many rows."""
+    """How far the exact fit is expected to be from the truth: standard errors, from batches of so many rows.
+
+    They are infinite for coordinates of which the record says nothing.
+    """
 
     errors: Vector
     batch: int
 
     @property
     def total(self) -> float:
-        """The expected distance."""
-        return float(np.linalg.norm(self.errors))
+        """The expected distance, in what the record says something of."""
+        return float(np.linalg.norm(self.errors[np.isfinite(self.errors)]))
 
     def is_rough(self, tau: float) -> bool:
         """Whether a batch is too short for this autocorrelation time, so that standard errors are too small."""
@@ -102,7 +105,7 @@ class Uncertainty:
 def uncertainty_of_run(result: Result, rows: int) -> Uncertainty | None:
     """What the run itself found out, if it did."""
     errors = result.standard_error
-    if errors is None or not np.isfinite(errors).all():
+    if errors is None or not np.isfinite(errors).any() or result.measured == np.inf:
         return None
     return Uncertainty(errors, rows // BATCHES)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -71,6 +72,18 @@ def number_in(text: str) -> float | None:
         return float(text.split(" ± ")[0].removesuffix("%").removesuffix("×").strip())
     except ValueError:
         return None
+
+
+def in_names(text: str, names: Sequence[str]) -> str:
+    """A sentence that speaks of coordinates as ``x[2]``, with their names instead.
+
+    Examples
+    --------
+    >>> from multireplay.show.text import in_names
+    >>> print(in_names("x[0], x[2] are combinations of one another", ["north", "south", "up"]))
+    'north', 'up' are combinations of one another
+    """
+    return re.sub(r"\bx\[(\d+)\]", lambda found: f"'{names[int(found[1])]}'", text)
 
 
 def is_blank(text: str) -> bool:

@@ -43,8 +43,8 @@ FEWEST = 200
 CORRECTIONS = 3.0
 """Passes that corrections usually take, in the reckoning of costs."""
 CORRECTED = "rows spread over the record are fitted, and passes over all of it correct that fit"
-WHOLE = 4
-"""A record of fewer coarse epochs than this is fitted at once where the operator is not linear."""
+NEWTON_STEPS = 4
+"""Jacobians of all rows that a fit takes where the operator is not linear."""
 DEEPEST = 12
 """By default a chain has at most 2^12 steps, since every step of all lanes together costs the same small time."""
 WIDTH = 3
@@ -156,17 +156,17 @@ def choose_route(record: Record, feasible: Set, passes: int | None) -> tuple[Upd
     if not problem.has_jacobian:
         return _by_passes(passes), f"{problem!r} has no Jacobian, so that steps are taken"
     samples = coarse_rows(record)
-    of_moments = length * dim * (2 + dim / PRODUCTS)
-    of_corrections = CORRECTIONS * length * dim * 2 + samples * dim * (10 + dim / PRODUCTS / 2)
+    at_all = length * dim * (2 + dim / PRODUCTS)
+    corrected = CORRECTIONS * length * dim * 2 + samples * dim * (10 + dim / PRODUCTS / 2)
     if not isinstance(feasible, WholeSpace):
         at_once, why = can_be_exact(record), f"{feasible!r} is kept to exactly"
     elif problem.is_linear:
         sparse = problem.on_host and not isinstance(getattr(record.example, "features", None), np.ndarray)
-        at_once = can_be_exact(record) and (sparse or of_moments <= of_corrections)
+        at_once = can_be_exact(record) and (sparse or at_all <= corrected)
         why = f"with {dim} coordinates the moments of all rows cost less than passes that correct a coarse fit"
     else:
-        at_once = length <= WHOLE * samples and can_be_exact(record)
-        why = f"{length} rows are few enough to be fitted at once"
+        at_once = NEWTON_STEPS * at_all <= corrected and can_be_exact(record)
+        why = f"{length} rows are few enough for Newton steps on all of them"
     if at_once:
         return Exact(), why
     if dim > WIDEST:

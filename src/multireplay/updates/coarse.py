@@ -22,9 +22,10 @@ from multireplay.updates.inverse import Inverse, mean_there
 
 COARSE = 2**13
 """Samples of the coarse epoch, …"""
-PER_COORDINATE = 16
-"""… and at least so many for each coordinate: J⁻¹ of so many rows is right to about a quarter."""
-ELSEWHERE = 2
+PER_COORDINATE = {True: 8, False: 16}
+"""… and at least so many for each coordinate, fewer where the operator is a gradient: J⁻¹ of so many rows is right to
+about a third, and a TD operator's J is a difference of which more rows are needed."""
+ELSEWHERE = 4
 """So many times as many on a device, where products of matrices cost less beside reading."""
 MOST_NUMBERS = 2**28
 """Numbers that the samples of a coarse epoch may have at most: a gigabyte in single precision."""
@@ -92,12 +93,15 @@ class Slope:
     """J⁻¹, with J the Jacobian of F̂ on some rows.
 
     `matrix` is J in units of `scale`, SJS, in which it is well scaled. The inverse of the mean of m independent rows is
-    m/(m − d) times too large on average (inverse Wishart), which is taken out where `rows` is given.
+    m/(m − d) times too large on average (inverse Wishart), which is taken out where `rows` is given. `damping` is for
+    corrections of a fit of the same rows, most of whose error is where J is too small: (1 − d/m)²/(1 + d/m) of J⁻¹ in
+    all leaves least of it, a share √(d/m) or so.
     """
 
     def __init__(self, matrix: Array, scale: Vector, rows: int | None = None) -> None:
         self.matrix, self.scale = matrix, scale
-        self.shrink = 1.0 if rows is None else max(0.5, 1 - len(scale) / rows)
+        share = 0.0 if rows is None else min(0.5, len(scale) / rows)
+        self.shrink, self.damping = 1 - share, (1 - share) / (1 + share)
         self.factors = Lapack(matrix) if isinstance(matrix, np.ndarray) else Inverse(matrix)
         self.condition = self.factors.condition
 
@@ -167,7 +171,7 @@ class Coarse:
 
 def coarse_rows(record: Record) -> int:
     """Samples of the coarse epoch of a record; more of them on a device, where a pass costs more than their matrix."""
-    most = max(COARSE, PER_COORDINATE * record.dim)
+    most = max(COARSE, PER_COORDINATE[record.problem.is_gradient] * record.dim)
     return min(record.length, most if record.problem.on_host else min(ELSEWHERE * most, MOST_NUMBERS // record.dim))
 
 
@@ -253,7 +257,7 @@ class Samples:
         zero = np.zeros_like(self.scale)
         if self.problem.is_linear:
             return zero
-        every = -(-self.count // max(COARSE, 4 * len(self.scale)))
+        every = max(1, self.count // max(COARSE, 8 * len(self.scale)))
         rows = {name: column[::every] for name, column in self.columns.items()} if every > 1 else self.columns
         taken = next(iter(rows.values())).shape[0]
         if self.problem.descent(self.place(zero), rows) is None:
@@ -324,7 +328,9 @@ def _converted(column: Any, scale: Vector, precision: Any) -> Any:
         return column
     if isinstance(column, ForeignColumn):
         return (column.times(scale) if column.ndim == 2 else column).astype(precision)
-    return np.ascontiguousarray(column * scale if column.ndim == 2 else column, dtype=precision)
+    if column.ndim == 1:
+        return np.ascontiguousarray(column, dtype=precision)
+    return np.multiply(column, scale, out=np.empty(column.shape, precision), casting="unsafe")
 
 
 def mean_squares(problem: Problem, columns: Columns) -> Vector:

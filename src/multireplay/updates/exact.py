@@ -30,7 +30,7 @@ WIDEST = 4096
 """Beyond so many coordinates a d × d matrix is too much for an exact fit."""
 AT_ONCE = 256
 """Up to so many coordinates the moments of every batch are kept, and one pass gives the standard errors too."""
-TIGHT = 1e-6
+TIGHT = 1e-8
 """Steps of a nonlinear fit end at this distance, in standard errors."""
 MOST = 100
 ROUNDED = 0.01
@@ -98,7 +98,7 @@ class Exact(Update):
         passes = fitted.passes + (0 if known is None else known.passes)
         points = fitted.points or (fitted.x,)
         epochs = tuple(as_epoch(k, 1.0, record.length, x, run.track) for k, x in enumerate(points, start=1))
-        what = f"the exact fit of all {record.length} samples ({passes:.3g} passes in all)"
+        what = f"the exact fit of all {record.length} samples ({passes:.3g} pass{'es' * (passes != 1)} in all)"
         seconds, free = time.perf_counter() - began, () if known is None else known.groups
         return Found(
             epochs,

@@ -44,12 +44,14 @@ PATIENCE = 12
 """After so many corrections it is asked whether the fit exists at all."""
 SHORTEST = 1e-4
 """A correction is not halved below this share of it."""
+SETTLES = 2
+"""Corrections after which their acceleration shows how fast they are."""
 NEAR = 30.0
 """Standard errors are taken from batches at a point that is at most so many of them away from the answer."""
 CHEAP = 4.0
 """Where the halves of the coarse epoch disagree, all rows are taken if that costs no more than so many passes, …"""
-HOPELESS = 3.0, 30.0
-"""… and in any case where the halves disagree by so much, or a feature is known from so few rows."""
+HOPELESS = 30.0
+"""… and in any case where some feature is known from so few rows: corrections would know nothing of it."""
 PRODUCTS = 16.0
 """Multiplications that a product of matrices does in the time in which one number is read from memory."""
 AFFORDABLE = 1e12
@@ -66,7 +68,7 @@ OTHERWISE = "Leave update=... out, and what can be used is chosen"
 class Newton(Update):
     """Rows spread over the record are fitted, then x ← x − J⁻¹F̂(x) in passes over all of it, with the rows' Jacobian J.
 
-    The coarse epoch has 2^13 samples, or 16 a coordinate if that is more, one in each of as many equal stretches of
+    The coarse epoch has 2^13 samples, or 8 to 16 a coordinate if that is more, one in each of as many equal parts of
     the record, as in MER's epochs, so that they are nearly independent whatever the mixing time. Each correction takes
     one pass in order at O(d) a row; corrections are combined by Anderson's acceleration. They end when the distance to
     the exact fit, as the last two of them show it, is below a tenth of the worst coordinate's standard error under
@@ -190,7 +192,7 @@ class Corrections:
 
     def from_rows(self, coarse: Coarse) -> list[Vector]:
         """The corrections of a coarse fit."""
-        doubtful = coarse.is_doubtful(*((DOUBTFUL, FEW) if self.price <= CHEAP else HOPELESS))
+        doubtful = coarse.is_doubtful(*((DOUBTFUL, FEW) if self.price <= CHEAP else (np.inf, HOPELESS)))
         rate = max(coarse.rate, np.sqrt(self.record.dim / coarse.rows))  # one difference may be small by chance
         return self.of(coarse.x, None if doubtful and self.can_afford else coarse.slope, rate)
 
@@ -246,7 +248,7 @@ class Corrections:
             x = self._combined(trail)
             done.append(x)
             away = distance_of(now.move, self.error, x, slope.scale)
-            self.distance = min(1.0, ratio) * away
+            self.distance = min(1.0, ratio) * away / slope.damping
             there = away <= NEAR and self.distance <= self.tolerance  # or the errors are those of another place, …
             there = there and (last is not None or trusted)  # … where a misfit makes them large
             if len(done) >= self.most or (there and not self.all_of_them):
@@ -254,7 +256,7 @@ class Corrections:
             if len(done) % PATIENCE == 0 and (found := runaway_note(self.run, x, now.move)):
                 self.distance, self.notes = np.inf, found
                 return done
-            if self.can_afford and (ratio > CONTRACTS if fresh else last is not None and self.is_slow(ratio)):
+            if self.can_afford and (ratio > CONTRACTS if fresh else len(trail) > SETTLES and self.is_slow(ratio)):
                 slope = None
             last = now
 
@@ -306,7 +308,7 @@ class Corrections:
     def _move(self, x: Vector, slope: Slope, mean: Vector) -> Vector:
         """Where the model at x leads: −J⁻¹F̂(x), or to the solution of its variational inequality on the set."""
         if self.run.on_the_whole_space:
-            return np.asarray(-slope.solve(mean[None, :])[0])
+            return np.asarray(-slope.damping * slope.solve(mean[None, :])[0])
         return np.asarray(affine_vi(slope.full, slope.full @ x - mean, self.run.feasible, x).x - x)
 
     def _combined(self, trail: list[_Step]) -> Vector:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,16 +15,20 @@ from multireplay.report.evidence import Evidence
 from multireplay.report.rivals import Missing
 from multireplay.report.sections.comparison import quality
 from multireplay.show import plotting
-from multireplay.show.text import plural, rough, seconds, short
+from multireplay.show.text import in_names, plural, rough, seconds, short
 
 MOST_BARS = 30
 SHOWN_ROWS = 12
+LEAST = 1e-4
+"""Distances below this many standard errors are not told apart."""
+TONES: Mapping[str, Literal["good", "plain", "beware"]] = {"finished": "good", "ran": "plain"}
+"""Of what is said on how it went; anything else is to beware of."""
 
 
 def section(evidence: Evidence) -> Section:
     status = evidence.result.status
-    blocks: list[Block] = [Text(str(status), tone="good" if status.ok else "beware")]
-    if status.ok and not isinstance(evidence.exact, Missing):
+    blocks: list[Block] = [Text(in_names(str(status), evidence.names), TONES.get(status.code, "beware"))]
+    if not evidence.diverged and not isinstance(evidence.exact, Missing):
         blocks.append(Text(quality(evidence), tone="lead"))
     by_size = np.argsort(-np.abs(evidence.result.x), kind="stable")
     blocks += [Facts(_facts(evidence)), _bars(evidence, by_size), _table(evidence, by_size)]
@@ -40,14 +47,13 @@ def _facts(evidence: Evidence) -> list[Fact]:
     if not isinstance(residual, Missing):
         share = f"{rough(residual.size / residual.error)} of its standard error" if residual.error > 0 else ""
         facts.append(Fact("residual ‖F̂(x)‖", rough(residual.size), share))
+    if not np.isnan(evidence.distance):
+        worst = "standard errors in the worst coordinate, estimated"
+        away = rough(evidence.distance) if evidence.distance > LEAST else f"below {LEAST:g}"
+        facts.append(Fact("distance to the exact fit", away, worst))
     if evidence.solution is not None:
         gap = float(np.linalg.norm(result.x - evidence.solution))
         facts.append(Fact("distance to the solution", rough(gap), "which was given to the run"))
-    if not isinstance(evidence.exact, Missing):
-        apart = evidence.in_standard_errors(result.x)
-        gap = float(np.linalg.norm(result.x - evidence.exact.x))
-        remark = "" if apart is None else f"{rough(apart)} standard errors"
-        facts.append(Fact("distance to the exact fit", rough(gap), remark))
     found = evidence.diagnosis
     if isinstance(found, Diagnosis) and found.slowest is not None:
         worth = f"worth {rough(found.ess)} independent rows"
@@ -61,6 +67,7 @@ def _bars(evidence: Evidence, by_size: NDArray[np.intp]) -> Plot:
     order = np.arange(len(x)) if len(x) <= MOST_BARS else by_size[:MOST_BARS]
     names = [figures.label(evidence.names[i]) for i in order]
     errors = None if isinstance(spread, Missing) else spread.errors[order]
+    known = None if errors is None else np.where(np.isfinite(errors), 2 * errors, np.nan)
     figure = figures.new(
         x={"title": {"text": "coefficient"}, "showgrid": True, "zeroline": True},
         y={"autorange": "reversed", "tickvals": list(range(len(order))), "ticktext": names, "showgrid": False},
@@ -69,7 +76,7 @@ def _bars(evidence: Evidence, by_size: NDArray[np.intp]) -> Plot:
     )
     values = [short(float(x[i])) for i in order]
     margins = [""] * len(order) if errors is None else [f" ± {short(float(error))}" for error in errors]
-    whiskers = {} if errors is None else {"array": 2 * errors, "color": plotting.ORANGE, "thickness": 2, "width": 4}
+    whiskers = {} if errors is None else {"array": known, "color": plotting.ORANGE, "thickness": 2, "width": 4}
     figure.add_bar(
         x=x[order], y=np.arange(len(order)), orientation="h", marker={"color": figures.OURS}, error_x=whiskers,
         text=[f"{name}<br>{value}{margin}" for name, value, margin in zip(names, values, margins, strict=True)],
@@ -102,6 +109,8 @@ def _on_errors(evidence: Evidence) -> str:
         "Standard errors are those of the exact fit, from the means of 32 consecutive batches of the record, so that "
         "dependence between rows is counted."
     )
+    if not np.isfinite(evidence.uncertainty.errors).all():
+        text += " They are infinite where the record says nothing of a coordinate."
     if evidence.uncertainty.is_rough(evidence.tau):
         text += (
             f" A batch has {plural(evidence.uncertainty.batch, 'row')}, fewer than ten autocorrelation times: they are "

@@ -25,7 +25,7 @@ def section(evidence: Evidence) -> Section:
     blocks: list[Block] = [Text(verdict(evidence), tone="lead"), *_paths(evidence, there)]
     blocks.append(TableBlock([_row(evidence, rival) for rival in there], caption=_caption(evidence)))
     blocks += [Text(reason, tone="remark") for reason in reasons]
-    if not isinstance(evidence.exact, Missing) and evidence.result.status.ok and evidence.run.route != "exact":
+    if not isinstance(evidence.exact, Missing) and not evidence.diverged and evidence.run.route != "exact":
         blocks.append(Text(_on_cost(evidence.ours, evidence.exact)))
     return Section("Comparison", blocks)
 
@@ -87,7 +87,7 @@ def _paths(evidence: Evidence, rivals: list[Contender]) -> list[Block]:
 def quality(evidence: Evidence) -> str:
     """How near the answer is to the exact fit, in a sentence."""
     exact = evidence.exact
-    if evidence.run.route == "exact":
+    if evidence.run.route == "exact" and evidence.result.status.ok:
         return "This run is the exact fit itself."
     if isinstance(exact, Missing):
         return "Without an exact fit, answers are compared by their residuals on the record."
@@ -110,7 +110,7 @@ def quality(evidence: Evidence) -> str:
 
 def verdict(evidence: Evidence) -> str:
     """How the answer compares with all others, in words."""
-    if not evidence.result.status.ok:
+    if evidence.diverged:
         return "This run diverged; its answer is compared with nothing."
     text = quality(evidence)
     for rival in (evidence.in_order, evidence.shuffled):

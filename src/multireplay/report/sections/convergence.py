@@ -12,10 +12,18 @@ from multireplay.report.rivals import Missing, recorded
 from multireplay.result import Epoch
 from multireplay.show import plotting
 from multireplay.show.text import TextTable, plural, rough, short
+from multireplay.updates.base import Route
+
+WAYS: dict[Route, str] = {
+    "exact": "the exact fit of all rows",
+    "corrections": "a fit of some rows that are far apart, corrected in passes over all of them",
+    "rounds": "steps, then rounds of variance reduction",
+    "steps": "plain steps",
+}
 
 
 def section(evidence: Evidence) -> Section:
-    blocks: list[Block] = [Text(_summary(evidence), tone="lead")]
+    blocks: list[Block] = [Text(_summary(evidence), tone="lead"), Text(_route(evidence))]
     if evidence.result.epochs[0].curve is not None:
         blocks.append(_errors(evidence))
     blocks += _residuals(evidence)
@@ -25,6 +33,11 @@ def section(evidence: Evidence) -> Section:
     if evidence.result.candidates is not None:
         blocks += _candidates(evidence.result.candidates)
     return Section("Convergence", blocks)
+
+
+def _route(evidence: Evidence) -> str:
+    """Which way was taken, and why."""
+    return f"The way to the answer: {WAYS[evidence.run.route]}. Why: {evidence.run.why.rstrip('.')}."
 
 
 def _summary(evidence: Evidence) -> str:
@@ -37,6 +50,8 @@ def _summary(evidence: Evidence) -> str:
     if not residual.error > 0 or not np.isfinite(residual.error):
         return f"{text}."
     share = residual.size / residual.error
+    if share <= 1 and not result.status.ok:
+        return f"{text}. That is {rough(share)} of its own standard error, and yet the run has not converged."
     if share <= 0.1:
         return f"{text}. That is {rough(share)} of its own standard error on this record: nothing is left but noise."
     if share <= 1:
@@ -48,7 +63,8 @@ def epoch_names(evidence: Evidence) -> list[str]:
     """What each epoch is, in a word: those of the plan by their number, later ones as rounds or corrections."""
     epochs, planned, route = evidence.result.epochs, evidence.planned, evidence.run.route
     if route == "exact":
-        return ["exact fit"] * len(epochs)
+        steps = [f"Newton step {i}" for i in range(1, len(epochs) + 1)]
+        return [*steps[:-1], "exact fit"] if evidence.result.status.ok else steps
     if route == "corrections":
         return ["coarse epoch", *(f"correction {i}" for i in range(1, len(epochs)))]
     names = ["plain pass"] if planned == 1 else [f"epoch {epoch.k}" for epoch in epochs[:planned]]
@@ -56,7 +72,9 @@ def epoch_names(evidence: Evidence) -> list[str]:
     return [*names, *(f"round {index - planned + 1}" if route == "rounds" else f"run {index + 1}" for index in later)]
 
 
-def _about(epoch: Epoch) -> str:
+def _about(epoch: Epoch, by_steps: bool) -> str:
+    if not by_steps:
+        return f"{plural(epoch.taken, 'row')} read"
     gap = "no fixed gap" if epoch.gap is None else f"gap {short(epoch.gap)}"
     return f"{plural(epoch.taken, 'step')}, {gap}, step size {short(epoch.step)}"
 
@@ -75,12 +93,12 @@ def _axis(names: list[str], first: int) -> dict[str, object]:
 def _residuals(evidence: Evidence) -> list[Block]:
     epochs, chosen = evidence.result.epochs, evidence.result.chosen % len(evidence.result.epochs)
     names, found = epoch_names(evidence), list(evidence.residuals)
-    about = [_about(epoch) for epoch in epochs]
+    about = [_about(epoch, evidence.by_steps) for epoch in epochs]
     first = 1
     if not isinstance(evidence.start, Missing):
         names, found, about, first = ["start", *names], [evidence.start, *found], ["before any step", *about], 0
     sizes = np.array([np.nan if isinstance(r, Missing) or not r.size > 0 else r.size for r in found])
-    if not np.isfinite(sizes).any():
+    if not np.isfinite(sizes).any() or len(sizes) == 1:
         return []
     marks = np.arange(first, first + len(names))
     hover = [
@@ -113,7 +131,7 @@ def _steps(evidence: Evidence) -> Plot:
         showlegend=False,
         bargap=0.5,
     )
-    hover = [f"{name}<br>{_about(epoch)}" for name, epoch in zip(names, epochs, strict=True)]
+    hover = [f"{name}<br>{_about(epoch, True)}" for name, epoch in zip(names, epochs, strict=True)]
     figure.add_bar(
         x=list(range(1, len(epochs) + 1)), y=[epoch.step for epoch in epochs], marker={"color": plotting.SKY},
         text=hover, textposition="none", hovertemplate="%{text}<extra></extra>",
@@ -132,7 +150,11 @@ def _errors(evidence: Evidence) -> Plot:
     before = 0
     for index, (name, epoch, curve) in enumerate(found):
         points.append(recorded(epoch, curve, ends=anew, later=index > 0))
-        where += [f"{name}<br>{_about(epoch)}"] if anew else [f"{name}, step {int(at):,}" for at in points[-1][0]]
+        where += (
+            [f"{name}<br>{_about(epoch, evidence.by_steps)}"]
+            if anew
+            else [f"{name}, step {int(at):,}" for at in points[-1][0]]
+        )
         if not (anew and evidence.by_steps):
             points[-1][0] += before
         before += epoch.taken
@@ -157,12 +179,12 @@ def _table(evidence: Evidence) -> TableBlock:
     rows = []
     for index, (name, epoch) in enumerate(zip(epoch_names(evidence), epochs, strict=True)):
         residual = evidence.residuals[index]
-        row: dict[str, object] = {
-            "epoch": name,
-            "gap": "–" if epoch.gap is None else float(epoch.gap),
-            "steps": epoch.taken,
-            "step size": float(epoch.step),
-        }
+        row: dict[str, object] = {"epoch": name}
+        if evidence.by_steps:
+            row["gap"] = "–" if epoch.gap is None else float(epoch.gap)
+            row |= {"steps": epoch.taken, "step size": float(epoch.step)}
+        else:
+            row["rows read"] = epoch.taken
         if epoch.curve is not None:
             row["‖last − x*‖²"] = float(epoch.curve.end_last)
             row["‖average − x*‖²"] = float(epoch.curve.end_average)

@@ -24,7 +24,10 @@ HOVER = "%{text}<extra></extra>"
 def section(evidence: Evidence) -> Section:
     plan, rows = evidence.plan, evidence.run.rows
     if evidence.run.route == "exact":
-        text = f"Nothing was replayed: the exact fit takes sums over all {plural(rows, 'row')}, read in order."
+        sums = (
+            "sums" if len(evidence.result.epochs) == 1 else f"{len(evidence.result.epochs)} Newton steps, each of sums"
+        )
+        text = f"Nothing was replayed: the exact fit takes {sums} over all {plural(rows, 'row')}, read in order."
         return Section("Replay", [Text(text, tone="lead")])
     if plan is None:
         return Section("Replay", [Text("The order was left behind when this result was pickled.", tone="beware")])
@@ -40,8 +43,8 @@ def _summary(evidence: Evidence, covered: Coverage) -> str:
         passes = "one pass" if len(scales) == 2 else f"{len(scales) - 1} passes"
         apart = rough(covered.length / scales[0].steps)
         return (
-            f"Newton: a coarse epoch of {plural(scales[0].steps, 'sample')}, {apart} rows apart on average, fitted "
-            f"exactly; then {passes} over all {plural(covered.length, 'row')} in order, a correction each."
+            f"Newton: a coarse epoch of {plural(scales[0].steps, 'sample')}, {apart} rows apart on average, is "
+            f"fitted; then {passes} over all {plural(covered.length, 'row')} in order, a correction each."
         )
     if covered.doubling:
         text = (
