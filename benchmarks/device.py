@@ -182,12 +182,12 @@ def to_accuracy(fit: Callable[[int], torch.Tensor], off: Callable[[torch.Tensor]
     return next((steps for steps in range(1, most) if off(fit(steps)) <= CLOSE), most)
 
 
-def parts_of(data: Data, x: torch.Tensor) -> Iterator[tuple[str, Callable[[], object]]]:
-    """What a pass and a coarse epoch are made of."""
+def parts_of(data: Data, x: torch.Tensor, count: int) -> Iterator[tuple[str, Callable[[], object]]]:
+    """What a pass, and a coarse epoch of so many rows, are made of."""
     features, dim = data.features, data.trajectory.shape[1]
     bounds = batch_bounds(len(features), dim)
     residuals = features @ x
-    index = torch.arange(0, len(features), max(1, len(features) // max(2**14, 32 * dim)), device=features.device)
+    index = torch.arange(0, len(features), max(1, len(features) // count), device=features.device)
     some = features[index].to(torch.float32)
     matrix = some.T @ some / len(some)
     yield "scores", lambda: features @ x
@@ -231,7 +231,7 @@ def measure(data: Data, name: str, options: argparse.Namespace) -> Iterator[dict
     )
     yield line("  one pass", median_time(lambda: operator_batches(record, [x]), repeats))
     there = torch.as_tensor(x, dtype=data.trajectory.dtype, device=data.trajectory.device)
-    for what, job in parts_of(data, there):
+    for what, job in parts_of(data, there, coarse_rows(record)):
         yield line(f"    {what}", median_time(job, repeats))
     for dtype in {data.trajectory.dtype: 0, torch.float64: 0}:
         kind = str(dtype).removeprefix("torch.")
