@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -232,14 +232,12 @@ def fold(
     def work(blocks: list[_Block]) -> list[Part]:
         return [block_sum.of(block.columns) for block in blocks]
 
-    threads = (
-        1
-        if record.problem.users_code or not record.problem.on_host
-        else min(how.threads, -(-record.length // (rows * many)))
-    )
+    alone = record.problem.users_code or not record.problem.on_host
+    threads = 1 if alone else min(how.threads, -(-record.length // (rows * many)))
     ahead = 2 * threads
     blocks = _blocks(record, ends, rows, first, aside=ahead * many * rows * record.row_bytes)
-    with one_thread_each(), ThreadPoolExecutor(threads) as pool, closing(blocks):
+    narrow = one_thread_each() if record.problem.on_host else nullcontext()
+    with narrow, ThreadPoolExecutor(threads) as pool, closing(blocks):
         for done, parts in _in_order(pool if threads > 1 else None, work, _groups(blocks, many), ahead):
             for block, part in zip(done, parts, strict=True):
                 totals[block.stretch] = block_sum.add(totals[block.stretch], part)
