@@ -13,12 +13,12 @@ from multireplay.updates.coarse import (
     COARSE,
     PER_COORDINATE,
     Slope,
-    SlopeIn,
     coarse_fit,
     coarse_rows,
     coarse_start,
 )
 from multireplay.updates.measure import slope_at
+from multireplay.updates.rank import SlopeIn
 
 SINGLE = 2e-5
 """What single precision leaves of a fit of well-conditioned rows."""
@@ -74,7 +74,7 @@ def test_it_is_the_fit_of_rows_spread_over_the_record(name):
 
 def test_how_many_rows():
     A = np.zeros((200_000, 3))
-    for rows, dim, count in ((100, 3, 100), (200_000, 3, COARSE), (200_000, 1000, PER_COORDINATE * 1000)):
+    for rows, dim, count in ((100, 3, 100), (200_000, 3, COARSE), (200_000, 2000, PER_COORDINATE[True] * 2000)):
         features = scipy.sparse.csr_array((rows, dim)) if dim > 3 else A[:rows]
         record = as_record(mr.GLM(), mr.Buffer(features=features, targets=np.zeros(rows)))
         assert coarse_rows(record) == count

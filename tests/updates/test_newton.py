@@ -70,7 +70,8 @@ def literal(problem, buffer, count):
         parts = [problem.columns(buffer[a:b]) for a, b in pairwise(batches)]
         images = np.linalg.solve(J, np.array([problem.mean_operator(x, part) for part in parts]).T).T
         units = images.std(axis=0, ddof=1)
-        moves.append(-np.linalg.solve(J, problem.mean_operator(x, buffer.columns)))
+        damping = (1 - A.shape[1] / T) / (1 + A.shape[1] / T)
+        moves.append(-damping * np.linalg.solve(J, problem.mean_operator(x, buffer.columns)))
         points.append(x)
         steps, changes = np.diff(points, axis=0), np.diff(moves, axis=0)
         x = x + moves[-1]

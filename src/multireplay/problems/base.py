@@ -149,6 +149,10 @@ class Problem(ABC):
         """Σ_t ∂F̃(x, ξ_t)/∂x over the rows, without the penalty, where `jacobian` is known."""
         raise NotImplementedError
 
+    def slopes(self, x: Vector, columns: Columns) -> Vector | None:
+        """The derivative of every row's residual by its score at x, with its weight; None where it never changes."""
+        return None
+
     def second_moments(self, columns: Columns) -> Any:
         """Σ_t ψ_t ψ_tᵀ over the rows, where there are features ψ_t."""
         raise NotImplementedError

@@ -106,9 +106,15 @@ class BatchedGLM(OfFeatures, GLM):
     def factors(self, x: Array, batch: RegressionSamples) -> tuple[Array, Array]:
         if self.is_linear and batch.weights is None:
             return batch.features, batch.features
-        slopes = OVER[self.link.name].derivative(self.xp, batch.features @ x)
-        half = batch.features * self.xp.sqrt(_weighted(slopes, batch))[:, None]
+        half = batch.features * self.xp.sqrt(self._slopes(x, batch))[:, None]
         return half, half
+
+    def slopes(self, x: Vector, columns: Columns) -> Any:
+        batch = self.samples(columns)
+        return self._slopes(like(x, batch.features), batch)
+
+    def _slopes(self, x: Array, batch: RegressionSamples) -> Array:
+        return _weighted(OVER[self.link.name].derivative(self.xp, batch.features @ x), batch)
 
     def descent(self, x: Vector, columns: Columns) -> tuple[float, Vector] | None:
         xp, batch, integral = self.xp, self.samples(columns), OVER[self.link.name].integral

@@ -183,10 +183,13 @@ class GLM(ResidualProblem):
         """The derivative of F̂ at x, for a link whose derivative is known; the ridge is in it."""
         return self.curvature(x, columns) if self.has_jacobian else None
 
+    def slopes(self, x: Vector, columns: Columns) -> Vector | None:
+        if self.link.name == "identity" and "weights" not in columns:
+            return None
+        return weighted(self.link.derivative(self.rows(columns) @ x), columns)
+
     def jacobian_sum(self, x: Vector, columns: Columns) -> Vector:
-        rows, slopes = self.rows(columns), None
-        if self.link.name != "identity" or "weights" in columns:
-            slopes = weighted(self.link.derivative(rows @ x), columns)
+        rows, slopes = self.rows(columns), self.slopes(x, columns)
         if not isinstance(rows, np.ndarray):
             return dense_products(rows, rows, slopes)
         half = rows if slopes is None else rows * np.sqrt(np.maximum(slopes, 0))[:, None].astype(rows.dtype, copy=False)
@@ -195,7 +198,9 @@ class GLM(ResidualProblem):
     def recession(self, samples: RegressionSamples, v: Vector) -> float | None:
         if self.link.name not in (*PROBABILITIES, "exp"):
             return None
-        scores, targets = self.scores(samples, v), self.outcomes_of(samples)
+        scores, targets, weights = self.scores(samples, v), self.outcomes_of(samples), self.weights_of(samples)
+        if weights is not None:
+            scores = np.where(weights > 0, scores, 0.0)
         full = (targets == 1) & (self.link.name in PROBABILITIES)
         return float(np.where(targets == 0, scores, np.where(full, -scores, np.abs(scores))).max())
 

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from multireplay._check import Vector
 from multireplay.buffer.columns import Columns
-from multireplay.buffer.foreign import Array, ForeignColumn
+from multireplay.buffer.foreign import Array, ForeignColumn, as_numpy
 from multireplay.buffer.record import Record
 from multireplay.problems.base import Problem
 from multireplay.problems.residual import refuse_overflow
@@ -128,22 +128,6 @@ class Slope:
         return np.asarray(self.factors.whole / self.scale[:, None] / self.scale, dtype=np.float64)
 
 
-class SlopeIn(Slope):
-    """B(BᵀJB)⁻¹Bᵀ: the inverse of J on the directions of a basis B, and 0 on the others. `matrix` is BᵀJB."""
-
-    def __init__(self, matrix: Vector, basis: Vector) -> None:
-        super().__init__(matrix, np.ones(len(matrix)))
-        lengths = np.linalg.norm(basis, axis=1)
-        self.basis, self.scale = basis, np.where(lengths > 0, lengths, 1.0)
-
-    def solve(self, values: Vector) -> Vector:
-        return self.images(values @ self.basis)
-
-    def images(self, values: Vector, inside: bool = False) -> Vector:
-        found = self.divide(values.T).T
-        return found if inside else np.asarray(found @ self.basis.T)
-
-
 @dataclass(frozen=True, eq=False)
 class Coarse:
     """A fit x of samples spread evenly over the record, and F̂'s Jacobian close to it.
@@ -158,10 +142,24 @@ class Coarse:
     rows: int
     effective: float
     """Rows that the worst known feature is as good as, if it were about as large in all of them."""
+    samples: Samples
 
     def is_doubtful(self, rate: float, rows: float) -> bool:
         """Whether the halves disagree by more than that rate, or some feature is known from fewer rows."""
         return self.rate > rate or self.effective < rows
+
+    def ageing(self, x: Vector, move: Vector) -> float:
+        """By what share the diagonal of J changes at most from x to x + move on the samples; NaN where it is lost."""
+        features: Any = self.samples.columns.get("features")
+        if self.samples.problem.is_linear or not isinstance(features, np.ndarray | ForeignColumn):
+            return 0.0
+        with np.errstate(all="ignore"):
+            before, after = (self.samples.slopes(point / self.samples.scale) for point in (x, x + move))
+            if before is None or after is None:
+                return 0.0
+            squares = (features if isinstance(features, np.ndarray) else features.array) ** 2
+            change = (after @ squares) / (before @ squares) - 1
+            return float(np.abs(change if isinstance(change, np.ndarray) else as_numpy(change)).max())
 
     @cached_property
     def rate(self) -> float:
@@ -236,6 +234,10 @@ class Samples:
         total = self.problem.operator_sums(self.place(z)[None, :], self.columns)[0]
         return np.asarray(self.units * total / self.count + self.penalty * z)
 
+    def slopes(self, z: Vector) -> Any:
+        """The derivative of every residual by its score at z."""
+        return self.problem.slopes(self.place(z), self.columns)
+
     def jacobians(self, z: Vector) -> tuple[Array, Array]:
         """The Jacobian on the even and on the odd samples, each on a thread of its own."""
 
@@ -308,7 +310,7 @@ def _fit(samples: Samples, z0: Vector, rows: int, some: bool) -> Coarse:
     first, second = samples.jacobians(z)
     effective = rows / float(samples.heaviness.max()) if some else np.inf
     slope = Slope((first + second) / 2, samples.scale, rows if some else None)
-    found = Coarse(samples.scale * z, slope, (first - second) / 2, rows, effective)
+    found = Coarse(samples.scale * z, slope, (first - second) / 2, rows, effective, samples)
     if not found.slope.dependable or (found.is_doubtful(DOUBTFUL, FEW) and not linear):
         return found
     sizes: list[float] = []

@@ -12,6 +12,7 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.engine.checkpoint import kept_fold
 from multireplay.engine.sums import Folding, MomentSum, batch_bounds, fold
+from multireplay.errors import InputError
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
 from multireplay.problems.residual import refuse_overflow
@@ -92,9 +93,13 @@ class Exact(Update):
         known = None
         try:
             fitted = self._fitted(run, None)
-        except Singular:
+        except Singular as why:
+            if record.problem.users_code:
+                raise Unsuitable(f"mr.Exact() cannot be used here: {run.problem!r} has a singular Jacobian") from why
             known = known_directions(record, Folding(run.threads))
-            fitted = self._fitted(run, known) if known.basis.size else _nothing(record.dim)
+            if not known.basis.size:
+                raise InputError("there is nothing to fit: every feature in the buffer is 0, or every weight") from why
+            fitted = self._fitted(run, known)
         passes = fitted.passes + (0 if known is None else known.passes)
         points = fitted.points or (fitted.x,)
         epochs = tuple(as_epoch(k, 1.0, record.length, x, run.track) for k, x in enumerate(points, start=1))
@@ -115,11 +120,6 @@ class Exact(Update):
     def _fitted(self, run: Run, known: Known | None) -> Fitted:
         linear = run.record.problem.is_linear
         return (_by_moments if linear and run.record.dim <= AT_ONCE else _by_steps)(run, known)
-
-
-def _nothing(dim: int) -> Fitted:
-    """What a record says of which nothing is known: the shortest of all solutions is 0."""
-    return Fitted(np.zeros(dim), np.full(dim, np.inf), 0.0, 0.0, ())
 
 
 def _by_moments(run: Run, known: Known | None) -> Fitted:

@@ -28,16 +28,18 @@ from multireplay.result import Epoch
 from multireplay.show.progress import step_bar
 from multireplay.tracking import Track, curve_at_the_end
 from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
-from multireplay.updates.coarse import DOUBTFUL, FEW, Coarse, Slope, SlopeIn, coarse_fit
+from multireplay.updates.coarse import DOUBTFUL, FEW, Coarse, Slope, coarse_fit
 from multireplay.updates.doubts import runaway_note, wrong_way_note
-from multireplay.updates.rank import Known
+from multireplay.updates.rank import Known, SlopeIn
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
 
 CLOSE = 0.1
 """The distance to the exact fit, in standard errors of the worst coordinate, at which there is nothing left to do."""
-MOST = 25
+MOST = 50
+AGED, MUCH_AGED = 0.1, 0.5
+"""By what share the Jacobian may change on the way of a first correction, where one of all rows is cheap, and not."""
 CONTRACTS = 0.1
 """Where a step with the Jacobian of all rows is larger than this share of the one before, the next has a new one."""
 PATIENCE = 12
@@ -83,7 +85,7 @@ class Newton(Update):
     Parameters
     ----------
     corrections : int or "auto"
-        Number of passes over the record. "auto" is as many as it takes, at most 25; usually 2 or 3.
+        Number of passes over the record. "auto" is as many as it takes, at most 50; usually 2 to 4.
     tolerance : float
         Distance to the exact fit at which to end, in standard errors of the worst coordinate.
 
@@ -186,6 +188,7 @@ class Corrections:
         self.record = run.record
         self.kept = None if run.checkpoint is None else KeptPasses(run.record, run.checkpoint)
         self.whole = 0
+        self.coarse: Coarse | None = None
         self.error: Vector = np.full(run.record.dim, np.inf)
         self.distance = np.inf
         self.notes: tuple[str, ...] = ()
@@ -193,6 +196,7 @@ class Corrections:
     def from_rows(self, coarse: Coarse) -> list[Vector]:
         """The corrections of a coarse fit."""
         doubtful = coarse.is_doubtful(*((DOUBTFUL, FEW) if self.price <= CHEAP else (np.inf, HOPELESS)))
+        self.coarse = coarse
         rate = max(coarse.rate, np.sqrt(self.record.dim / coarse.rows))  # one difference may be small by chance
         return self.of(coarse.x, None if doubtful and self.can_afford else coarse.slope, rate)
 
@@ -239,6 +243,9 @@ class Corrections:
                 return self._given_up(done or [x])
             self.error = standard_errors(slope.solve(batches.means))
             now = _Step(x, self._move(x, slope, batches.mean), slope, self.error, loss)
+            if not done and not fresh and self._is_aged(now):
+                x, slope = self._careful_start(x), None
+                continue
             ratio = rate if last is None else now.size / last.size if last.size else 0.0
             trusted = self.record.problem.is_linear and not fresh
             if fresh:
@@ -259,6 +266,17 @@ class Corrections:
             if self.can_afford and (ratio > CONTRACTS if fresh else len(trail) > SETTLES and self.is_slow(ratio)):
                 slope = None
             last = now
+
+    def _is_aged(self, first: _Step) -> bool:
+        """Whether the Jacobian of the samples changes on the way of their first correction, so that all rows are due."""
+        if self.coarse is None or not self.can_afford:
+            return False
+        return not self.coarse.ageing(first.x, first.move) <= (AGED if self.price <= CHEAP else MUCH_AGED)
+
+    def _careful_start(self, x: Vector) -> Vector:
+        """Where the samples say nothing of some rows that matter: their fit, or the start where the loss is less."""
+        losses = [self._linearized(point)[2] for point in (x, self.run.start)]
+        return self.run.start if losses[1] < losses[0] or not np.isfinite(losses[0]) else x
 
     def _is_worse(self, last: _Step, now: _Step) -> bool:
         """Whether a point is further from the fit than where it came from: by the loss, if that is known at both.
