@@ -1,62 +1,101 @@
-"""Logistic regression in lanes on NumPy, PyTorch on the CPU and PyTorch on a GPU: rows a second, and how right it is.
+"""What mr.solve takes on a GPU, in readings of the data, beside exact fits and L-BFGS in plain PyTorch.
 
-One epoch of all phases of a gap is one pass over the record: B/T chains of T steps each, side by side. For each T the
-table has the median time of several passes after one that does not count, in rows a second and as a multiple of the
-time to read the features there (their sum), and the distance of the averaged answer to the solution that the data were
-simulated from. The last rows of each place are ``mr.solve(problem, buffer)`` as it comes, with the passes it took.
+For every number of features, type and problem (logistic regression; policy evaluation on one trajectory, whose rows are
+features and next features) the table has the median time of several runs after one that does not count, in seconds and
+as a multiple of the time to read the features there (their sum):
 
-Usage: python benchmarks/device.py [--dims 16 100 1000] [--rows 10000000] [--numbers 1000000000] [--repeats 5]
-       [--depths 6 8 10 12] [--places numpy "torch cpu" "torch cuda"] [--passes-only]
+- ``mr.solve(problem, buffer)`` as it comes, standard errors included, and its parts: the coarse epoch and one pass;
+- what these are made of: scores, sums over batches, the coarse rows, their matrix and its inverse;
+- the exact fit in PyTorch: LSTD from all rows, or Newton steps with the matrix of all rows, in float32 and in float64;
+- for logistic regression ``torch.optim.LBFGS`` on all rows, with its gradient by hand.
+
+`off` is the distance of the worst coordinate to the exact fit in float64, in standard errors; rivals end where it is
+below 0.1. "as on the CPU" is how far the answer on a part of the record is from that on NumPy arrays, both at tolerance
+0.001. Without a GPU the same is run on the CPU, for which --gigabytes should be small. All lines are written to
+device.csv in $OUT, or in out/.
+
+Usage: python benchmarks/device.py [--dims 100 500 1000] [--gigabytes 8] [--types float32 float64] [--repeats 5]
+       [--problems logistic evaluation] [--part 200000]
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 import multireplay as mr
-from multireplay.replay import PlannedEpoch, Replay
+from multireplay.buffer import foreign
+from multireplay.engine.sums import batch_bounds, operator_batches
 from multireplay.show.text import TextTable
+from multireplay.updates.coarse import coarse_fit, coarse_rows
 
 CORRELATION = 0.9
 MEMORY = 256
 """Steps after which the correlation, 0.9^256, is below rounding."""
+GAMMA = 0.9
+CLOSE = 0.1
+CHUNK = 2**28
+"""Bytes of rows that are brought to another type at a time."""
 
 
-class OneScale(Replay):
-    """Epoch k of multiscale replay with all phases, alone."""
+class Data(NamedTuple):
+    """One trajectory of features, with a target and a reward for each of its rows but the last."""
 
-    def __init__(self, k: int) -> None:
-        self.k = k
+    trajectory: torch.Tensor
+    targets: torch.Tensor
+    rewards: torch.Tensor
 
-    def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
-        return mr.Multiscale(epochs=self.k, phases="all").plan(length)[-1:]
+    @property
+    def features(self) -> torch.Tensor:
+        return self.trajectory[:-1]
+
+    def first(self, rows: int) -> Data:
+        """The first rows."""
+        return Data(self.trajectory[: rows + 1], self.targets[:rows], self.rewards[:rows])
+
+    def on_cpu(self) -> Data:
+        return Data(*(column.cpu() for column in self))
+
+    def buffer(self, problem: str, numpy: bool = False) -> mr.Buffer:
+        """The columns that the problem reads, in NumPy or where they are."""
+        if problem == "logistic":
+            columns = {"features": self.features, "targets": self.targets}
+        else:
+            columns = {"features": self.features, "next_features": self.trajectory[1:], "rewards": self.rewards}
+        return mr.Buffer(**{name: column.numpy() if numpy else column for name, column in columns.items()})
 
 
-def simulate(rows: int, dim: int, device: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Autoregressive features of variance 1, Bernoulli targets, and the solution, a random unit vector.
+PROBLEMS = {"logistic": mr.GLM("logistic"), "evaluation": mr.PolicyEvaluation(GAMMA)}
+
+
+def simulate(rows: int, dim: int, device: str, dtype: torch.dtype) -> Data:
+    """Autoregressive features of variance 1, Bernoulli targets, and rewards with noise.
 
     Σ φ^s e_{t−s} over 2^n terms is worked out by doubling: n sums of the series and itself, moved by 1, 2, 4, ….
     """
     generator = torch.Generator(device).manual_seed(0)
-    options: dict[str, Any] = {"generator": generator, "device": device, "dtype": torch.float64}
-    solution = torch.randn(dim, **options)
-    solution /= torch.linalg.vector_norm(solution)
-    series = torch.randn(rows + MEMORY, dim, **options) * (1 - CORRELATION**2) ** 0.5
+    options: dict[str, Any] = {"generator": generator, "device": device, "dtype": dtype}
+    weights = torch.randn(dim, **options)
+    weights /= torch.linalg.vector_norm(weights)
+    series = torch.randn(rows + 1 + MEMORY, dim, **options) * (1 - CORRELATION**2) ** 0.5
     lag = 1
     while lag < MEMORY:
-        for column in torch.split(series, 64, dim=1):  # so that only a part of the series is there twice
+        for column in torch.split(series, 16, dim=1):  # so that only a part of the series is there twice
             column[lag:] += CORRELATION**lag * column[:-lag].clone()
         lag *= 2
-    features = series[MEMORY:]
-    chances = torch.sigmoid(features @ solution)
-    targets = (torch.rand(rows, **options) < chances).to(torch.float64)
-    return features, targets, solution
+    trajectory = series[MEMORY:]
+    scores = trajectory[:-1] @ weights
+    targets = (torch.rand(rows, **options) < torch.sigmoid(scores)).to(dtype)
+    return Data(trajectory, targets, scores + torch.randn(rows, **options))
 
 
 def finish() -> None:
@@ -77,77 +116,179 @@ def median_time(job: Callable[[], object], repeats: int) -> float:
     return statistics.median(times[1:])
 
 
-def places(features: torch.Tensor, targets: torch.Tensor) -> Iterator[tuple[str, str, Any, Any]]:
-    """The same record in every library, place and precision: library, type, features, targets."""
-    for dtype in (torch.float64, torch.float32):
-        name = str(dtype).removeprefix("torch.")
-        here, there = features.to(dtype), targets.to(dtype)
-        if here.is_cuda:
-            yield "torch cuda", name, here, there
-        here, there = here.cpu(), there.cpu()
-        yield "torch cpu", name, here, there
-        yield "numpy", name, here.numpy(), there.numpy()
+def chunks(data: Data, dtype: torch.dtype) -> Iterator[Data]:
+    """The rows in that type: all at once where they are of it, otherwise in chunks."""
+    rows = len(data.targets)
+    size = rows if data.trajectory.dtype == dtype else max(1, CHUNK // (8 * data.trajectory.shape[1]))
+    for start in range(0, rows, size):
+        stop = min(start + size, rows)
+        yield Data(
+            data.trajectory[start : stop + 1].to(dtype), data.targets[start:stop].to(dtype),
+            data.rewards[start:stop].to(dtype),
+        )  # fmt: skip
 
 
-def measure(features: Any, targets: Any, solution: Any, options: argparse.Namespace) -> Iterator[dict[str, object]]:
-    """The rows of the table for one place."""
-    repeats = options.repeats
-    problem, buffer = mr.GLM("logistic"), mr.Buffer(features=features, targets=targets)
-    rows, dim = features.shape
-    reading = median_time(features.sum, repeats)
-    yield {
-        "what": "reading",
-        "seconds": f"{reading:.4g}",
-        "rows/s": f"{rows / reading:.3g}",
-        "GB/s": f"{rows * dim * features.itemsize / reading / 1e9:.0f}",
-    }
+def lstd(data: Data, dtype: torch.dtype) -> torch.Tensor:
+    """The exact fit of policy evaluation, from the moments of all rows in that type."""
+    matrix: Any = 0.0
+    vector: Any = 0.0
+    for part in chunks(data, dtype):
+        now, then = part.features, part.trajectory[1:]
+        matrix = matrix + now.T @ (now - GAMMA * then)
+        vector = vector + part.rewards @ now
+    return torch.linalg.solve(matrix, vector)
 
-    def line(what: str, lanes: object, result: mr.Result, seconds: float) -> dict[str, object]:
+
+def newton_step(data: Data, x: torch.Tensor) -> torch.Tensor:
+    """A Newton step of logistic regression, with the matrix of all rows in the type of x."""
+    matrix: Any = 0.0
+    gradient: Any = 0.0
+    for part in chunks(data, x.dtype):
+        chances = torch.sigmoid(part.features @ x)
+        gradient = gradient + (chances - part.targets) @ part.features
+        half = part.features * torch.sqrt(chances * (1 - chances))[:, None]
+        matrix = matrix + half.T @ half
+    return x - torch.linalg.solve(matrix, gradient)
+
+
+def newton(data: Data, dtype: torch.dtype, steps: int) -> torch.Tensor:
+    """So many Newton steps from 0."""
+    x = torch.zeros(data.trajectory.shape[1], dtype=dtype, device=data.trajectory.device)
+    for _ in range(steps):
+        x = newton_step(data, x)
+    return x
+
+
+def lbfgs(data: Data, steps: int) -> torch.Tensor:
+    """So many iterations of PyTorch's L-BFGS on the mean loss of logistic regression, from 0."""
+    features, targets = data.features, data.targets
+    x = torch.zeros(features.shape[1], dtype=features.dtype, device=features.device)
+    optimizer = torch.optim.LBFGS(
+        [x], max_iter=steps, max_eval=10 * steps, history_size=20, tolerance_grad=0.0, tolerance_change=0.0,
+        line_search_fn="strong_wolfe",
+    )  # fmt: skip
+
+    def closure() -> torch.Tensor:
+        scores = features @ x
+        x.grad = (torch.sigmoid(scores) - targets) @ features / len(targets)
+        return (torch.nn.functional.softplus(scores) - targets * scores).mean()
+
+    optimizer.step(closure)  # type: ignore[no-untyped-call]
+    return x
+
+
+def to_accuracy(fit: Callable[[int], torch.Tensor], off: Callable[[torch.Tensor], float], most: int) -> int:
+    """The fewest steps after which a fit is close enough; `most` if there is none."""
+    return next((steps for steps in range(1, most) if off(fit(steps)) <= CLOSE), most)
+
+
+def parts_of(data: Data, x: torch.Tensor, count: int) -> Iterator[tuple[str, Callable[[], object]]]:
+    """What a pass, and a coarse epoch of so many rows, are made of."""
+    features, dim = data.features, data.trajectory.shape[1]
+    bounds = batch_bounds(len(features), dim)
+    residuals = features @ x
+    index = torch.arange(0, len(features), max(1, len(features) // count), device=features.device)
+    some = features[index].to(torch.float32)
+    matrix = some.T @ some / len(some)
+    yield "scores", lambda: features @ x
+    yield "sums over batches", lambda: foreign.stretch_sums(residuals, features, bounds)
+    yield f"{len(index)} rows taken", lambda: features[index].to(torch.float32)
+    yield "their matrix", lambda: some.T @ some
+    yield "its inverse", lambda: torch.linalg.inv(matrix)
+
+
+def measure(data: Data, name: str, options: argparse.Namespace) -> Iterator[dict[str, object]]:
+    """The lines of the table for one problem."""
+    problem, buffer, repeats = PROBLEMS[name], data.buffer(name), options.repeats
+    rows, dim = data.features.shape
+    reading = median_time(data.trajectory.sum, repeats)
+    exact = (newton(data, torch.float64, 8) if name == "logistic" else lstd(data, torch.float64)).cpu().numpy()
+    result = mr.solve(problem, buffer, backend="batched")
+    assert result.standard_error is not None
+
+    def off(x: torch.Tensor | np.ndarray) -> float:
+        there = x if isinstance(x, np.ndarray) else x.to(torch.float64).cpu().numpy()
+        return float(np.nan_to_num(np.abs((there - exact) / result.standard_error).max(), nan=np.inf))
+
+    def line(what: str, seconds: float, x: Any = None, note: str = "") -> dict[str, object]:
         return {
             "what": what,
-            "lanes": lanes,
-            "seconds": f"{seconds:.4g}",
-            "rows/s": f"{rows * result.passes / seconds:.3g}",
-            "× reading": f"{seconds / result.passes / reading:.1f}",
-            "‖x − x*‖": f"{sum((result.x - solution) ** 2) ** 0.5:.4f}",
-            "diverged": "" if result.status.ok else "yes",
+            "seconds": f"{seconds:.3g}",
+            "readings": f"{seconds / reading:.1f}",
+            "off": "" if x is None else f"{off(x):.2g}",
+            "note": note,
         }
 
-    for k in (k for k in options.depths if 2**k <= rows):
-        step = 2 / dim  # half of 1/L: L is about dim/4 for features of variance 1
-        runs = [mr.solve(problem, buffer, replay=OneScale(k), step=step, backend="batched") for _ in range(repeats + 1)]
-        seconds = statistics.median(run.seconds for run in runs[1:])
-        yield line(f"T = {2**k}", rows >> k, runs[-1], seconds)
-    if options.passes_only:
-        return
-    default = [mr.solve(problem, buffer, backend="batched") for _ in range(2)][-1]
-    yield line(f"solve, {default.passes:.3g} passes", "", default, default.seconds)
+    yield line("reading", reading, note=f"{data.trajectory.nbytes / reading / 1e9:.0f} GB/s")
+    seconds = median_time(lambda: mr.solve(problem, buffer, backend="batched"), repeats)
+    said = f"{result.run.route}, {result.passes:.3g} passes, {result.status.code}, says {result.distance:.2g}"
+    yield line("mr.solve", seconds, result.x, said)
+    record, x = result.run.record, result.x
+    yield line(
+        "  coarse epoch",
+        median_time(lambda: coarse_fit(record, np.zeros(dim)), repeats),
+        note=f"{coarse_rows(record)} rows",
+    )
+    yield line("  one pass", median_time(lambda: operator_batches(record, [x]), repeats))
+    there = torch.as_tensor(x, dtype=data.trajectory.dtype, device=data.trajectory.device)
+    for what, job in parts_of(data, there, coarse_rows(record)):
+        yield line(f"    {what}", median_time(job, repeats))
+    for dtype in {data.trajectory.dtype: 0, torch.float64: 0}:
+        kind = str(dtype).removeprefix("torch.")
+        if name == "evaluation":
+            yield line(f"LSTD, {kind}", median_time(lambda t=dtype: lstd(data, t), repeats), lstd(data, dtype))
+            continue
+        steps = to_accuracy(lambda count, t=dtype: newton(data, t, count), off, 8)
+        seconds = median_time(lambda t=dtype, count=steps: newton(data, t, count), repeats)
+        yield line(f"Newton on all rows, {kind}", seconds, newton(data, dtype, steps), f"{steps} steps")
+    if name == "logistic":
+        steps = to_accuracy(lambda count: lbfgs(data, count), off, 40)
+        seconds = median_time(lambda: lbfgs(data, steps), repeats)
+        yield line("torch.optim.LBFGS", seconds, lbfgs(data, steps), f"{steps} steps")
+    small = data.first(min(rows, options.part, 2 * 10**8 // dim))
+    tight = mr.Newton(tolerance=0.001)
+    one = mr.solve(problem, small.on_cpu().buffer(name, numpy=True), update=tight)
+    other = mr.solve(problem, small.buffer(name), update=tight, backend="batched")
+    assert one.standard_error is not None
+    away = float(np.abs((one.x - other.x) / one.standard_error).max())
+    yield {
+        "what": "as on the CPU",
+        "off": f"{away:.2g}",
+        "note": f"{len(small.targets)} rows, {one.seconds:.2g} s there",
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dims", type=int, nargs="+", default=[16, 100, 1000], help="numbers of features")
-    parser.add_argument("--rows", type=int, default=10**7, help="rows of the record, at most")
-    parser.add_argument("--numbers", type=int, default=10**9, help="rows times features, at most")
-    parser.add_argument("--depths", type=int, nargs="+", default=[6, 8, 10, 12], help="log2 of the steps of a chain")
-    parser.add_argument("--repeats", type=int, default=5, help="timed passes, of which the median is shown")
-    parser.add_argument("--places", nargs="+", default=["numpy", "torch cpu", "torch cuda"], help="where to run")
-    parser.add_argument("--passes-only", action="store_true", help="leave out mr.solve(problem, buffer) as it comes")
+    parser.add_argument("--dims", type=int, nargs="+", default=[100, 500, 1000], help="numbers of features")
+    parser.add_argument("--gigabytes", type=float, default=8.0, help="size of the features")
+    parser.add_argument("--types", nargs="+", default=["float32", "float64"], help="their types")
+    parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS), help="what to solve")
+    parser.add_argument("--repeats", type=int, default=5, help="timed runs, of which the median is shown")
+    parser.add_argument("--part", type=int, default=200_000, help="rows that are solved on the CPU too, at most")
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    what = torch.cuda.get_device_name() if device == "cuda" else "no GPU"
-    print(f"torch {torch.__version__}, {what}, {torch.get_num_threads()} CPU threads")
-    for dim in options.dims:
-        rows = min(options.rows, options.numbers // dim)
-        features, targets, solution = simulate(rows, dim, device)
-        table = []
-        for place, dtype, A, y in places(features, targets):
-            if place in options.places:
-                for line in measure(A, y, solution.cpu().numpy(), options):
-                    table.append({"where": place, "type": dtype, **line})
-                    print(table[-1], flush=True)  # a run that is cut short has still said something
-            del A, y
-        print(TextTable(table, title=f"d = {dim}, {rows} rows"), flush=True)
+    where = torch.cuda.get_device_name() if device == "cuda" else f"no GPU, {torch.get_num_threads()} threads"
+    print(f"torch {torch.__version__}, {where}", flush=True)
+    folder = Path(os.environ.get("OUT", "out"))
+    folder.mkdir(parents=True, exist_ok=True)
+    names = ["d", "rows", "type", "problem", "what", "seconds", "readings", "off", "note"]
+    with (folder / "device.csv").open("w", newline="") as opened, torch.no_grad():
+        writer = csv.DictWriter(opened, names, restval="")
+        writer.writeheader()
+        for dim in options.dims:
+            for kind in options.types:
+                dtype = getattr(torch, kind)
+                rows = int(options.gigabytes * 1e9 / dim / dtype.itemsize)
+                data = simulate(rows, dim, device, dtype)
+                for name in options.problems:
+                    table = []
+                    for line in measure(data, name, options):
+                        table.append(line)
+                        writer.writerow({"d": dim, "rows": rows, "type": kind, "problem": name, **line})
+                        opened.flush()  # a run that is cut short has still said something
+                    print(TextTable(table, title=f"d = {dim}, {rows} rows, {kind}, {name}"), flush=True)
+                del data
 
 
 if __name__ == "__main__":

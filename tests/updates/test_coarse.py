@@ -13,12 +13,12 @@ from multireplay.updates.coarse import (
     COARSE,
     PER_COORDINATE,
     Slope,
-    SlopeIn,
     coarse_fit,
     coarse_rows,
     coarse_start,
 )
 from multireplay.updates.measure import slope_at
+from multireplay.updates.rank import SlopeIn
 
 SINGLE = 2e-5
 """What single precision leaves of a fit of well-conditioned rows."""

@@ -43,6 +43,11 @@ def on_cpu(array: Array) -> bool:
     return isinstance(array, np.ndarray) or "cpu" in str(compat.device(array)).lower()
 
 
+def device(array: Array) -> Any:
+    """Where the array lies."""
+    return compat.device(array)
+
+
 def describe(array: Array) -> str:
     """The library and device of an array, for a person: "numpy on cpu"."""
     return f"{type(array).__module__.partition('.')[0]} on {compat.device(array)}"
@@ -70,7 +75,12 @@ def like(values: NDArray[Any], other: Array) -> Array:
 
 
 def row_dots(xp: Namespace, X: Array, Y: Array) -> Array:
-    """The inner product of each row of X with that row of Y."""
+    """The inner product of each row of Y with that row of X, or with X itself if that is one vector.
+
+    The latter stays a product of a matrix and a vector, for which no library rounds X to a shorter type (TF32).
+    """
+    if X.ndim == 1:
+        return Y @ X
     if Y.shape[1] < NARROW:
         return (X * Y) @ xp.ones_like(Y[0, :])
     if isinstance(Y, np.ndarray):
@@ -174,7 +184,7 @@ def first_true(flags: Array) -> tuple[int, int] | None:
 
 
 class ForeignColumn:
-    """A column of any library, with what the package asks of a column: a length, slices, and rows picked for NumPy."""
+    """A column of any library, with what the package asks of a column: a length, slices and picked rows, its type."""
 
     def __init__(self, array: Array) -> None:
         self.array = array
@@ -184,10 +194,23 @@ class ForeignColumn:
     def __len__(self) -> int:
         return int(self.shape[0])
 
-    def __getitem__(self, rows: slice | NDArray[np.int64]) -> Any:
-        if isinstance(rows, slice):
-            return ForeignColumn(rows_of(self.array, rows))
-        return as_numpy(picked(self.array, rows))
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> ForeignColumn:
+        return ForeignColumn(rows_of(self.array, rows) if isinstance(rows, slice) else picked(self.array, rows))
+
+    def astype(self, dtype: Any) -> ForeignColumn:
+        """The column in another of NumPy's types."""
+        xp = namespace(self.array)
+        return ForeignColumn(xp.astype(self.array, getattr(xp, np.dtype(dtype).name), copy=False))
+
+    def times(self, factors: NDArray[Any]) -> ForeignColumn:
+        """Every feature times a number of its own, or with a matrix their combinations."""
+        there = like(factors, self.array)
+        return ForeignColumn(self.array * there if factors.ndim == 1 else self.array @ there)
+
+    def mean_power(self, power: int) -> NDArray[np.float64]:
+        """The mean of that power of every feature."""
+        xp = namespace(self.array)
+        return np.asarray(as_numpy(xp.mean(xp.astype(self.array, xp.float64) ** power, axis=0)), dtype=np.float64)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(as_numpy(self.array), dtype=dtype, copy=copy)
@@ -196,6 +219,44 @@ class ForeignColumn:
 def array_of(column: Any) -> Array:
     """The array of a column; a block of a record on disk is one itself."""
     return column.array if isinstance(column, ForeignColumn) else column
+
+
+def stretch_sums(weights: Array, rows: Array, bounds: NDArray[np.int64]) -> Array:
+    """Σ_t w_t ψ_t over the rows from bounds[i] to before bounds[i + 1], for each i: one product for all stretches.
+
+    The stretches are all but equal: the product is of equal ones, and the few rows between their bounds and these are
+    then given from one to the next. Shorter types in it (TF32, where a user allows it) round the rows, not the point.
+    """
+    xp, count, dim = namespace(rows), len(bounds) - 1, rows.shape[1]
+    each = int(bounds[-1]) // count
+    equal = slice(0, each * count)
+    found = xp.matmul(
+        xp.reshape(weights[equal], (count, 1, each)), xp.reshape(rows_of(rows, equal), (count, each, dim))
+    )[:, 0, :]
+    late = [np.arange(each * i, end) for i, end in enumerate(bounds.tolist())]
+    moved = np.concatenate(late)
+    if not len(moved):
+        return found
+    of = np.repeat(np.arange(count + 1), [len(part) for part in late])
+    owner = like(np.arange(count + 1)[:, None] == of, rows)
+    parts = owner @ (picked(weights, moved)[:, None] * picked(rows, moved))
+    return found + parts[1:, :] - parts[:-1, :]
+
+
+def rows_between(array: Array, later: Array) -> int | None:
+    """By how many rows `later` begins after `array` where both are views of the same rows in memory, otherwise None."""
+    if array.shape != later.shape or array.dtype != later.dtype or type(array) is not type(later):
+        return None
+    if on_cpu(array):
+        array, later = as_numpy(array), as_numpy(later)  # both are kept, so that one of them has no place of the other
+    places = []
+    for one in (array, later):
+        found = getattr(one, "__array_interface__", None) or getattr(one, "__cuda_array_interface__", None)
+        if found is None or found.get("strides") is not None:
+            return None
+        places.append(found["data"][0])
+    moved, rest = divmod(places[1] - places[0], row_bytes(array))
+    return moved if rest == 0 and 0 < moved < array.shape[0] else None
 
 
 def picked(array: Array, rows: NDArray[np.int64]) -> Array:

@@ -81,8 +81,7 @@ class Record(ABC):
 
     def block_rows(self, least: int) -> int:
         """Rows of the blocks that sums are made of: about a megabyte, so that a block is read from memory once."""
-        size = self.problem.block_bytes
-        return self.length if size is None else max(least, size // self.row_bytes)
+        return max(least, self.problem.block_bytes // self.row_bytes)
 
     @abstractmethod
     def at_once(self, aside: int = 0) -> int:

@@ -23,7 +23,7 @@ from multireplay.buffer.foreign import (
 from multireplay.buffer.record import MemoryRecord
 from multireplay.engine.epoch import EpochRun
 from multireplay.engine.stepper import Preconditioner, ReducedStepper, StepFailure, Stepper, Told, Way
-from multireplay.problems.batched import OverBatches, part_of
+from multireplay.problems.over_batches import OverBatches, part_of
 from multireplay.replay import PlannedEpoch
 from multireplay.result import Epoch
 from multireplay.sets import Set

@@ -13,7 +13,7 @@ from multireplay.engine.sparse import SparseStepper
 from multireplay.engine.stepper import Preconditioner, ReducedStepper, StepFailure, Stepper
 from multireplay.errors import InputError
 from multireplay.problems import Problem
-from multireplay.problems.batched import OverBatches
+from multireplay.problems.over_batches import OverBatches
 from multireplay.problems.packed import has_sparse_rows
 from multireplay.problems.variational_inequality import UserSamples
 from multireplay.sets import Set, WholeSpace

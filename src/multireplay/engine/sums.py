@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from multireplay._check import Positions, Vector
+from multireplay.buffer.foreign import as_numpy
+from multireplay.problems.base import as_double
 
 if TYPE_CHECKING:
     from multireplay.buffer.columns import Columns
@@ -128,21 +130,14 @@ class Linearization(BlockSum):
             np.nan,
             self.problem.operator_sums(self.x[None, :], wide)[0],
         )
-        return total, problem.jacobian_sum(self.place, rows), loss
+        matrix = problem.jacobian_sum(self.place, rows)
+        return total, matrix if problem.on_host else as_numpy(matrix), loss
 
     def add(self, total: Part, part: Part) -> Part:
         self.matrix += part[1]
         self.loss += part[2]
         total[0][:] += part[0]
         return total
-
-
-def as_double(block: Columns) -> Columns:
-    """The columns with numbers in float64, so that what is added up of them is."""
-    return {
-        name: column.astype(np.float64) if isinstance(column, np.ndarray) and column.dtype == np.float32 else column
-        for name, column in block.items()
-    }
 
 
 class ExtremeRows(BlockSum):
@@ -237,10 +232,12 @@ def fold(
     def work(blocks: list[_Block]) -> list[Part]:
         return [block_sum.of(block.columns) for block in blocks]
 
-    threads = 1 if record.problem.users_code else min(how.threads, -(-record.length // (rows * many)))
+    alone = record.problem.users_code or not record.problem.on_host
+    threads = 1 if alone else min(how.threads, -(-record.length // (rows * many)))
     ahead = 2 * threads
     blocks = _blocks(record, ends, rows, first, aside=ahead * many * rows * record.row_bytes)
-    with one_thread_each(), ThreadPoolExecutor(threads) as pool, closing(blocks):
+    narrow = one_thread_each() if record.problem.on_host else nullcontext()
+    with narrow, ThreadPoolExecutor(threads) as pool, closing(blocks):
         for done, parts in _in_order(pool if threads > 1 else None, work, _groups(blocks, many), ahead):
             for block, part in zip(done, parts, strict=True):
                 totals[block.stretch] = block_sum.add(totals[block.stretch], part)
@@ -336,8 +333,12 @@ def operator_batches(
     """F̂ at each of the points by batches, in one pass over the record in order."""
     places = np.array(list(points))
     bounds = batch_bounds(record.length, record.dim)
-    totals = fold(record, OperatorSum(record.problem, places), bounds, how, kept)
-    return as_batches(record, places, np.array([total[0] for total in totals]), bounds)
+    if kept is None and not record.problem.on_host:
+        sums = record.problem.stretch_sums(places, next(record.parts(0))[1], bounds)
+        how.advanced(record.length)
+    else:
+        sums = np.array([part for (part,) in fold(record, OperatorSum(record.problem, places), bounds, how, kept)])
+    return as_batches(record, places, sums, bounds)
 
 
 def as_batches(record: Record, points: Vector, sums: Vector, bounds: Positions) -> list[Batches]:

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from multireplay._check import Vector
+from multireplay._check import Positions, Vector
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns, check_places, row_count
-from multireplay.buffer.foreign import as_numpy, is_foreign
+from multireplay.buffer.foreign import as_numpy, first_true, is_foreign
 from multireplay.errors import InputError
 from multireplay.sets import Set, WholeSpace
 
@@ -40,8 +40,10 @@ class Problem(ABC):
     """Names of the columns it reads, each with its number of dimensions: 2 for a row a sample, 1 for a number."""
     optional: Mapping[str, int] = MappingProxyType({})
     constraint: Set = WholeSpace()
-    block_bytes: int | None = 2**20
-    """Bytes of rows that sums are worked out on at a time, on one thread; None leaves it to the problem."""
+    block_bytes: int = 2**20
+    """Bytes of rows that sums are worked out on at a time, on one thread."""
+    on_host: bool = True
+    """Whether the columns are read here, in blocks and on threads; otherwise where another library has put them."""
 
     def check(self, columns: Columns) -> None:
         """Raise `InputError` if the values or widths of the columns do not suit this problem."""
@@ -77,6 +79,17 @@ class Problem(ABC):
         The built-in problems read the columns once for all of them.
         """
         return row_count(columns) * np.array([self.mean_operator(x, columns) for x in points])
+
+    def stretch_sums(self, points: Vector, columns: Columns, bounds: Positions) -> Vector:
+        """`operator_sums` over the rows from bounds[i] to before bounds[i + 1], for each i, all at once.
+
+        Only asked for where the columns lie on a device: few large calls are fast there.
+        """
+        raise NotImplementedError
+
+    def evaluable(self, x: Vector) -> Vector:
+        """The point closest to x at which the operator can be evaluated: x rounded as the columns are."""
+        return x
 
     @property
     def compiled(self) -> bool:
@@ -255,19 +268,30 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
         raise InputError(f"column {name!r} holds booleans; it needs real numbers")
 
 
-def refuse_outside(name: str, values: NDArray[Any], least: float, most: float, needs: str) -> None:
-    """Raise if any value of a column is outside [least, most], naming the first of them, and what is needed."""
-    if values.min() < least or values.max() > most:
+def refuse_outside(name: str, values: Any, least: float, most: float, needs: str) -> None:
+    """Raise if any value of a column, of any library, is outside [least, most], naming the first of them."""
+    if not isinstance(values, np.ndarray) or values.min() < least or values.max() > most:
         refuse((values < least) | (values > most), name, values, needs)
 
 
-def refuse(bad: NDArray[np.bool_], name: str, values: NDArray[Any], needs: str) -> None:
-    """Raise if any value of a column is bad, naming the first of them, and what is needed."""
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise InputError(f"column {name!r} holds {values[row]:g} at row {row} (counting from 0); {needs}")
+def refuse(bad: Any, name: str, values: Any, needs: str) -> None:
+    """Raise if any value of a column, of any library, is bad, naming the first of them, and what is needed."""
+    if isinstance(bad, np.ndarray) and not bad.any():
+        return
+    place = first_true(bad)
+    if place is not None:
+        row = place[0]
+        raise InputError(f"column {name!r} holds {float(values[row]):g} at row {row} (counting from 0); {needs}")
 
 
 def row_blocks(rows: Any, count: int = 2**13) -> list[Any]:
     """The rows in blocks of so many, as views, so that temporaries stay small."""
     return [rows[start : start + count] for start in range(0, rows.shape[0], count)]
+
+
+def as_double(block: Columns) -> Columns:
+    """The columns with numbers in float64, so that what is added up of them is."""
+    return {
+        name: column.astype(np.float64) if column.dtype == np.float32 and not issparse(column) else column
+        for name, column in block.items()
+    }

@@ -6,7 +6,7 @@ import importlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import array_api_compat as compat
 import numpy as np
@@ -111,13 +111,49 @@ def _erfc(z: Array) -> Array:
     return found(z)
 
 
-OVER: dict[str, Callable[[Namespace, Array], Array]] = {
-    "identity": lambda xp, z: z,
-    "logistic": lambda xp, z: 1.0 / (1.0 + xp.exp(-z)),
-    "probit": lambda xp, z: 0.5 * _erfc(-z / math.sqrt(2.0)),
-    "exp": lambda xp, z: xp.exp(z),
-    "softplus": lambda xp, z: xp.where(z > 0, z, xp.zeros_like(z)) + xp.log1p(xp.exp(-xp.abs(z))),
-    "leaky_relu": lambda xp, z: xp.where(z > 0, z, LEAK * z),
+Over: TypeAlias = Callable[[Namespace, Array], Array]
+"""A function of arrays of any library, given that library."""
+
+
+def _logistic(xp: Namespace, z: Array) -> Array:
+    return 1.0 / (1.0 + xp.exp(-z))
+
+
+def _softplus(xp: Namespace, z: Array) -> Array:
+    return xp.where(z > 0, z, xp.zeros_like(z)) + xp.log1p(xp.exp(-xp.abs(z)))
+
+
+def _probit(xp: Namespace, z: Array) -> Array:
+    return 0.5 * _erfc(-z / math.sqrt(2.0))
+
+
+def _gauss(xp: Namespace, z: Array) -> Array:
+    return xp.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+
+
+def _exponential(xp: Namespace, z: Array) -> Array:
+    return xp.exp(z)
+
+
+def _leaks(xp: Namespace, z: Array) -> Array:
+    return xp.where(z > 0, xp.ones_like(z), LEAK * xp.ones_like(z))
+
+
+class OnArrays(NamedTuple):
+    """f, f' and, where it is made of what every library has, ∫f."""
+
+    function: Over
+    derivative: Over
+    integral: Over | None
+
+
+OVER = {
+    "identity": OnArrays(lambda xp, z: z, lambda xp, z: xp.ones_like(z), lambda xp, z: z**2 / 2),
+    "logistic": OnArrays(_logistic, lambda xp, z: _logistic(xp, z) * _logistic(xp, -z), _softplus),
+    "probit": OnArrays(_probit, _gauss, lambda xp, z: z * _probit(xp, z) + _gauss(xp, z)),
+    "exp": OnArrays(_exponential, _exponential, _exponential),
+    "softplus": OnArrays(_softplus, _logistic, None),
+    "leaky_relu": OnArrays(lambda xp, z: _leaks(xp, z) * z, _leaks, lambda xp, z: _leaks(xp, z) * z**2 / 2),
 }
 """The built-in links in operations of any array library."""
 
@@ -147,7 +183,7 @@ def on_arrays(link: Link, xp: Namespace, z: Array) -> Array:
     On NumPy that is called number by number, as it is written for; on another library it gets the array.
     """
     if isinstance(link.compiled, int):
-        return OVER[link.name](xp, z)
+        return OVER[link.name].function(xp, z)
     if compat.is_numpy_array(z):
         return link.function(z).astype(z.dtype, copy=False)
     try:

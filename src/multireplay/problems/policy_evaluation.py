@@ -159,7 +159,7 @@ class PolicyEvaluation(ResidualProblem):
             refuse(columns["weights"] < 0, "weights", columns["weights"], "a weight is at least 0")
         if "terminated" in columns:
             ended = columns["terminated"]
-            refuse(~np.isin(ended, (0, 1)), "terminated", ended, "it needs booleans, or zeros and ones")
+            refuse((ended != 0) & (ended != 1), "terminated", ended, "it needs booleans, or zeros and ones")
 
     def check_whole(self, parts: Iterable[Columns]) -> None:
         """Raise where nothing is discounted and no episode ends: sums of rewards have no limit then."""

@@ -12,7 +12,7 @@ from scipy.sparse import coo_array, diags_array, issparse
 
 from multireplay._check import Vector, number_in, whole_number
 from multireplay.buffer.columns import Columns
-from multireplay.buffer.foreign import as_numpy, is_foreign, like
+from multireplay.buffer.foreign import array_of, as_numpy, is_foreign, like
 from multireplay.errors import InputError
 from multireplay.problems.base import GROWTH, UNBOUNDED, Problem, row_blocks
 from multireplay.problems.packed import IndexedRows, Rows, largest_square, square_lengths
@@ -217,7 +217,8 @@ def refuse_overflow(rows: Rows) -> None:
 
     It looks at all of them, and so is for when a sum has not come out finite.
     """
-    matrix: Any = rows.table if isinstance(rows, IndexedRows) else as_numpy(rows) if is_foreign(rows) else rows
+    given = array_of(rows)
+    matrix: Any = given.table if isinstance(given, IndexedRows) else as_numpy(given) if is_foreign(given) else given
     if issparse(matrix):
         sizes = np.zeros(matrix.shape[1])
         np.maximum.at(sizes, matrix.indices, np.abs(matrix.data))

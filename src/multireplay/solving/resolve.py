@@ -19,7 +19,8 @@ from multireplay.engine import as_backend, make_stepper
 from multireplay.errors import InputError
 from multireplay.problems import GLM, Problem
 from multireplay.problems.base import as_constraint
-from multireplay.problems.batched import OverBatches, as_batched, can_be_batched
+from multireplay.problems.batched import as_batched, can_be_batched
+from multireplay.problems.over_batches import OverBatches
 from multireplay.replay import Dyadic, Interleaved, Replay, Shuffle
 from multireplay.replay.multiscale import out_of_step
 from multireplay.sets import Set, WholeSpace
@@ -121,7 +122,7 @@ def otherwise(run: Run, why: str) -> Run:
     Corrections give way to the exact fit, if that is affordable, and that to steps.
     """
     exact = Exact()
-    if run.route == "corrections" and can_be_exact(run.record) and not isinstance(run.record.problem, OverBatches):
+    if run.route == "corrections" and can_be_exact(run.record):
         return replace(run, update=exact, why=why, engine=exact.engine)
     return with_steps(run, _by_passes(run.passes), why)
 
@@ -157,15 +158,13 @@ def choose_route(record: Record, feasible: Set, passes: int | None) -> tuple[Upd
     problem, length, dim = record.problem, record.length, record.dim
     if not problem.has_jacobian:
         return _by_passes(passes), f"{problem!r} has no Jacobian, so that steps are taken"
-    if isinstance(problem, OverBatches):
-        return Newton(), CORRECTED
     samples = coarse_rows(record)
     at_all = length * dim * (2 + dim / PRODUCTS)
     corrected = CORRECTIONS * length * dim * 2 + samples * dim * (10 + dim / PRODUCTS / 2)
     if not isinstance(feasible, WholeSpace):
         at_once, why = can_be_exact(record), f"{feasible!r} is kept to exactly"
     elif problem.is_linear:
-        sparse = not isinstance(getattr(record.example, "features", None), np.ndarray)
+        sparse = problem.on_host and not isinstance(getattr(record.example, "features", None), np.ndarray)
         at_once = can_be_exact(record) and (sparse or at_all <= corrected)
         why = f"with {dim} coordinates the moments of all rows cost less than passes that correct a coarse fit"
     else:

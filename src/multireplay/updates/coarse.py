@@ -13,16 +13,20 @@ from scipy.optimize import minimize
 
 from multireplay._check import Vector
 from multireplay.buffer.columns import Columns
+from multireplay.buffer.foreign import Array, ForeignColumn, as_numpy
 from multireplay.buffer.record import Record
 from multireplay.problems.base import Problem
 from multireplay.problems.residual import refuse_overflow
 from multireplay.updates.base import Unsuitable
+from multireplay.updates.inverse import Inverse, mean_there
 
 COARSE = 2**13
 """Samples of the coarse epoch, …"""
 PER_COORDINATE = {True: 8, False: 16}
 """… and at least so many for each coordinate, fewer where the operator is a gradient: J⁻¹ of so many rows is right to
 about a third, and a TD operator's J is a difference of which more rows are needed."""
+ELSEWHERE = 4
+"""So many times as many on a device, where products of matrices cost less beside reading."""
 MOST_NUMBERS = 2**28
 """Numbers that the samples of a coarse epoch may have at most: a gigabyte in single precision."""
 STEPS = 30
@@ -41,19 +45,11 @@ FEW = 400.0
 """… nor one that has fewer rows than this, in effect, for some feature."""
 
 
-class Slope:
-    """J⁻¹, with J the Jacobian of F̂ on some rows: Cholesky's factors where J has them, and LU otherwise.
+class Lapack:
+    """Cholesky's factors of a matrix that has them, and LU otherwise."""
 
-    `matrix` is J in units of `scale`, SJS, in which it is well scaled. The inverse of the mean of m independent rows is
-    m/(m − d) times too large on average (inverse Wishart), which is taken out where `rows` is given. `damping` is for
-    corrections of a fit of the same rows, most of whose error is where J is too small: (1 − d/m)²/(1 + d/m) of J⁻¹ in
-    all leaves least of it, a share √(d/m) or so.
-    """
-
-    def __init__(self, matrix: Vector, scale: Vector, rows: int | None = None) -> None:
-        self.matrix, self.scale = matrix, scale
-        share = 0.0 if rows is None else min(0.5, len(scale) / rows)
-        self.shrink, self.damping = 1 - share, (1 - share) / (1 + share)
+    def __init__(self, matrix: Vector) -> None:
+        self.whole, self.kind = matrix, matrix.dtype
         size = np.abs(matrix).sum(axis=0).max(initial=0.0)
         self._symmetric = bool((matrix == matrix.T).all())
         if self._symmetric:
@@ -66,17 +62,57 @@ class Slope:
         self.condition = float(condition(self._factors[0], size)[0]) if not fault and 0 < size < np.inf else 0.0
         """The reciprocal condition number, as LAPACK estimates it."""
 
-    @property
-    def dependable(self) -> bool:
-        """Whether the matrix is far enough from a singular one for its precision."""
-        return self.condition > CONDITION["f" if self.matrix.dtype == np.float32 else "d"]
-
     def divide(self, values: Vector, transposed: bool = False) -> Vector:
-        """The inverse of `matrix` times each column."""
-        right = values.astype(self.matrix.dtype, copy=False)
+        """The inverse of the matrix, or of its transpose, times each column."""
+        right = values.astype(self.kind, copy=False)
         if self._symmetric:
             return np.asarray(self._solver(self._factors[0], right)[0])
         return np.asarray(self._solver(*self._factors, right, trans=int(transposed))[0])
+
+    def rate(self, half: Vector, steps: int) -> float:
+        """‖A⁻¹ · half‖ by power iteration."""
+        vector, size = np.random.default_rng(0).standard_normal(len(half)).astype(half.dtype), 0.0
+        for _ in range(steps):
+            vector /= np.linalg.norm(vector) or 1.0
+            moved = self.divide((half @ vector)[:, None])[:, 0]
+            size = float(np.linalg.norm(moved))
+            vector = half.T @ self.divide(moved[:, None], transposed=True)[:, 0]
+        return size
+
+    @property
+    def is_monotone(self) -> bool:
+        """Whether A + Aᵀ is positive definite."""
+        try:
+            np.linalg.cholesky(self.whole + self.whole.T)
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
+
+class Slope:
+    """J⁻¹, with J the Jacobian of F̂ on some rows.
+
+    `matrix` is J in units of `scale`, SJS, in which it is well scaled. The inverse of the mean of m independent rows is
+    m/(m − d) times too large on average (inverse Wishart), which is taken out where `rows` is given. `damping` is for
+    corrections of a fit of the same rows, most of whose error is where J is too small: (1 − d/m)²/(1 + d/m) of J⁻¹ in
+    all leaves least of it, a share √(d/m) or so.
+    """
+
+    def __init__(self, matrix: Array, scale: Vector, rows: int | None = None) -> None:
+        self.matrix, self.scale = matrix, scale
+        share = 0.0 if rows is None else min(0.5, len(scale) / rows)
+        self.shrink, self.damping = 1 - share, (1 - share) / (1 + share)
+        self.factors = Lapack(matrix) if isinstance(matrix, np.ndarray) else Inverse(matrix)
+        self.condition = self.factors.condition
+
+    @property
+    def dependable(self) -> bool:
+        """Whether the matrix is far enough from a singular one for its precision."""
+        return self.condition > CONDITION[self.factors.kind.char]
+
+    def divide(self, values: Vector, transposed: bool = False) -> Vector:
+        """The inverse of `matrix` times each column."""
+        return self.factors.divide(values, transposed)
 
     def solve(self, values: Vector) -> Vector:
         """J⁻¹ times each row."""
@@ -89,23 +125,7 @@ class Slope:
     @property
     def full(self) -> Vector:
         """J itself, in the units of x."""
-        return np.asarray(self.matrix / self.scale[:, None] / self.scale, dtype=np.float64)
-
-
-class SlopeIn(Slope):
-    """B(BᵀJB)⁻¹Bᵀ: the inverse of J on the directions of a basis B, and 0 on the others. `matrix` is BᵀJB."""
-
-    def __init__(self, matrix: Vector, basis: Vector) -> None:
-        super().__init__(matrix, np.ones(len(matrix)))
-        lengths = np.linalg.norm(basis, axis=1)
-        self.basis, self.scale = basis, np.where(lengths > 0, lengths, 1.0)
-
-    def solve(self, values: Vector) -> Vector:
-        return self.images(values @ self.basis)
-
-    def images(self, values: Vector, inside: bool = False) -> Vector:
-        found = self.divide(values.T).T
-        return found if inside else np.asarray(found @ self.basis.T)
+        return np.asarray(self.factors.whole / self.scale[:, None] / self.scale, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +138,7 @@ class Coarse:
 
     x: Vector
     slope: Slope
-    half: Vector
+    half: Array
     rows: int
     effective: float
     """Rows that the worst known feature is as good as, if it were about as large in all of them."""
@@ -130,31 +150,27 @@ class Coarse:
 
     def ageing(self, x: Vector, move: Vector) -> float:
         """By what share the diagonal of J changes at most from x to x + move on the samples; NaN where it is lost."""
-        features = self.samples.columns.get("features")
-        if self.samples.problem.is_linear or not isinstance(features, np.ndarray):
+        features: Any = self.samples.columns.get("features")
+        if self.samples.problem.is_linear or not isinstance(features, np.ndarray | ForeignColumn):
             return 0.0
         with np.errstate(all="ignore"):
             before, after = (self.samples.slopes(point / self.samples.scale) for point in (x, x + move))
             if before is None or after is None:
                 return 0.0
-            squares = features**2
-            return float(np.abs((after @ squares) / (before @ squares) - 1).max())
+            squares = (features if isinstance(features, np.ndarray) else features.array) ** 2
+            change = (after @ squares) / (before @ squares) - 1
+            return float(np.abs(change if isinstance(change, np.ndarray) else as_numpy(change)).max())
 
     @cached_property
     def rate(self) -> float:
         """‖J⁻¹ · half‖: how much of an error may survive a correction. By power iteration: O(d²)."""
-        vector, size = np.random.default_rng(0).standard_normal(len(self.half)).astype(self.half.dtype), 0.0
-        for _ in range(POWER_STEPS):
-            vector /= np.linalg.norm(vector) or 1.0
-            moved = self.slope.divide((self.half @ vector)[:, None])[:, 0]
-            size = float(np.linalg.norm(moved))
-            vector = self.half.T @ self.slope.divide(moved[:, None], transposed=True)[:, 0]
-        return size
+        return self.slope.factors.rate(self.half, POWER_STEPS)
 
 
 def coarse_rows(record: Record) -> int:
-    """Samples of the coarse epoch of a record."""
-    return min(record.length, max(COARSE, PER_COORDINATE[record.problem.is_gradient] * record.dim))
+    """Samples of the coarse epoch of a record; more of them on a device, where a pass costs more than their matrix."""
+    most = max(COARSE, PER_COORDINATE[record.problem.is_gradient] * record.dim)
+    return min(record.length, most if record.problem.on_host else min(ELSEWHERE * most, MOST_NUMBERS // record.dim))
 
 
 def coarse_fit(record: Record, x0: Vector) -> Coarse:
@@ -201,7 +217,7 @@ class Samples:
     def __init__(self, problem: Problem, columns: Columns, scale: Vector, precision: Any) -> None:
         self.problem, self.scale = problem, scale
         self.penalty = problem.penalty_diagonal(len(scale)) * scale**2
-        dense = "features" in columns and isinstance(columns["features"], np.ndarray)
+        dense = "features" in columns and isinstance(columns["features"], np.ndarray | ForeignColumn)
         self.precision: Any = precision if dense else np.float64
         self.units = np.ones_like(scale) if dense else scale
         self.columns: Columns = {
@@ -218,21 +234,23 @@ class Samples:
         total = self.problem.operator_sums(self.place(z)[None, :], self.columns)[0]
         return np.asarray(self.units * total / self.count + self.penalty * z)
 
-    def slopes(self, z: Vector) -> Vector | None:
+    def slopes(self, z: Vector) -> Any:
         """The derivative of every residual by its score at z."""
         return self.problem.slopes(self.place(z), self.columns)
 
-    def jacobians(self, z: Vector) -> tuple[Vector, Vector]:
+    def jacobians(self, z: Vector) -> tuple[Array, Array]:
         """The Jacobian on the even and on the odd samples, each on a thread of its own."""
 
-        def part(first: int) -> Vector:
+        def part(first: int) -> Array:
             rows = {name: column[first::2] for name, column in self.columns.items()}
             total = self.problem.jacobian_sum(self.place(z), rows)
             count = next(iter(rows.values())).shape[0]
+            if not isinstance(total, np.ndarray):
+                return mean_there(total, count, self.penalty)
             found = self.units[:, None] * total * self.units / count + np.diag(self.penalty)
             return np.asarray(found, dtype=self.precision)
 
-        with ThreadPoolExecutor(1 if self.problem.users_code else 2) as pool:
+        with ThreadPoolExecutor(2 if self.problem.on_host and not self.problem.users_code else 1) as pool:
             first, second = pool.map(part, (0, 1))
         return first, second
 
@@ -271,7 +289,9 @@ class Samples:
     @cached_property
     def heaviness(self) -> Vector:
         """The mean fourth power of the features, about 3 for most and large for those that are seldom active."""
-        features = self.columns.get("features")
+        features: Any = self.columns.get("features")
+        if isinstance(features, ForeignColumn):
+            return features.mean_power(4)
         if not isinstance(features, np.ndarray):
             return np.full(len(self.scale), 3.0)
         squares = features**2
@@ -281,7 +301,8 @@ class Samples:
         """Newton steps from z, each halved until F̂ falls."""
         value = self.mean(z)
         for _ in range(STEPS):
-            slope = Slope(np.mean(self.jacobians(z), axis=0), self.scale)
+            first, second = self.jacobians(z)
+            slope = Slope((first + second) / 2, self.scale)
             if not slope.dependable:
                 return z
             move, share = slope.divide(value[:, None])[:, 0], 1.0
@@ -319,6 +340,8 @@ def _fit(samples: Samples, z0: Vector, rows: int, some: bool) -> Coarse:
 def _converted(column: Any, scale: Vector, precision: Any) -> Any:
     if column.dtype.kind == "b":
         return column
+    if isinstance(column, ForeignColumn):
+        return (column.times(scale) if column.ndim == 2 else column).astype(precision)
     if column.ndim == 1:
         return np.ascontiguousarray(column, dtype=precision)
     return np.multiply(column, scale, out=np.empty(column.shape, precision), casting="unsafe")
@@ -329,6 +352,8 @@ def mean_squares(problem: Problem, columns: Columns) -> Vector:
     if "features" not in columns and "states" not in columns:  # an operator of one's own, in its own units
         return np.ones(problem.dim(columns))
     rows = problem.rows(columns)  # type: ignore[attr-defined]
+    if isinstance(rows, ForeignColumn):
+        return rows.mean_power(2)
     if isinstance(rows, np.ndarray):
         return np.asarray(np.einsum("ij,ij->j", rows, rows, dtype=np.float64) / len(rows))
     return np.asarray(np.diag(problem.second_moments(columns)) / rows.shape[0])

@@ -66,11 +66,9 @@ def _wrong_side(problem: Problem, direction: Vector, samples: Any) -> float:
 
 def wrong_way_note(run: Run, slope: Slope) -> tuple[str, ...]:
     """Whether the operator is surely not monotone: vᵀJv < 0 for some v, on rows spread over the record too."""
-    matrix = slope.matrix + slope.matrix.T
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        v = np.linalg.eigh(matrix.astype(np.float64))[1][:, 0]
+    if not slope.factors.is_monotone:
+        matrix = slope.factors.whole.astype(np.float64)
+        v = np.linalg.eigh(matrix + matrix.T)[1][:, 0]
         v = slope.basis @ v if hasattr(slope, "basis") else slope.scale * v
         spread = run.record.part(run.record.spread(COARSE))
         there, here = (batches.means @ v for batches in operator_batches(spread, [v, np.zeros_like(v)]))

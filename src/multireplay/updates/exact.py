@@ -87,7 +87,7 @@ class Exact(Update):
         began, record = time.perf_counter(), run.record
         if record.dim > WIDEST:
             raise Unsuitable(f"mr.Exact() is for at most {WIDEST} coordinates; there are {record.dim}")
-        if not record.problem.has_jacobian or record.problem.block_bytes is None:
+        if not record.problem.has_jacobian:
             raise Unsuitable(f"mr.Exact() cannot be used here: {run.problem!r} has no Jacobian")
         if run.checkpoint is not None and not can_be_kept(record):
             raise Unsuitable("checkpoint=... is for one sum over the record, and this exact fit is several")

@@ -61,7 +61,8 @@ def slope_at(record: Record, x: Vector) -> Slope:
     scale = 1 / np.where(sizes > 0, sizes, 1.0)
     samples = Samples(record.problem, columns, scale, np.float64)
     rows = samples.count if samples.count < record.length else None
-    slope = Slope(np.mean(samples.jacobians(x / scale), axis=0), scale, rows)
+    first, second = samples.jacobians(x / scale)
+    slope = Slope((first + second) / 2, scale, rows)
     if not slope.dependable:
         raise Unsuitable("some features are all but combinations of others")
     return slope

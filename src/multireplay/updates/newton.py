@@ -28,9 +28,9 @@ from multireplay.result import Epoch
 from multireplay.show.progress import step_bar
 from multireplay.tracking import Track, curve_at_the_end
 from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
-from multireplay.updates.coarse import DOUBTFUL, FEW, Coarse, Slope, SlopeIn, coarse_fit
+from multireplay.updates.coarse import DOUBTFUL, FEW, Coarse, Slope, coarse_fit
 from multireplay.updates.doubts import runaway_note, wrong_way_note
-from multireplay.updates.rank import Known
+from multireplay.updates.rank import Known, SlopeIn
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -128,7 +128,7 @@ class Newton(Update):
         if not run.record.problem.has_jacobian:
             raise Unsuitable(f"{CANNOT}{run.problem!r} has no Jacobian. {OTHERWISE}")
         began, record = time.perf_counter(), run.record
-        with one_thread_each() if record.dim <= NARROW else nullcontext():
+        with one_thread_each() if record.dim <= NARROW and record.problem.on_host else nullcontext():
             try:
                 coarse = coarse_fit(record, run.start)
             except Unsuitable as why:
@@ -219,9 +219,7 @@ class Corrections:
     def can_afford(self) -> bool:
         """Whether a Jacobian of the whole record is worth its price."""
         length, dim = self.record.length, self.record.dim
-        return self.record.problem.block_bytes is not None and length * dim**2 <= max(
-            AFFORDABLE, PASSES_WORTH * length * dim
-        )
+        return length * dim**2 <= max(AFFORDABLE, PASSES_WORTH * length * dim)
 
     def of(self, x: Vector, slope: Slope | None, rate: float = 1.0) -> list[Vector]:
         """The corrections from x on, with the slope of some rows, or of all of them where there is none.
@@ -232,7 +230,7 @@ class Corrections:
         last: _Step | None = None
         trail: list[_Step] = []
         while True:
-            fresh, loss = slope is None, np.nan
+            fresh, loss, x = slope is None, np.nan, self.record.problem.evaluable(x)
             if slope is None:
                 batches, slope, loss = self._linearized(x)
             else:

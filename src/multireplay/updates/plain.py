@@ -13,6 +13,7 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.buffer.disk.memory import in_words
+from multireplay.buffer.foreign import as_numpy, is_foreign
 from multireplay.buffer.record import Record, StoredRecord
 from multireplay.engine import Itinerary, Job, Stepper, arrange, make_stepper
 from multireplay.engine.readings import distance_in_step
@@ -245,7 +246,7 @@ def warn_of_scales(record: Record) -> None:
     if not hasattr(record.example, "features"):
         return
     features = record.problem.samples(record.spread(1000)).features
-    sizes = column_sizes(take(features, slice(None)))
+    sizes = column_sizes(take(as_numpy(features) if is_foreign(features) else features, slice(None)))
     sizes = sizes[sizes > 0]
     if len(sizes) and sizes.max() > UNEVEN * sizes.min():
         ratio = sizes.max() / sizes.min()

@@ -31,12 +31,12 @@ def choose(wanted: int | Literal["auto"] | None, record: Record, feasible: Set) 
     if wanted is None:
         return none(record.dim)
     whole = isinstance(feasible, WholeSpace)
-    if whole and record.problem.block_bytes is not None and hasattr(record.example, "features"):
+    if whole and record.problem.on_host and hasattr(record.example, "features"):
         rows = record.spread(PREFIX)
         return from_sample(record.problem.samples(rows).features, wanted)
     if wanted == "auto":
         return none(record.dim)
-    if record.problem.block_bytes is None:
+    if not record.problem.on_host:
         raise InputError(f"precondition={wanted} is not for the batched engine; leave it out, or use NumPy arrays")
     reason = "the problem has no features" if whole else f"it does not commute with {feasible!r}"
     raise InputError(f"precondition={wanted} cannot be used here: {reason}")

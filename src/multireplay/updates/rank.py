@@ -9,6 +9,7 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import Folding, SecondMoments, fold
+from multireplay.updates.coarse import Slope
 
 ENOUGH = 1e-6
 """Second moments in a basis with no eigenvalue below this are known to ten digits: the basis need not be bettered."""
@@ -54,6 +55,22 @@ class Known:
         for group in self.groups:
             found[list(group)] = True
         return found
+
+
+class SlopeIn(Slope):
+    """B(BᵀJB)⁻¹Bᵀ: the inverse of J on the directions of a basis B, and 0 on the others. `matrix` is BᵀJB."""
+
+    def __init__(self, matrix: Vector, basis: Vector) -> None:
+        super().__init__(matrix, np.ones(len(matrix)))
+        lengths = np.linalg.norm(basis, axis=1)
+        self.basis, self.scale = basis, np.where(lengths > 0, lengths, 1.0)
+
+    def solve(self, values: Vector) -> Vector:
+        return self.images(values @ self.basis)
+
+    def images(self, values: Vector, inside: bool = False) -> Vector:
+        found = self.divide(values.T).T
+        return found if inside else np.asarray(found @ self.basis.T)
 
 
 def known_directions(record: Record, how: Folding) -> Known:
