@@ -76,10 +76,10 @@ def test_passes_are_steps_where_there_is_no_jacobian():
 
 
 @EVERY
-def test_over_batches_corrections_are_made(library):
+def test_over_batches_the_route_is_that_of_arrays(library):
     columns = {"features": library(np.ones((50, 2))), "targets": library(np.ones(50))}
     record = as_record(as_batched(mr.GLM(), columns["features"]), mr.Buffer(**columns))
-    assert choose_route(record, WholeSpace(), None)[0].route == "corrections"
+    assert choose_route(record, WholeSpace(), None)[0].route == "exact"
 
 
 @pytest.mark.parametrize(

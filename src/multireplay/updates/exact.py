@@ -129,7 +129,7 @@ def _refuse_underflow(run: Run, known: Known) -> None:
     never = [group[0] for group in known.groups if len(group) == 1]
 
     def largest(samples: Any) -> float:
-        rows = getattr(samples, "features", None)
+        rows = None if getattr(samples, "weights", None) is not None else getattr(samples, "features", None)
         return float(np.abs(rows[:, never]).max()) if isinstance(rows, np.ndarray) and never else 0.0
 
     found = fold(run.record, Largest(run.record.problem, largest), how=Folding(run.threads))[0][0]

@@ -44,6 +44,8 @@ BEYOND = 3.0
 """A correction that leaves so many times what the halves of the coarse epoch say has an aged Jacobian."""
 CONTRACTS = 0.1
 """Where a step with the Jacobian of all rows is larger than this share of the one before, the next has a new one."""
+LONG = 3.0
+"""A correction of so many standard errors leads to where the Jacobian is another."""
 PATIENCE = 12
 """After so many corrections it is asked whether the fit exists at all."""
 SHORTEST = 1e-4
@@ -267,18 +269,18 @@ class Corrections:
             if len(done) % PATIENCE == 0 and (found := runaway_note(self.run, x, now.move)):
                 self.distance, self.notes = np.inf, found
                 return done
-            if self.can_afford and self._is_stale(slope, ratio, len(trail)):
+            if self.can_afford and self._is_stale(now, ratio, len(trail)):
                 slope = None
             last = now
 
-    def _is_stale(self, slope: Slope, ratio: float, corrections: int) -> bool:
+    def _is_stale(self, now: _Step, ratio: float, corrections: int) -> bool:
         """Whether a Jacobian of all rows is due at the next point, after so many corrections with this one.
 
-        One of all rows is stale where a correction leaves more than a little; one of some rows where it leaves far more
-        than their halves say, if another is cheap, or where corrections will take longer than a Jacobian.
+        One of all rows is stale where a correction is long or leaves more than a little; one of some rows where it
+        leaves far more than their halves say, if another is cheap, or where corrections will take longer than one.
         """
-        if self.coarse is None or slope is not self.coarse.slope:
-            return ratio > CONTRACTS
+        if self.coarse is None or now.slope is not self.coarse.slope:
+            return ratio > CONTRACTS or (now.size > LONG and not self.record.problem.is_linear)
         if corrections > 1 and self.price <= CHEAP and ratio > max(CONTRACTS, BEYOND * self.coarse.rate):
             return True
         return corrections > SETTLES and self.is_slow(ratio)
