@@ -11,7 +11,7 @@ from scipy.signal import lfilter
 
 import multireplay as mr
 from multireplay.buffer import foreign
-from multireplay.updates.coarse import Slope
+from multireplay.updates.slope import Slope
 
 
 def record(rows=40_000, dim=12, seed=3, link="logistic"):

@@ -30,8 +30,8 @@ from multireplay.tracking import as_track
 from multireplay.updates import Exact, Newton, Plain, Update, VarianceReduced
 from multireplay.updates.base import Engine, Needs
 from multireplay.updates.coarse import coarse_rows
+from multireplay.updates.corrections import AFFORDABLE, PASSES_WORTH, PRODUCTS
 from multireplay.updates.exact import WIDEST, can_be_kept
-from multireplay.updates.newton import AFFORDABLE, PASSES_WORTH, PRODUCTS
 
 DEFAULT_TAIL = 7 / 8
 USUAL = as_averaging(DEFAULT_TAIL)

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 from scipy.optimize import minimize
 
 from multireplay._check import Vector
@@ -18,7 +17,8 @@ from multireplay.buffer.record import Record
 from multireplay.problems.base import Problem
 from multireplay.problems.residual import refuse_overflow
 from multireplay.updates.base import Unsuitable
-from multireplay.updates.inverse import Inverse, mean_there
+from multireplay.updates.inverse import mean_there
+from multireplay.updates.slope import Slope
 
 COARSE = 2**13
 """Samples of the coarse epoch, …"""
@@ -36,96 +36,11 @@ SHORTEST = 1e-4
 SETTLING = 4
 SETTLED = 0.05
 """Corrections on the samples end when one is below this share of the first."""
-CONDITION = {"f": 1e-5, "d": 1e-11}
-"""The reciprocal condition number below which a matrix is not to be relied on, in single and double precision."""
 POWER_STEPS = 4
 DOUBTFUL = 0.7
 """A coarse epoch whose halves disagree about the Jacobian by this share of it is not to be relied on, …"""
 FEW = 400.0
 """… nor one that has fewer rows than this, in effect, for some feature."""
-
-
-class Lapack:
-    """Cholesky's factors of a matrix that has them, and LU otherwise."""
-
-    def __init__(self, matrix: Vector) -> None:
-        self.whole, self.kind = matrix, matrix.dtype
-        size = np.abs(matrix).sum(axis=0).max(initial=0.0)
-        self._symmetric = bool((matrix == matrix.T).all())
-        if self._symmetric:
-            factor, condition, self._solver = get_lapack_funcs(("potrf", "pocon", "potrs"), (matrix,))
-            *self._factors, fault = factor(matrix)
-            self._symmetric = not fault
-        if not self._symmetric:
-            factor, condition, self._solver = get_lapack_funcs(("getrf", "gecon", "getrs"), (matrix,))
-            *self._factors, fault = factor(matrix)
-        self.condition = float(condition(self._factors[0], size)[0]) if not fault and 0 < size < np.inf else 0.0
-        """The reciprocal condition number, as LAPACK estimates it."""
-
-    def divide(self, values: Vector, transposed: bool = False) -> Vector:
-        """The inverse of the matrix, or of its transpose, times each column."""
-        right = values.astype(self.kind, copy=False)
-        if self._symmetric:
-            return np.asarray(self._solver(self._factors[0], right)[0])
-        return np.asarray(self._solver(*self._factors, right, trans=int(transposed))[0])
-
-    def rate(self, half: Vector, steps: int) -> float:
-        """‖A⁻¹ · half‖ by power iteration."""
-        vector, size = np.random.default_rng(0).standard_normal(len(half)).astype(half.dtype), 0.0
-        for _ in range(steps):
-            vector /= np.linalg.norm(vector) or 1.0
-            moved = self.divide((half @ vector)[:, None])[:, 0]
-            size = float(np.linalg.norm(moved))
-            vector = half.T @ self.divide(moved[:, None], transposed=True)[:, 0]
-        return size
-
-    @property
-    def is_monotone(self) -> bool:
-        """Whether A + Aᵀ is positive definite."""
-        try:
-            np.linalg.cholesky(self.whole + self.whole.T)
-        except np.linalg.LinAlgError:
-            return False
-        return True
-
-
-class Slope:
-    """J⁻¹, with J the Jacobian of F̂ on some rows.
-
-    `matrix` is J in units of `scale`, SJS, in which it is well scaled. The inverse of the mean of m independent rows is
-    m/(m − d) times too large on average (inverse Wishart), which is taken out where `rows` is given. `damping` is for
-    corrections of a fit of the same rows, most of whose error is where J is too small: (1 − d/m)²/(1 + d/m) of J⁻¹ in
-    all leaves least of it, a share √(d/m) or so.
-    """
-
-    def __init__(self, matrix: Array, scale: Vector, rows: int | None = None) -> None:
-        self.matrix, self.scale = matrix, scale
-        share = 0.0 if rows is None else min(0.5, len(scale) / rows)
-        self.shrink, self.damping = 1 - share, (1 - share) / (1 + share)
-        self.factors = Lapack(matrix) if isinstance(matrix, np.ndarray) else Inverse(matrix)
-        self.condition = self.factors.condition
-
-    @property
-    def dependable(self) -> bool:
-        """Whether the matrix is far enough from a singular one for its precision."""
-        return self.condition > CONDITION[self.factors.kind.char]
-
-    def divide(self, values: Vector, transposed: bool = False) -> Vector:
-        """The inverse of `matrix` times each column."""
-        return self.factors.divide(values, transposed)
-
-    def solve(self, values: Vector) -> Vector:
-        """J⁻¹ times each row."""
-        return np.asarray(self.shrink * self.scale * self.divide((values * self.scale).T).T, dtype=np.float64)
-
-    def images(self, values: Vector, inside: bool = False) -> Vector:
-        """J⁻¹ times each row, where the rows are in the basis that J is in, and so are the images if `inside`."""
-        return self.solve(values)
-
-    @property
-    def full(self) -> Vector:
-        """J itself, in the units of x."""
-        return np.asarray(self.factors.whole / self.scale[:, None] / self.scale, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

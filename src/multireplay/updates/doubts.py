@@ -11,7 +11,8 @@ from multireplay._check import Vector
 from multireplay.engine.sums import Folding, Largest, fold, operator_batches
 from multireplay.inference.residuals import standard_errors
 from multireplay.problems import Problem
-from multireplay.updates.coarse import COARSE, Slope
+from multireplay.updates.coarse import COARSE
+from multireplay.updates.slope import Slope
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run

@@ -19,11 +19,12 @@ from multireplay.problems.constrained import affine_vi
 from multireplay.problems.residual import refuse_overflow
 from multireplay.show.progress import step_bar
 from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
-from multireplay.updates.coarse import Slope, coarse_start
+from multireplay.updates.coarse import coarse_start
+from multireplay.updates.corrections import Corrections, Singular, as_epoch, slope_of
 from multireplay.updates.doubts import free_note, wrong_way_note
-from multireplay.updates.newton import Corrections, Singular, as_epoch, slope_of
 from multireplay.updates.plain import extreme_samples
 from multireplay.updates.rank import Known, known_directions
+from multireplay.updates.slope import Slope
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run

@@ -12,7 +12,8 @@ from multireplay.engine.sums import Batches, Folding, operator_batches
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
 from multireplay.updates.base import Unsuitable
-from multireplay.updates.coarse import MOST_NUMBERS, Samples, Slope, coarse_rows, mean_squares
+from multireplay.updates.coarse import MOST_NUMBERS, Samples, coarse_rows, mean_squares
+from multireplay.updates.slope import Slope
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run

@@ -9,7 +9,7 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import Folding, SecondMoments, fold
-from multireplay.updates.coarse import Slope
+from multireplay.updates.slope import Slope
 
 ENOUGH = 1e-6
 """Second moments in a basis with no eigenvalue below this are known to ten digits: the basis need not be bettered."""

@@ -1,0 +1,284 @@
+"""Corrections of a fit by passes over the whole record, until what is left of them is noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multireplay._check import Vector
+from multireplay.engine.checkpoint import KeptPasses
+from multireplay.engine.sums import (
+    Batches,
+    Folding,
+    Linearization,
+    as_batches,
+    batch_bounds,
+    fold,
+    operator_batches,
+)
+from multireplay.inference.residuals import distance_of, standard_errors
+from multireplay.problems.constrained import affine_vi
+from multireplay.result import Epoch
+from multireplay.show.progress import step_bar
+from multireplay.tracking import Track, curve_at_the_end
+from multireplay.updates.base import Unsuitable
+from multireplay.updates.coarse import DOUBTFUL, FEW, Coarse
+from multireplay.updates.doubts import runaway_note, wrong_way_note
+from multireplay.updates.rank import Known, SlopeIn
+from multireplay.updates.slope import Slope
+
+if TYPE_CHECKING:
+    from multireplay.solving.run import Run
+
+AGED, MUCH_AGED = 0.1, 0.5
+"""By what share the Jacobian may change on the way of a first correction, where one of all rows is cheap, and not."""
+BEYOND = 3.0
+"""A correction that leaves so many times what the halves of the coarse epoch say has an aged Jacobian."""
+CONTRACTS = 0.1
+"""Where a step with the Jacobian of all rows is larger than this share of the one before, the next has a new one."""
+LONG = 3.0
+"""A correction of so many standard errors leads to where the Jacobian is another."""
+PATIENCE = 12
+"""After so many corrections it is asked whether the fit exists at all."""
+SHORTEST = 1e-4
+"""A correction is not halved below this share of it."""
+SETTLES = 2
+"""Corrections after which their acceleration shows how fast they are."""
+SURELY = 0.7
+"""Corrections end at this share of the tolerance: the estimate of a distance is not sure to more."""
+NEAR = 30.0
+"""Standard errors are taken from batches at a point that is at most so many of them away from the answer."""
+CHEAP = 4.0
+"""Where the halves of the coarse epoch disagree, all rows are taken if that costs no more than so many passes, …"""
+HOPELESS = 30.0
+"""… and in any case where some feature is known from so few rows: corrections would know nothing of it."""
+PRODUCTS = 16.0
+"""Multiplications that a product of matrices does in the time in which one number is read from memory."""
+AFFORDABLE = 1e12
+"""Multiplications for a Jacobian of the whole record that are always allowed, …"""
+PASSES_WORTH = 300
+"""… and otherwise as many as so many passes need."""
+
+
+class _Step(NamedTuple):
+    """A point, the correction there, the slope that it was made with, standard errors as it sees them, and the loss."""
+
+    x: Vector
+    move: Vector
+    slope: Slope
+    error: Vector
+    loss: float
+
+    @property
+    def units(self) -> Vector:
+        """The standard errors, and 1 where there is none to go by."""
+        return np.where((self.error > 0) & np.isfinite(self.error), self.error, 1.0)
+
+    @property
+    def size(self) -> float:
+        """The length of the correction in standard errors."""
+        return float(np.linalg.norm(self.move / self.units))
+
+
+class Corrections:
+    """x ← x − J⁻¹F̂(x) until what is left of it is noise.
+
+    Where J is not good enough for the plain correction to do, the corrections so far are combined to the point at
+    which the next one is expected to be shortest (Anderson 1965); on a linear problem these are GMRES steps. A point
+    at which the correction is longer than before is taken back half-way.
+    """
+
+    def __init__(
+        self, run: Run, tolerance: float, most: int, all_of_them: bool = False, known: Known | None = None
+    ) -> None:
+        self.run, self.tolerance, self.most, self.all_of_them, self.known = run, tolerance, most, all_of_them, known
+        self.record = run.record
+        self.kept = None if run.checkpoint is None else KeptPasses(run.record, run.checkpoint)
+        self.whole, self.passes = 0, 0
+        self.coarse: Coarse | None = None
+        self.error: Vector = np.full(run.record.dim, np.inf)
+        self.distance = np.inf
+        self.notes: tuple[str, ...] = ()
+
+    def from_rows(self, coarse: Coarse) -> list[Vector]:
+        """The corrections of a coarse fit."""
+        doubtful = coarse.is_doubtful(*((DOUBTFUL, FEW) if self.price <= CHEAP else (np.inf, HOPELESS)))
+        self.coarse = coarse
+        rate = max(coarse.rate, np.sqrt(self.record.dim / coarse.rows))  # one difference may be small by chance
+        start = coarse.x if self.run.on_the_whole_space else self.run.feasible.projected(coarse.x)
+        return self.of(start, None if doubtful and self.can_afford else coarse.slope, rate)
+
+    @property
+    def price(self) -> float:
+        """What a Jacobian of all rows costs, in passes without one."""
+        return 1 + self.record.dim / PRODUCTS / 2
+
+    def is_slow(self, ratio: float) -> bool:
+        """Whether corrections that shrink so little cost more to the end than a Jacobian of all rows."""
+        if not ratio < 1:
+            return True
+        return bool(np.log(self.distance / self.tolerance / SURELY) / -np.log(max(ratio, 1e-9)) > self.price + 1)
+
+    @property
+    def can_afford(self) -> bool:
+        """Whether a Jacobian of the whole record is worth its price."""
+        length, dim = self.record.length, self.record.dim
+        return length * dim**2 <= max(AFFORDABLE, PASSES_WORTH * length * dim)
+
+    def of(self, x: Vector, slope: Slope | None, rate: float = 1.0) -> list[Vector]:
+        """The corrections from x on, with the slope of some rows, or of all of them where there is none.
+
+        `rate` is how much of the first correction may be left after it, as far as is known.
+        """
+        done: list[Vector] = []
+        last: _Step | None = None
+        trail: list[_Step] = []
+        while True:
+            fresh, loss, x = slope is None, np.nan, self.record.problem.evaluable(x)
+            if slope is None:
+                batches, slope, loss = self._linearized(x)
+            else:
+                batches = self._pass(x)
+            if last is not None and self._is_worse(last, _Step(x, batches.mean, last.slope, last.error, loss)):
+                if len(done) >= self.most or not np.abs(x - last.x).max() > SHORTEST * np.abs(last.move).max():
+                    return self._ended([*done, last.x], last)
+                x, slope = (last.x + x) / 2, None if np.isfinite(loss) else last.slope
+                done.append(x)
+                continue
+            if not slope.dependable and self.run.on_the_whole_space:
+                if self.known is None and not done:
+                    raise Singular("some features are all but combinations of others")
+                return self._given_up(done or [x])
+            self.error = standard_errors(slope.solve(batches.means))
+            now = _Step(x, self._move(x, slope, batches.mean), slope, self.error, loss)
+            if not done and not fresh and self._is_aged(now):
+                x, slope = self._careful_start(x), None
+                continue
+            ratio = rate if last is None else now.size / last.size if last.size else 0.0
+            trusted = self.record.problem.is_linear and not fresh
+            if fresh:
+                trail = []
+                ratio = 0.0 if self.record.problem.is_linear else min(1.0, ratio)
+            trail.append(now)
+            x = self._combined(trail)
+            done.append(x)
+            away = distance_of(now.move, self.error, x, slope.scale)
+            self.distance = min(1.0, ratio) * away / slope.damping
+            there = away <= NEAR and (last is not None or trusted)  # or a misfit elsewhere makes the errors large
+            there = there and self.distance <= SURELY * self.tolerance
+            if len(done) >= self.most or (there and not self.all_of_them):
+                return self._ended(done, now)
+            if len(done) % PATIENCE == 0 and (found := runaway_note(self.run, x, now.move)):
+                self.distance, self.notes = np.inf, found
+                return done
+            if self.can_afford and self._is_stale(now, ratio, len(trail)):
+                slope = None
+            last = now
+
+    def _is_stale(self, now: _Step, ratio: float, corrections: int) -> bool:
+        """Whether a Jacobian of all rows is due at the next point, after so many corrections with this one.
+
+        One of all rows is stale where a correction is long or leaves more than a little; one of some rows where it
+        leaves far more than their halves say, if another is cheap, or where corrections will take longer than one.
+        """
+        if self.coarse is None or now.slope is not self.coarse.slope:
+            return ratio > CONTRACTS or (now.size > LONG and not self.record.problem.is_linear)
+        if corrections > 1 and self.price <= CHEAP and ratio > max(CONTRACTS, BEYOND * self.coarse.rate):
+            return True
+        return corrections > SETTLES and self.is_slow(ratio)
+
+    def _is_aged(self, first: _Step) -> bool:
+        """Whether the Jacobian of the samples changes on the way of their first correction: all rows are due then."""
+        if self.coarse is None or not self.can_afford:
+            return False
+        return not self.coarse.ageing(first.x, first.move) <= (AGED if self.price <= CHEAP else MUCH_AGED)
+
+    def _careful_start(self, x: Vector) -> Vector:
+        """Where the samples say nothing of some rows that matter: their fit, or the start where the loss is less."""
+        losses = [self._linearized(point)[2] for point in (x, self.run.start)]
+        return self.run.start if losses[1] < losses[0] or not np.isfinite(losses[0]) else x
+
+    def _is_worse(self, last: _Step, now: _Step) -> bool:
+        """Whether a point is further from the fit than where it came from: by the loss, if that is known at both.
+
+        Otherwise by the correction, as the slope there sees it (`now.move` is F̂). A linear problem needs no such care.
+        """
+        if self.record.problem.is_linear:
+            return False
+        if np.isfinite(last.loss) and np.isfinite(now.loss):
+            return now.loss > last.loss + 1e-12 * abs(last.loss)
+        return not now._replace(move=self._move(now.x, last.slope, now.move)).size < last.size
+
+    def _ended(self, done: list[Vector], last: _Step) -> list[Vector]:
+        """What was done, with what is to be said of it."""
+        runaway = runaway_note(self.run, done[-1], last.move)
+        self.distance = np.inf if runaway else self.distance
+        self.notes = (*runaway, *(wrong_way_note(self.run, last.slope) if self.record.problem.is_linear else ()))
+        return done
+
+    def _given_up(self, done: list[Vector]) -> list[Vector]:
+        """What was done up to a point at which the operator does not change any more in some direction."""
+        self.distance, self.error = np.inf, np.full(self.record.dim, np.inf)
+        self.notes = runaway_note(self.run, done[-1], done[-1] - done[max(0, len(done) - 3)])
+        return done
+
+    def _pass(self, x: Vector) -> Batches:
+        """F̂ at x by batches."""
+        self.passes += 1
+        with self._told() as advanced:
+            how = Folding(self.run.threads, advanced)
+            return operator_batches(self.record, [x], how)[0] if self.kept is None else self.kept.batches(x, how)
+
+    def _linearized(self, x: Vector) -> tuple[Batches, Slope, float]:
+        """F̂ at x by batches, the Jacobian of all rows there, and the loss, NaN where there is none."""
+        record, self.whole, self.passes = self.record, self.whole + 1, self.passes + 1
+        basis = None if self.known is None else self.known.basis
+        sums, bounds = Linearization(record.problem, x, basis), batch_bounds(record.length, record.dim)
+        with self._told() as advanced:
+            totals = fold(record, sums, bounds, Folding(self.run.threads, advanced))
+        batches = as_batches(record, x[None, :], np.array([total[:1] for total in totals]), bounds)[0]
+        penalty = record.problem.penalty_diagonal(len(x))
+        slope = slope_of(sums.matrix / record.length, penalty, basis)
+        return batches, slope, sums.loss / record.length + float(penalty @ x**2) / 2
+
+    def _told(self) -> AbstractContextManager[Callable[[int], object]]:
+        return step_bar(self.record.length, "rows") if self.run.progress else nullcontext(lambda rows: None)
+
+    def _move(self, x: Vector, slope: Slope, mean: Vector) -> Vector:
+        """Where the model at x leads: −J⁻¹F̂(x), or to the solution of its variational inequality on the set."""
+        if self.run.on_the_whole_space:
+            return np.asarray(-slope.damping * slope.solve(mean[None, :])[0])
+        return np.asarray(affine_vi(slope.full, slope.full @ x - mean, self.run.feasible, x).x - x)
+
+    def _combined(self, trail: list[_Step]) -> Vector:
+        """The next point from all corrections so far, by Anderson's acceleration on the whole space."""
+        x, move = trail[-1].x, trail[-1].move
+        if len(trail) == 1 or not self.run.on_the_whole_space:
+            return x + move
+        steps = np.diff(np.array([step.x for step in trail]), axis=0)
+        changes = np.diff(np.array([step.move for step in trail]), axis=0)
+        weights = np.linalg.lstsq((changes / trail[-1].units).T, move / trail[-1].units, rcond=None)[0]
+        return np.asarray(x + move - weights @ (steps + changes))
+
+
+class Singular(Unsuitable):
+    """The Jacobian of all rows is singular, or all but that."""
+
+
+def slope_of(matrix: Vector, penalty: Vector, basis: Vector | None) -> Slope:
+    """The slope of a Jacobian, scaled by its diagonal, or in a basis in which it was worked out."""
+    if basis is not None:
+        return SlopeIn(matrix + basis.T @ (penalty[:, None] * basis), basis)
+    matrix = matrix + np.diag(penalty)
+    diagonal = np.sqrt(np.abs(np.diag(matrix)))
+    scale = 1 / np.where(diagonal > 0, diagonal, 1.0)
+    return Slope(scale[:, None] * matrix * scale, scale)
+
+
+def as_epoch(k: int, gap: float, length: int, x: Vector, track: Track | None) -> Epoch:
+    """What a pass without steps over `length` rows, so far apart, came to."""
+    curve = None if track is None else curve_at_the_end(track, length, x)
+    return Epoch(k, gap, length, 1.0, last=x, average=x, answer=x, taken=length, diverged=False, curve=curve)
