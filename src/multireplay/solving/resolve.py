@@ -29,7 +29,7 @@ from multireplay.steps import Constant, Schedule
 from multireplay.tracking import as_track
 from multireplay.updates import Exact, Newton, Plain, Update, VarianceReduced
 from multireplay.updates.base import Engine, Needs
-from multireplay.updates.coarse import coarse_rows
+from multireplay.updates.coarse import usual_rows
 from multireplay.updates.corrections import AFFORDABLE, PASSES_WORTH, PRODUCTS
 from multireplay.updates.exact import WIDEST, can_be_kept
 
@@ -158,7 +158,7 @@ def choose_route(record: Record, feasible: Set, passes: int | None) -> tuple[Upd
     problem, length, dim = record.problem, record.length, record.dim
     if not problem.has_jacobian:
         return _by_passes(passes), f"{problem!r} has no Jacobian, so that steps are taken"
-    samples = coarse_rows(record)
+    samples = usual_rows(record)
     at_all = length * dim * (2 + dim / PRODUCTS)
     corrected = CORRECTIONS * length * dim * 2 + samples * dim * (10 + dim / PRODUCTS / 2)
     if not isinstance(feasible, WholeSpace):

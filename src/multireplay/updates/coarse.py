@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from multireplay._check import Vector
 from multireplay.buffer.columns import Columns
-from multireplay.buffer.foreign import Array, ForeignColumn, as_numpy
+from multireplay.buffer.foreign import Array, ForeignColumn, array_of, as_numpy, like
 from multireplay.buffer.record import Record
 from multireplay.problems.base import Problem
 from multireplay.problems.residual import refuse_overflow
@@ -25,8 +25,8 @@ COARSE = 2**13
 PER_COORDINATE = {True: 8, False: 16}
 """… and at least so many for each coordinate, fewer where the operator is a gradient: J⁻¹ of so many rows is right to
 about a third, and a TD operator's J is a difference of which more rows are needed."""
-ELSEWHERE = 4
-"""So many times as many on a device, where products of matrices cost less beside reading."""
+ELSEWHERE = 2**17
+"""Samples on a device, where products of matrices cost less beside reading."""
 MOST_NUMBERS = 2**28
 """Numbers that the samples of a coarse epoch may have at most: a gigabyte in single precision."""
 STEPS = 30
@@ -76,16 +76,31 @@ class Coarse:
             change = (after @ squares) / (before @ squares) - 1
             return float(np.abs(change if isinstance(change, np.ndarray) else as_numpy(change)).max())
 
+    def reach(self, x: Vector) -> float:
+        """The largest score of the samples at x; infinite where they have no dense features to tell."""
+        features: Any = self.samples.columns.get("features")
+        if not isinstance(features, np.ndarray | ForeignColumn):
+            return np.inf
+        rows = array_of(features)
+        scores = rows @ like(x / self.samples.scale, rows)
+        return float(np.abs(scores if isinstance(scores, np.ndarray) else as_numpy(scores)).max())
+
     @cached_property
     def rate(self) -> float:
         """‖J⁻¹ · half‖: how much of an error may survive a correction. By power iteration: O(d²)."""
         return self.slope.factors.rate(self.half, POWER_STEPS)
 
 
+def usual_rows(record: Record) -> int:
+    """Samples of the coarse epoch of a record in memory or on disk."""
+    return min(record.length, max(COARSE, PER_COORDINATE[record.problem.is_gradient] * record.dim))
+
+
 def coarse_rows(record: Record) -> int:
     """Samples of the coarse epoch of a record; more of them on a device, where a pass costs more than their matrix."""
-    most = max(COARSE, PER_COORDINATE[record.problem.is_gradient] * record.dim)
-    return min(record.length, most if record.problem.on_host else min(ELSEWHERE * most, MOST_NUMBERS // record.dim))
+    if record.problem.on_host:
+        return usual_rows(record)
+    return min(record.length, max(ELSEWHERE, usual_rows(record)), MOST_NUMBERS // record.dim)
 
 
 def coarse_fit(record: Record, x0: Vector) -> Coarse:
@@ -198,7 +213,7 @@ class Samples:
         if slopes is not None:
             squares *= slopes[:, None].astype(squares.dtype, copy=False)
         with np.errstate(all="ignore"):
-            found = squares.sum(axis=0, dtype=np.float64) ** 2 / np.einsum("ij,ij->j", squares, squares)
+            found = squares.sum(axis=0) ** 2 / np.einsum("ij,ij->j", squares, squares)
         return float(np.nan_to_num(found, nan=0.0).min())
 
     @cached_property

@@ -26,7 +26,7 @@ from multireplay.show.progress import step_bar
 from multireplay.tracking import Track, curve_at_the_end
 from multireplay.updates.base import Unsuitable
 from multireplay.updates.coarse import DOUBTFUL, FEW, Coarse
-from multireplay.updates.doubts import runaway_note, wrong_way_note
+from multireplay.updates.doubts import FAR_OUT, runaway_note, wrong_way_note
 from multireplay.updates.rank import Known, SlopeIn
 from multireplay.updates.slope import Slope
 
@@ -214,7 +214,8 @@ class Corrections:
 
     def _ended(self, done: list[Vector], last: _Step) -> list[Vector]:
         """What was done, with what is to be said of it."""
-        runaway = runaway_note(self.run, done[-1], last.move)
+        near = self.coarse is not None and self.coarse.reach(done[-1]) < FAR_OUT
+        runaway = () if near else runaway_note(self.run, done[-1], last.move)
         self.distance = np.inf if runaway else self.distance
         self.notes = (*runaway, *(wrong_way_note(self.run, last.slope) if self.record.problem.is_linear else ()))
         return done
