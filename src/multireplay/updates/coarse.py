@@ -25,7 +25,7 @@ COARSE = 2**13
 PER_COORDINATE = {True: 8, False: 16}
 """… and at least so many for each coordinate, fewer where the operator is a gradient: J⁻¹ of so many rows is right to
 about a third, and a TD operator's J is a difference of which more rows are needed."""
-ELSEWHERE = 2**17
+ELSEWHERE = 2**16
 """Samples on a device, where products of matrices cost less beside reading."""
 MOST_NUMBERS = 2**28
 """Numbers that the samples of a coarse epoch may have at most: a gigabyte in single precision."""
@@ -189,7 +189,7 @@ class Samples:
         zero = np.zeros_like(self.scale)
         if self.problem.is_linear:
             return zero
-        every = max(1, self.count // max(COARSE, 8 * len(self.scale)))
+        every = max(1, self.count // max(COARSE, 8 * len(self.scale))) if self.problem.on_host else 1
         rows = {name: column[::every] for name, column in self.columns.items()} if every > 1 else self.columns
         taken = next(iter(rows.values())).shape[0]
         if self.problem.descent(self.place(zero), rows) is None:
