@@ -163,7 +163,7 @@ def test_own_operator_forms_agree():
         out[:] = x * (1 + sample[2] ** 2) - sample[:2]
 
     found = [
-        mr.solve(mr.VariationalInequality(form, dim=2), buffer, step=0.05).x
+        mr.solve(mr.VariationalInequality(form, dim=2), buffer, step=0.05, update=mr.Plain()).x
         for form in (returning, in_place, numba.njit(returning), numba.njit(in_place))
     ]
     for other in found[1:]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -26,21 +27,18 @@ def logistic(A, coefficients, rng):
     return mr.GLM("logistic"), mr.Buffer(features=A, targets=y)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 7, 9])
 def test_rare_events(seed):
     """One in a thousand rows: once up to 29 standard errors off."""
     rng = np.random.default_rng(seed)
     A = np.column_stack([np.ones(400_000), rng.standard_normal((400_000, 4))])
-    assert off(*logistic(A, [-6.9, 0.5, -0.5, 0.3, 0.0], rng)) < 0.1
-
-
-def test_rare_events_have_their_standard_errors():
-    for seed in (1, 2, 9):
-        rng = np.random.default_rng(seed)
-        A = np.column_stack([np.ones(400_000), rng.standard_normal((400_000, 4))])
-        problem, buffer = logistic(A, [-6.9, 0.5, -0.5, 0.3, 0.0], rng)
-        result, exact = (mr.solve(problem, buffer, update=update) for update in (None, mr.Exact()))
-        assert np.allclose(result.standard_error, exact.standard_error, rtol=0.3)
+    problem, buffer = logistic(A, [-6.9, 0.5, -0.5, 0.3, 0.0], rng)
+    result, exact = (mr.solve(problem, buffer, update=update) for update in (None, mr.Exact()))
+    assert result.converged
+    assert result.status.code == "finished"
+    assert exact.converged
+    assert (np.abs(result.x - exact.x) < 0.1 * exact.standard_error).all()
+    assert np.allclose(result.standard_error, exact.standard_error, rtol=0.3)
 
 
 @pytest.mark.parametrize("link", ["identity", "logistic", "exp"])
@@ -59,6 +57,7 @@ def test_a_rare_feature(link):
     assert np.allclose(mr.solve(problem, buffer).x, problem.fit_exactly(buffer), atol=0.02)
 
 
+@cache
 def cliff(rows=20_000, seed=0):
     """A walk along a row of cells that costs 1 a step, with the far end terminal."""
     rng = np.random.default_rng(seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy.signal import lfilter
 
 import multireplay as mr
 from multireplay.buffer.record import as_record
@@ -32,10 +33,7 @@ def spread(length, count):
 
 
 def correlated(rows, dim, rng):
-    A = rng.standard_normal((rows, dim))
-    for t in range(1, rows):
-        A[t] = 0.7 * A[t - 1] + A[t]
-    return A
+    return lfilter([1.0], [1.0, -0.7], rng.standard_normal((rows, dim)), axis=0)
 
 
 def instance(name, rows=20_000, dim=4, seed=0):

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 from disk_records import record, stored
 from every_set import DIM, SETS
+from scipy.signal import lfilter
 
 import multireplay as mr
 
@@ -110,9 +111,7 @@ def test_sparse_features_and_tables(kind, update):
 
 def dependent(rows=4000, seed=0):
     rng = np.random.default_rng(seed)
-    A = rng.standard_normal((rows + 1, DIM))
-    for t in range(1, rows + 1):
-        A[t] += 0.8 * A[t - 1]
+    A = lfilter([1.0], [1.0, -0.8], rng.standard_normal((rows + 1, DIM)), axis=0)
     scores = A[:-1] @ rng.standard_normal(DIM)
     return {
         "features": A[:-1],

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.signal
 from disk_records import record, stored
+from scipy.signal import lfilter
 
 import multireplay as mr
 from multireplay.updates import coarse
@@ -15,11 +16,7 @@ from multireplay.updates import coarse
 
 def transitions(rows=20_000, seed=0, gamma=0.9):
     rng = np.random.default_rng(seed)
-    noise = rng.standard_normal((rows + 1, 4))
-    states = np.empty_like(noise)
-    states[0] = noise[0]
-    for t in range(1, rows + 1):
-        states[t] = 0.9 * states[t - 1] + noise[t]
+    states = lfilter([1.0], [1.0, -0.9], rng.standard_normal((rows + 1, 4)), axis=0)
     rewards = states[:-1] @ [1.0, -1.0, 0.5, 0.0] + rng.standard_normal(rows)
     return mr.PolicyEvaluation(gamma), mr.Buffer(features=states[:-1], next_features=states[1:], rewards=rewards)
 
