@@ -234,7 +234,7 @@ def fold(
 
     alone = record.problem.users_code or not record.problem.on_host
     threads = 1 if alone else min(how.threads, -(-record.length // (rows * many)))
-    ahead = 2 * threads
+    ahead = 2 * threads if record.budget is None else threads + 1
     blocks = _blocks(record, ends, rows, first, aside=ahead * many * rows * record.row_bytes)
     narrow = one_thread_each() if record.problem.on_host else nullcontext()
     with narrow, ThreadPoolExecutor(threads) as pool, closing(blocks):

@@ -25,6 +25,8 @@ COARSE = 2**13
 PER_COORDINATE = {True: 8, False: 16}
 """… and at least so many for each coordinate, fewer where the operator is a gradient: J⁻¹ of so many rows is right to
 about a third, and a TD operator's J is a difference of which more rows are needed."""
+MULTIPLIED = 6_500_000
+"""And where it is not one, as many as this over the coordinates, up to 2^15: their matrix costs about a pass then."""
 ELSEWHERE = 2**16
 """Samples on a device, where products of matrices cost less beside reading."""
 MOST_NUMBERS = 2**28
@@ -93,7 +95,9 @@ class Coarse:
 
 def usual_rows(record: Record) -> int:
     """Samples of the coarse epoch of a record in memory or on disk."""
-    return min(record.length, max(COARSE, PER_COORDINATE[record.problem.is_gradient] * record.dim))
+    gradient, dim = record.problem.is_gradient, record.dim
+    more = 0 if gradient or dim <= 64 else min(4 * COARSE, MULTIPLIED // dim)
+    return min(record.length, max(COARSE, more, PER_COORDINATE[gradient] * dim))
 
 
 def coarse_rows(record: Record) -> int:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 CLOSE = 0.1
 """The distance to the exact fit, in standard errors of the worst coordinate, at which there is nothing left to do."""
 MOST = 50
-NARROW = 256
-"""Up to so many coordinates the matrices of the coarse epoch are small beside waking the threads of linear algebra."""
 CANNOT = "mr.Newton() cannot be used here: "
 OTHERWISE = "Leave update=... out, and what can be used is chosen"
 
@@ -85,7 +83,7 @@ class Newton(Update):
         if not run.record.problem.has_jacobian:
             raise Unsuitable(f"{CANNOT}{run.problem!r} has no Jacobian. {OTHERWISE}")
         began, record = time.perf_counter(), run.record
-        with one_thread_each() if record.dim <= NARROW and record.problem.on_host else nullcontext():
+        with one_thread_each() if record.problem.on_host else nullcontext():
             try:
                 coarse = coarse_fit(record, run.start)
             except Unsuitable as why:
