@@ -80,7 +80,7 @@ class Record(ABC):
         return MemoryRecord(self.problem, columns)
 
     def block_rows(self, least: int) -> int:
-        """Rows of the blocks that sums are made of: about four megabytes, so that a block is read from memory once."""
+        """Rows of the blocks that sums are made of: about three megabytes, so that a block is read from memory once."""
         return max(least, self.problem.block_bytes // self.row_bytes)
 
     @abstractmethod

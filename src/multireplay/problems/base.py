@@ -40,7 +40,7 @@ class Problem(ABC):
     """Names of the columns it reads, each with its number of dimensions: 2 for a row a sample, 1 for a number."""
     optional: Mapping[str, int] = MappingProxyType({})
     constraint: Set = WholeSpace()
-    block_bytes: int = 2**22
+    block_bytes: int = 3 * 2**20
     """Bytes of rows that sums are worked out on at a time, on one thread."""
     on_host: bool = True
     """Whether the columns are read here, in blocks and on threads; otherwise where another library has put them."""
