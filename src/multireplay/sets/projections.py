@@ -53,9 +53,13 @@ def _ball(x: Vector, spec: Vector) -> None:
     if shrink > 1e-300:
         for i in range(x.size):
             x[i] = center[i] + (x[i] - center[i]) * shrink
-    else:  # the factor itself underflows: divide first
+    else:  # the factor itself underflows: divide first, in loops of their own, so that no compiler puts it together again
         for i in range(x.size):
-            x[i] = center[i] + (x[i] - center[i]) / scale / norm * radius
+            x[i] = (x[i] - center[i]) / scale
+        for i in range(x.size):
+            x[i] /= norm
+        for i in range(x.size):
+            x[i] = center[i] + x[i] * radius
 
 
 @jit_borrowing
