@@ -53,7 +53,7 @@ def _ball(x: Vector, spec: Vector) -> None:
     if shrink > 1e-300:
         for i in range(x.size):
             x[i] = center[i] + (x[i] - center[i]) * shrink
-    else:  # the factor itself underflows: divide first, in loops of their own, so that no compiler puts it together again
+    else:  # the factor itself underflows: divide first, in loops of their own, so that no compiler joins it again
         for i in range(x.size):
             x[i] = (x[i] - center[i]) / scale
         for i in range(x.size):
