@@ -24,12 +24,15 @@ from __future__ import annotations
 import math
 
 from multireplay._check import Vector
-from multireplay._jit import jit_borrowing
+from multireplay._jit import kernel
+
+exact = kernel(nogil=True, error_model="numpy", fastmath=False)
+"""Compiled as written: a loop that calls one would hand its own fast arithmetic on to it otherwise."""
 
 WHOLE, BALL, BOX, NONNEGATIVE, SIMPLEX, L1_BALL, HALFSPACE, PRODUCT = range(8)
 
 
-@jit_borrowing
+@exact
 def _ball(x: Vector, spec: Vector) -> None:
     radius = spec[1]
     center = spec[2:]
@@ -62,7 +65,7 @@ def _ball(x: Vector, spec: Vector) -> None:
             x[i] = center[i] + x[i] * radius
 
 
-@jit_borrowing
+@exact
 def _box(x: Vector, spec: Vector) -> None:
     lower = spec[1 : 1 + x.size]
     upper = spec[1 + x.size :]
@@ -73,14 +76,14 @@ def _box(x: Vector, spec: Vector) -> None:
             x[i] = upper[i]
 
 
-@jit_borrowing
+@exact
 def _nonnegative(x: Vector) -> None:
     for i in range(x.size):
         if x[i] < 0.0:
             x[i] = 0.0
 
 
-@jit_borrowing
+@exact
 def _halfspace(x: Vector, spec: Vector) -> None:
     offset = spec[1]
     square = spec[2]
@@ -101,7 +104,7 @@ def _halfspace(x: Vector, spec: Vector) -> None:
         x[i] = (x[i] - height / square * normal[i]) + offset / square * normal[i]
 
 
-@jit_borrowing
+@exact
 def _pour(x: Vector, total: float) -> None:
     """Pour ``total`` of water on a ground of depths |x_i|, the least of them 0; x_i becomes the water there.
 
@@ -137,7 +140,7 @@ def _pour(x: Vector, total: float) -> None:
         x[i] = math.copysign(max(abs(x[i]) + rest, 0.0), x[i]) if x[i] != 0.0 else 0.0
 
 
-@jit_borrowing
+@exact
 def _simplex(x: Vector, total: float) -> None:
     peak = -math.inf
     broken = False
@@ -153,7 +156,7 @@ def _simplex(x: Vector, total: float) -> None:
     _pour(x, total)
 
 
-@jit_borrowing
+@exact
 def _l1_ball(x: Vector, radius: float) -> None:
     norm = 0.0
     peak = 0.0
@@ -171,7 +174,7 @@ def _l1_ball(x: Vector, radius: float) -> None:
     _pour(x, radius)
 
 
-@jit_borrowing
+@exact
 def _project_factor(x: Vector, spec: Vector) -> None:
     code = int(spec[0])
     if code == BALL:
@@ -188,7 +191,7 @@ def _project_factor(x: Vector, spec: Vector) -> None:
         _halfspace(x, spec)
 
 
-@jit_borrowing
+@exact
 def _project_blocks(x: Vector, spec: Vector) -> None:
     if spec[0] != PRODUCT:
         _project_factor(x, spec)
@@ -204,7 +207,7 @@ def _project_blocks(x: Vector, spec: Vector) -> None:
         at += length
 
 
-@jit_borrowing
+@exact
 def project(x: Vector, spec: Vector) -> None:
     """Project a point on the set a spec encodes, in place; callable from Python and from compiled code.
 
