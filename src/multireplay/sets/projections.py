@@ -24,12 +24,15 @@ from __future__ import annotations
 import math
 
 from multireplay._check import Vector
-from multireplay._jit import kernel
-
-exact = kernel(nogil=True, error_model="numpy", fastmath=False)
-"""Compiled as written: a loop that calls one would hand its own fast arithmetic on to it otherwise."""
+from multireplay._jit import F, kernel
 
 WHOLE, BALL, BOX, NONNEGATIVE, SIMPLEX, L1_BALL, HALFSPACE, PRODUCT = range(8)
+
+
+def exact(function: F) -> F:
+    """Compile as it is written: a loop that calls it would hand its own fast arithmetic on to it otherwise."""
+    compiled: F = kernel(function, nogil=True, error_model="numpy", fastmath=False)
+    return compiled
 
 
 @exact
