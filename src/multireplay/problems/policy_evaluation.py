@@ -212,7 +212,8 @@ class PolicyEvaluation(ResidualProblem):
 
     def residuals_at(self, points: Vector, columns: Columns) -> Vector:
         now, then = self._pairs(columns)
-        following = self._discounts(columns) * (then @ points.T).T
+        following = (then @ points.T).T  # in the precision of the rows and the points
+        following = self._discounts(columns).astype(following.dtype, copy=False) * following
         return np.asarray(weighted((now @ points.T).T - columns["rewards"] - following, columns))
 
     def scores(self, samples: TransitionSamples, x: Vector) -> Vector:

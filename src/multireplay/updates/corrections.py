@@ -142,7 +142,8 @@ class Corrections:
                 batches, slope, loss = self._linearized(x)
             else:
                 batches = self._pass(x)
-            if last is not None and self._is_worse(last, _Step(x, batches.mean, last.slope, last.error, loss)):
+            images = slope.solve(batches.means) if slope.dependable else batches.means
+            if last is not None and self._is_worse(last, x, loss, batches, images if slope is last.slope else None):
                 if len(done) >= self.most or not np.abs(x - last.x).max() > SHORTEST * np.abs(last.move).max():
                     return self._ended([*done, last.x], last)
                 x, slope = (last.x + x) / 2, None if np.isfinite(loss) else last.slope
@@ -152,8 +153,8 @@ class Corrections:
                 if self.known is None and not done:
                     raise Singular("some features are all but combinations of others")
                 return self._given_up(done or [x])
-            self.error = standard_errors(slope.solve(batches.means))
-            now = _Step(x, self._move(x, slope, batches.mean), slope, self.error, loss)
+            self.error = standard_errors(images)
+            now = _Step(x, self._move(x, slope, batches, images), slope, self.error, loss)
             if not done and not fresh and self._is_aged(now):
                 x, slope = self._careful_start(x), None
                 continue
@@ -201,16 +202,17 @@ class Corrections:
         losses = [self._linearized(point)[2] for point in (x, self.run.start)]
         return self.run.start if losses[1] < losses[0] or not np.isfinite(losses[0]) else x
 
-    def _is_worse(self, last: _Step, now: _Step) -> bool:
-        """Whether a point is further from the fit than where it came from: by the loss, if that is known at both.
+    def _is_worse(self, last: _Step, x: Vector, loss: float, batches: Batches, images: Vector | None) -> bool:
+        """Whether x is further from the fit than the point before it: by the loss, if that is known at both.
 
-        Otherwise by the correction, as the slope there sees it (`now.move` is F̂). A linear problem needs no such care.
+        Otherwise by the correction, as the slope there sees it. A linear problem needs no such care.
         """
         if self.record.problem.is_linear:
             return False
-        if np.isfinite(last.loss) and np.isfinite(now.loss):
-            return now.loss > last.loss + 1e-12 * abs(last.loss)
-        return not now._replace(move=self._move(now.x, last.slope, now.move)).size < last.size
+        if np.isfinite(last.loss) and np.isfinite(loss):
+            return loss > last.loss + 1e-12 * abs(last.loss)
+        images = last.slope.solve(batches.means) if images is None else images
+        return not last._replace(move=self._move(x, last.slope, batches, images)).size < last.size
 
     def _ended(self, done: list[Vector], last: _Step) -> list[Vector]:
         """What was done, with what is to be said of it."""
@@ -248,11 +250,11 @@ class Corrections:
     def _told(self) -> AbstractContextManager[Callable[[int], object]]:
         return step_bar(self.record.length, "rows") if self.run.progress else nullcontext(lambda rows: None)
 
-    def _move(self, x: Vector, slope: Slope, mean: Vector) -> Vector:
+    def _move(self, x: Vector, slope: Slope, batches: Batches, images: Vector) -> Vector:
         """Where the model at x leads: −J⁻¹F̂(x), or to the solution of its variational inequality on the set."""
         if self.run.on_the_whole_space:
-            return np.asarray(-slope.damping * slope.solve(mean[None, :])[0])
-        return np.asarray(affine_vi(slope.full, slope.full @ x - mean, self.run.feasible, x).x - x)
+            return np.asarray(-slope.damping * np.average(images, axis=0, weights=batches.sizes))
+        return np.asarray(affine_vi(slope.full, slope.full @ x - batches.mean, self.run.feasible, x).x - x)
 
     def _combined(self, trail: list[_Step]) -> Vector:
         """The next point from all corrections so far, by Anderson's acceleration on the whole space."""

@@ -11,7 +11,7 @@ from multireplay._check import Vector
 from multireplay.engine.sums import Folding, Largest, fold, operator_batches
 from multireplay.inference.residuals import standard_errors
 from multireplay.problems import Problem
-from multireplay.updates.coarse import COARSE
+from multireplay.updates.samples import COARSE
 from multireplay.updates.slope import Slope
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ EXCEPT = 1e-6
 """A direction separates the classes if no row is on its wrong side by more than this share of the largest score."""
 SURE = 4.0
 """Standard errors by which a form must be below 0 to be called so: it is the smallest of many."""
+WOBBLES = 1.5
+"""… and a matrix of some rows by so many times of what its two halves differ by, before it is looked at."""
 NAMED = 6
 SEPARABLE = (
     "the maximum-likelihood fit does not exist: the data are separable, and the loss falls for ever in one direction. "
@@ -45,7 +47,7 @@ def free_note(free: tuple[tuple[int, ...], ...]) -> tuple[str, ...]:
 def runaway_note(run: Run, x: Vector, move: Vector) -> tuple[str, ...]:
     """Whether the fit does not exist, because the loss falls for ever along x or the last move."""
     problem, record = run.record.problem, run.record
-    if not run.on_the_whole_space or problem.penalty_diagonal(len(x)).all():
+    if problem.is_linear or not run.on_the_whole_space or problem.penalty_diagonal(len(x)).all():
         return ()
     samples = problem.samples(record.spread(COARSE))
     if problem.recession(samples, x) is None or np.abs(problem.scores(samples, x)).max() < FAR_OUT:  # type: ignore[attr-defined]
@@ -67,7 +69,7 @@ def _wrong_side(problem: Problem, direction: Vector, samples: Any) -> float:
 
 def wrong_way_note(run: Run, slope: Slope) -> tuple[str, ...]:
     """Whether the operator is surely not monotone: vᵀJv < 0 for some v, on rows spread over the record too."""
-    if not slope.factors.is_monotone:
+    if not slope.factors.is_monotone(WOBBLES * slope.wobble):
         matrix = slope.factors.whole.astype(np.float64)
         v = np.linalg.eigh(matrix + matrix.T)[1][:, 0]
         v = slope.basis @ v if hasattr(slope, "basis") else slope.scale * v

@@ -42,11 +42,21 @@ class Inverse:
             vector = half.T @ (self._inverse.T @ moved)
         return float(xp.linalg.vector_norm(moved))
 
-    @property
-    def is_monotone(self) -> bool:
-        """Whether A + Aᵀ is positive definite."""
+    def wobble(self, half: Array, steps: int) -> float:
+        """‖half + halfᵀ‖ by power iteration: how far A + Aᵀ may be from what it would be of more rows."""
+        xp = self.xp
+        vector = like(np.random.default_rng(1).standard_normal(half.shape[0]), half)
+        for _ in range(steps):
+            length = xp.linalg.vector_norm(vector)
+            vector = vector / xp.where(length > 0, length, xp.ones_like(length))
+            vector = half @ vector + half.T @ vector
+        return float(xp.linalg.vector_norm(vector))
+
+    def is_monotone(self, margin: float) -> bool:
+        """Whether A + Aᵀ is positive definite, or not by more than so much."""
+        one = self.xp.eye(self.matrix.shape[0], dtype=self.matrix.dtype, device=device(self.matrix))
         try:
-            factor = self.xp.linalg.cholesky(self.matrix + self.matrix.T)
+            factor = self.xp.linalg.cholesky(self.matrix + self.matrix.T + margin * one)
         except SINGULAR:
             return False
         return bool(self.xp.isfinite(factor[-1, -1]))  # NaN where a library raises nothing

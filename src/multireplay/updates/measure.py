@@ -12,7 +12,8 @@ from multireplay.engine.sums import Batches, Folding, operator_batches
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
 from multireplay.updates.base import Unsuitable
-from multireplay.updates.coarse import MOST_NUMBERS, Samples, coarse_rows, mean_squares
+from multireplay.updates.coarse import MOST_NUMBERS, coarse_rows
+from multireplay.updates.samples import Samples
 from multireplay.updates.slope import Slope
 
 if TYPE_CHECKING:
@@ -57,13 +58,10 @@ def slope_at(record: Record, x: Vector) -> Slope:
     """J⁻¹ at a point, from rows spread over the record; `Unsuitable` where they do not settle it."""
     if not record.problem.has_jacobian or coarse_rows(record) * record.dim > MOST_NUMBERS:
         raise Unsuitable("no Jacobian is known")
-    columns = record.spread(coarse_rows(record))
-    sizes = np.sqrt(mean_squares(record.problem, columns))
-    scale = 1 / np.where(sizes > 0, sizes, 1.0)
-    samples = Samples(record.problem, columns, scale, np.float64)
+    samples = Samples.spread(record, coarse_rows(record), np.float64)
     rows = samples.count if samples.count < record.length else None
-    first, second = samples.jacobians(x / scale)
-    slope = Slope((first + second) / 2, scale, rows)
+    first, second = samples.jacobians(x / samples.scale)
+    slope = Slope((first + second) / 2, samples.scale, rows)
     if not slope.dependable:
         raise Unsuitable("some features are all but combinations of others")
     return slope

@@ -47,11 +47,19 @@ class Lapack:
             vector = half.T @ self.divide(moved[:, None], transposed=True)[:, 0]
         return size
 
-    @property
-    def is_monotone(self) -> bool:
-        """Whether A + Aᵀ is positive definite."""
+    def wobble(self, half: Vector, steps: int) -> float:
+        """‖half + halfᵀ‖ by power iteration: how far A + Aᵀ may be from what it would be of more rows."""
+        vector, size = np.random.default_rng(1).standard_normal(len(half)).astype(half.dtype), 0.0
+        for _ in range(steps):
+            vector /= np.linalg.norm(vector) or 1.0
+            vector = half @ vector + half.T @ vector
+            size = float(np.linalg.norm(vector))
+        return size
+
+    def is_monotone(self, margin: float) -> bool:
+        """Whether A + Aᵀ is positive definite, or not by more than so much."""
         try:
-            np.linalg.cholesky(self.whole + self.whole.T)
+            np.linalg.cholesky(self.whole + self.whole.T + margin * np.eye(len(self.whole), dtype=self.kind))
         except np.linalg.LinAlgError:
             return False
         return True
@@ -67,7 +75,7 @@ class Slope:
     """
 
     def __init__(self, matrix: Array, scale: Vector, rows: int | None = None) -> None:
-        self.matrix, self.scale = matrix, scale
+        self.matrix, self.scale, self.wobble = matrix, scale, 0.0
         share = 0.0 if rows is None else min(0.5, len(scale) / rows)
         self.shrink, self.damping = 1 - share, (1 - share) / (1 + share)
         self.factors = Lapack(matrix) if isinstance(matrix, np.ndarray) else Inverse(matrix)

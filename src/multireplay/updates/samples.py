@@ -1,0 +1,242 @@
+"""Rows spread evenly over a record, in units in which their features are of one size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from multireplay._check import Positions, Vector
+from multireplay.buffer.columns import Columns, row_count
+from multireplay.buffer.foreign import Array, ForeignColumn, array_of, as_numpy
+from multireplay.buffer.record import MemoryRecord, Record, spread_rows
+from multireplay.problems.base import Problem
+from multireplay.problems.residual import refuse_overflow
+from multireplay.updates.inverse import mean_there
+from multireplay.updates.slope import Slope
+
+COARSE = 2**13
+"""Samples of a coarse epoch, unless there are many coordinates."""
+STEPS, CLOSE = 30, 0.3
+"""Steps of L-BFGS on the samples, and the share of a mean gradient's noise at which they end."""
+SHORTEST = 1e-4
+"""A Newton step is not halved below this share of it."""
+PART = 2**11
+"""Rows that are worked on at once."""
+SMALL = 1e-30
+"""Mean squares from this to its inverse are safe in single precision."""
+
+
+class Samples:
+    """The samples of a coarse epoch, as functions of z = x / scale.
+
+    Dense features are brought to these units, and to one precision; those of other kinds stay as they are, and what
+    is made of them is brought there by `units`.
+    """
+
+    def __init__(self, problem: Problem, columns: Columns, squares: Vector, precision: Any) -> None:
+        self.problem, self.columns, self.never = problem, columns, int((squares == 0).sum())
+        self.scale: Vector = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
+        self.penalty = problem.penalty_diagonal(len(self.scale)) * self.scale**2
+        dense = _is_dense(columns)
+        self.precision: Any = precision if dense else np.float64
+        self.units = np.ones_like(self.scale) if dense else self.scale
+        self.count = row_count(columns)
+        if dense:
+            self.columns = {name: _in_units(column, self.scale, precision) for name, column in columns.items()}
+
+    @classmethod
+    def spread(cls, record: Record, count: int, precision: Any) -> Samples:
+        """So many rows of a record. `never` features are 0 in all of them."""
+        here = isinstance(record, MemoryRecord) and _can_be_parted(record.columns)
+        columns = record.columns if here else record.spread(count)  # type: ignore[attr-defined]
+        if precision == np.float32 and _can_be_parted(columns):
+            rows = spread_rows(record.length, count) if here else np.arange(row_count(columns))
+            narrow, squares = _in_parts(columns, rows)
+            if ((squares == 0) | ((squares > SMALL) & (squares < 1 / SMALL))).all():
+                return cls(record.problem, narrow, squares, precision)
+        columns = record.spread(count) if here else columns
+        squares = mean_squares(record.problem, columns)
+        if not np.isfinite(squares).all():
+            refuse_overflow(record.problem.rows(columns))  # type: ignore[attr-defined]
+        return cls(record.problem, columns, squares, precision)
+
+    def blocks(self) -> Iterator[Columns]:
+        """The samples in blocks of an even number of rows, where they are dense arrays here; otherwise all at once."""
+        if not isinstance(self.columns.get("features"), np.ndarray):
+            yield self.columns
+            return
+        for start in range(0, self.count, PART):
+            yield {name: column[start : start + PART] for name, column in self.columns.items()}
+
+    def place(self, z: Vector) -> Vector:
+        """The point at which the problem is evaluated for z."""
+        return np.asarray(self.units * z, dtype=self.precision)
+
+    def mean(self, z: Vector) -> Vector:
+        """F̂ on the samples at z."""
+        total = self.problem.operator_sums(self.place(z)[None, :], self.columns)[0]
+        return np.asarray(self.units * total / self.count + self.penalty * z)
+
+    def jacobians(self, z: Vector) -> tuple[Array, Array]:
+        """The Jacobian on the even and on the odd samples, each on a thread of its own."""
+
+        def part(first: int) -> Array:
+            total, count = None, (self.count + 1 - first) // 2
+            for block in self.blocks():
+                rows = {name: column[first::2] for name, column in block.items()}
+                found = self.problem.jacobian_sum(self.place(z), rows)
+                total = found if total is None else np.add(total, found, out=total)
+            if not isinstance(total, np.ndarray):
+                return mean_there(total, count, self.penalty)
+            found = self.units[:, None] * total * self.units / count + np.diag(self.penalty)
+            return np.asarray(found, dtype=self.precision)
+
+        if self.problem.users_code or not self.problem.on_host:  # a thread of one's own costs a device milliseconds
+            return part(0), part(1)
+        with ThreadPoolExecutor(2) as pool:
+            first, second = pool.map(part, (0, 1))
+        return first, second
+
+    def start(self, z0: Vector) -> Vector:
+        """A point close to the root: 0 for a linear operator, by L-BFGS where there is a loss, else by Newton steps."""
+        zero = np.zeros_like(self.scale)
+        if self.problem.is_linear:
+            return zero
+        every = max(1, self.count // max(COARSE, 8 * len(self.scale))) if self.problem.on_host else 1
+        rows = {name: column[::every] for name, column in self.columns.items()} if every > 1 else self.columns
+        taken = row_count(rows)
+        if self.problem.descent(self.place(zero), rows) is None:
+            return self._newton(z0)
+        ridge = self.penalty + self.heaviness / self.count / 4
+
+        def value(z: Vector) -> tuple[float, Vector]:
+            loss, total = self.problem.descent(self.place(z), rows) or (0.0, zero)
+            return loss / taken + float(ridge @ z**2) / 2, self.units * total / taken + ridge * z
+
+        close = {"maxiter": STEPS, "gtol": CLOSE / np.sqrt(self.count), "ftol": 0.0}
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(minimize(value, zero, jac=True, method="L-BFGS-B", options=close).x)
+
+    def effective(self, z: Vector) -> float:
+        """Rows that the Jacobian's worst known diagonal entry is as good as: (Σ w a²)² / Σ (w a²)², at z."""
+        if not isinstance(self.columns.get("features"), np.ndarray):
+            return np.inf
+        sums = np.zeros((2, len(self.scale)))
+        with np.errstate(all="ignore"):
+            for block in self.blocks():
+                squares, slopes = block["features"] ** 2, self.problem.slopes(self.place(z), block)
+                if slopes is not None:
+                    squares *= slopes[:, None].astype(squares.dtype, copy=False)
+                sums += squares.sum(axis=0), np.einsum("ij,ij->j", squares, squares)
+            found = sums[0] ** 2 / sums[1]
+        return float(np.nan_to_num(found, nan=0.0).min())
+
+    def ageing(self, z: Vector, then: Vector) -> float:
+        """By what share the diagonal of J changes at most from z to `then`; NaN where it is lost."""
+        if self.problem.is_linear or not isinstance(self.columns.get("features"), np.ndarray | ForeignColumn):
+            return 0.0
+        before = after = 0.0
+        with np.errstate(all="ignore"):
+            for block in self.blocks():
+                here, there = (self.problem.slopes(self.place(point), block) for point in (z, then))
+                if here is None or there is None:
+                    return 0.0
+                squares = array_of(block["features"]) ** 2
+                before, after = before + here @ squares, after + there @ squares
+            change: Any = after / before - 1
+        return float(np.abs(change if isinstance(change, np.ndarray) else as_numpy(change)).max())
+
+    @cached_property
+    def heaviness(self) -> Vector:
+        """The mean fourth power of the features, about 3 for most and large for those that are seldom active."""
+        features: Any = self.columns.get("features")
+        if isinstance(features, ForeignColumn):
+            return features.mean_power(4)
+        if not isinstance(features, np.ndarray):
+            return np.full(len(self.scale), 3.0)
+        total = np.zeros_like(self.scale)
+        for block in self.blocks():
+            squares = block["features"] ** 2
+            total += np.einsum("ij,ij->j", squares, squares)
+        return total / self.count
+
+    def _newton(self, z: Vector) -> Vector:
+        """Newton steps from z, each halved until F̂ falls."""
+        value = self.mean(z)
+        for _ in range(STEPS):
+            first, second = self.jacobians(z)
+            slope = Slope((first + second) / 2, self.scale)
+            if not slope.dependable:
+                return z
+            move, share = slope.divide(value[:, None])[:, 0], 1.0
+            while share > SHORTEST:
+                after = self.mean(z - share * move)
+                if np.abs(after).max() < (1 - 1e-4 * share) * np.abs(value).max():
+                    break
+                share /= 2
+            if share <= SHORTEST or np.abs(move).max() <= SHORTEST * np.abs(z).max():
+                return z
+            z, value = z - share * move, after
+        return z
+
+
+def _is_dense(columns: Columns) -> bool:
+    return isinstance(columns.get("features"), np.ndarray | ForeignColumn)
+
+
+def _can_be_parted(columns: Columns) -> bool:
+    """Whether all columns are arrays here whose rows can be taken without a copy of the whole."""
+    return "features" in columns and all(isinstance(c, np.ndarray) and c.flags.c_contiguous for c in columns.values())
+
+
+def _in_parts(given: Columns, rows: Positions) -> tuple[Columns, Vector]:
+    """These rows of columns in single precision, and the mean square of every feature, by two threads.
+
+    Part after part, because memory that is new to the process is slow: nothing large is there twice.
+    """
+    found = {
+        name: np.empty((len(rows), *column.shape[1:]), np.bool_ if column.dtype.kind == "b" else np.float32)
+        for name, column in given.items()
+    }
+
+    def part(start: int) -> Vector:
+        here = slice(start, start + PART // 4)
+        squares: Vector = np.zeros(0)
+        for name, column in given.items():
+            taken = column[rows[here]]
+            with np.errstate(over="ignore"):
+                found[name][here] = taken
+                if name == "features":
+                    squares = np.einsum("ij,ij->j", taken, taken, dtype=np.float64)
+        return squares
+
+    with ThreadPoolExecutor(2) as pool:
+        return found, np.asarray(sum(pool.map(part, range(0, len(rows), PART // 4))) / len(rows))
+
+
+def _in_units(column: Any, scale: Vector, precision: Any) -> Any:
+    if column.dtype.kind == "b":
+        return column
+    if isinstance(column, ForeignColumn):
+        return (column.times(scale) if column.ndim == 2 else column).astype(precision)
+    if column.ndim == 1:
+        return np.ascontiguousarray(column, dtype=precision)
+    out = column if column.dtype == precision == np.float32 else np.empty(column.shape, precision)
+    return np.multiply(column, scale.astype(out.dtype), out=out, casting="unsafe")
+
+
+def mean_squares(problem: Problem, columns: Columns) -> Vector:
+    """The mean square of every feature."""
+    if "features" not in columns and "states" not in columns:  # an operator of one's own, in its own units
+        return np.ones(problem.dim(columns))
+    rows = problem.rows(columns)  # type: ignore[attr-defined]
+    if isinstance(rows, ForeignColumn):
+        return rows.mean_power(2)
+    if isinstance(rows, np.ndarray):
+        return np.asarray(np.einsum("ij,ij->j", rows, rows, dtype=np.float64) / len(rows))
+    return np.asarray(np.diag(problem.second_moments(columns)) / rows.shape[0])
