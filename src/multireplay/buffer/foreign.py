@@ -208,9 +208,15 @@ class ForeignColumn:
         return ForeignColumn(self.array * there if factors.ndim == 1 else self.array @ there)
 
     def mean_power(self, power: int) -> NDArray[np.float64]:
-        """The mean of that power of every feature."""
+        """The mean of that power of every feature, 2 or 4."""
         xp = namespace(self.array)
-        return np.asarray(as_numpy(xp.mean(xp.astype(self.array, xp.float64) ** power, axis=0)), dtype=np.float64)
+        for array in (self.array, xp.astype(self.array, xp.float64)):  # where squares are too large for their type
+            values = array * array
+            values = values if power == 2 else values * values
+            found = np.asarray(as_numpy(xp.mean(values, axis=0)), dtype=np.float64)
+            if np.isfinite(found).all() and found.all():
+                break
+        return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(as_numpy(self.array), dtype=dtype, copy=copy)

@@ -15,6 +15,7 @@ from multireplay.buffer.columns import Columns, row_count, size_of
 from multireplay.buffer.disk import StoredBuffer
 from multireplay.buffer.disk.stored import LOTS
 from multireplay.buffer.disk.stream import read_ahead
+from multireplay.buffer.foreign import array_of, device, namespace
 from multireplay.errors import InputError
 
 if TYPE_CHECKING:
@@ -124,6 +125,10 @@ class MemoryRecord(Record):
     def take(self, rows: Positions) -> Columns:
         return {name: column[rows] for name, column in self.columns.items()}
 
+    def spread(self, count: int) -> Columns:
+        there = None if self.problem.on_host else array_of(next(iter(self.columns.values())))
+        return self.take(spread_rows(self.length, count, there))
+
     def parts(self, first: int, aside: int = 0) -> Generator[tuple[int, Columns], None, None]:
         yield first, {name: column[first:] for name, column in self.columns.items()} if first else self.columns
 
@@ -219,15 +224,20 @@ def as_record(problem: Problem, buffer: Buffer | StoredBuffer) -> Record:
     return record
 
 
-def spread_rows(length: int, count: int) -> Positions:
+def spread_rows(length: int, count: int, there: Any = None) -> Positions:
     """Rows, counted from 0 and increasing: one in each of `count` equal stretches, or all of a short record.
 
     The stretches are those between the samples of an epoch of Algorithm 1 with T = `count`. The place in them moves on
-    by the golden ratio from one to the next, so that no period of the record is in step with it.
+    by the golden ratio from one to the next, so that no period of the record is in step with it. They are an array of
+    the library and on the device of `there`, if that is given.
     """
+    xp, where = (np, {}) if there is None else (namespace(there), {"device": device(there)})
     count = min(count, length)
     whole, rest = divmod(length, count)
-    t = np.arange(1, count + 1)
+    t = xp.arange(1, count + 1, dtype=xp.int64, **where)
     ends = t * whole + t * rest // count
-    places = np.modf(t * GOLDEN)[0]
-    return np.asarray(ends - 1 - (places * np.diff(ends, prepend=0)).astype(np.int64), dtype=np.int64)
+    sizes = ends - xp.concat([xp.zeros_like(ends[:1]), ends[:-1]])
+    places = xp.astype(t, xp.float64) * GOLDEN
+    places = (places - xp.floor(places)) * xp.astype(sizes, xp.float64)
+    rows: Positions = ends - 1 - xp.astype(places, xp.int64)
+    return rows

@@ -20,7 +20,9 @@ J⁻¹ of so many rows is right to about a third, and a TD operator's J is a dif
 MULTIPLIED = 6_500_000
 """And where it is not one, as many as this over the coordinates, up to 2^15: their matrix costs about a pass then."""
 ELSEWHERE = 2**16
-"""Samples on a device, where products of matrices cost less beside reading."""
+"""Samples on a device, where products of matrices cost less beside reading, and up to …"""
+MORE, NUMBERS = 2**18, 2**26
+"""… so many, if they are no more than so many numbers."""
 MOST_NUMBERS = 2**28
 """Numbers that the samples of a coarse epoch may have at most: a gigabyte in single precision."""
 SETTLING = 4
@@ -80,7 +82,8 @@ def coarse_rows(record: Record) -> int:
     """Samples of the coarse epoch of a record; more of them on a device, where a pass costs more than their matrix."""
     if record.problem.on_host:
         return usual_rows(record)
-    return min(record.length, max(ELSEWHERE, usual_rows(record)), MOST_NUMBERS // record.dim)
+    more = min(MORE, NUMBERS // record.dim)
+    return min(record.length, max(ELSEWHERE, more, usual_rows(record)), MOST_NUMBERS // record.dim)
 
 
 def coarse_fit(record: Record, x0: Vector) -> Coarse:
