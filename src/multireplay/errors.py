@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 
 class MultireplayError(Exception):
@@ -12,6 +14,28 @@ class MultireplayError(Exception):
 
 class InputError(MultireplayError, ValueError):
     """An argument or the data cannot be used; the message names which one and why. Nothing was changed."""
+
+
+class FeatureError(InputError):
+    """Something is wrong with one feature, which goes by its number until somebody knows the names."""
+
+    def __init__(self, feature: int, what: str, names: Sequence[str] | None = None) -> None:
+        super().__init__(feature, what, names)
+        self.feature, self.what, self.names = feature, what, names
+
+    def __str__(self) -> str:
+        called = f"{self.feature} (counting from 0)" if self.names is None else repr(self.names[self.feature])
+        return f"feature {called} {self.what}"
+
+
+@contextmanager
+def naming(names: Sequence[str] | None) -> Iterator[None]:
+    """A `FeatureError` from inside is raised with the feature's name, if there are names."""
+    try:
+        yield
+    except FeatureError as error:
+        error.names = error.names or names
+        raise
 
 
 class OperatorError(MultireplayError, RuntimeError):

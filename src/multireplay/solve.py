@@ -12,7 +12,7 @@ from typing import Any, Literal
 from multireplay.buffer import Buffer, StoredBuffer
 from multireplay.engine import Backend
 from multireplay.engine.checkpoint import Checkpoint
-from multireplay.errors import ConvergenceWarning, DivergenceWarning, InputError, warn
+from multireplay.errors import ConvergenceWarning, DivergenceWarning, InputError, naming, warn
 from multireplay.problems import Problem
 from multireplay.replay import Replay
 from multireplay.result import CONVERGED, Result, Status
@@ -172,7 +172,8 @@ def _measured(run: Run, found: Found) -> Found:
 def _carried_out(run: Run) -> tuple[Run, Found]:
     """What was run in the end and what it found: another update, where the chosen one is not for these data."""
     try:
-        return run, run.update.run(run)
+        with naming(run.feature_names):
+            return run, run.update.run(run)
     except Unsuitable as why:
         if run.arguments["update"] is not None:
             raise InputError(str(why)) from why
