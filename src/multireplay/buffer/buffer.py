@@ -85,10 +85,10 @@ class Buffer:
         found = own if names is None else as_names(names)
         arrays = {name: _as_column(name, values, found) for name, values in columns.items()}
         _check_lengths({name: array.shape[0] for name, array in arrays.items()})
-        if found is not None and "features" in arrays:
-            require_count(found, width_of(arrays["features"]))
-        refuse_reordered(own, found, "names has")
-        refuse_reordered(found, names_in(columns.get("next_features")), "column 'next_features' has")
+        if found is not None:
+            require_count(found, width_of(arrays["features"]) if "features" in arrays else len(found))
+            refuse_reordered(found, own, "the data frame given as 'features' has", "names")
+            refuse_reordered(found, names_in(columns.get("next_features")), "column 'next_features' has", "'features'")
         for name, array in arrays.items():
             if isinstance(array, np.ndarray) and array.dtype.kind == "f":  # the others have been checked
                 foreign.require_finite(name, array, found if name in FEATURES else None)

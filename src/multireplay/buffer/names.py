@@ -57,13 +57,11 @@ def names_in(values: Any) -> Names | None:
     return distinct(found) if isinstance(found, Iterable) else None
 
 
-def refuse_reordered(names: Names | None, others: Names | None, what: str) -> None:
+def refuse_reordered(names: Names, others: Names | None, what: str, against: str) -> None:
     """Raise where `what` has the same names in another order: numbers would stand for the wrong features."""
-    if names is not None and others is not None and names != others and set(names) == set(others):
+    if others is not None and names != others and set(names) == set(others):
         place = next(at for at, pair in enumerate(zip(names, others, strict=True)) if pair[0] != pair[1])
-        raise InputError(
-            f"{what} the features in another order: {others[place]!r} is where 'features' has {names[place]!r}"
-        )
+        raise InputError(f"{what} {others[place]!r} where {against} has {names[place]!r}: give all in one order")
 
 
 def place_in_words(place: tuple[int, ...], names: Names | None = None) -> str:

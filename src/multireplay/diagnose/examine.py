@@ -88,9 +88,7 @@ def diagnose(
     return Diagnosis(rows, tuple(entries))
 
 
-def _examine(
-    name: str, series: Any, max_features: int | None, scalar: bool, names: Names | None
-) -> ColumnDiagnosis:
+def _examine(name: str, series: Any, max_features: int | None, scalar: bool, names: Names | None) -> ColumnDiagnosis:
     """Summarise one column by its slowest and its median feature, constant ones left out."""
     rows, width = series.shape
     count = width if max_features is None else min(width, max_features)

@@ -87,9 +87,10 @@ class PolicyEvaluation(ResidualProblem):
     constraint : Set, optional
         Feasible set of θ, the whole space by default.
     table : array, scipy sparse matrix or data frame of shape (states, d), optional
-        The features of every state; names are those of the data frame, or the buffer's. Columns are then ``states`` s_t and ``next_states`` s_{t+1}, rows of the table
+        The features of every state. Columns are then ``states`` s_t and ``next_states`` s_{t+1}, rows of the table
         counted from 0, in place of ``features`` and ``next_features``. With a sparse table a step costs as much as its
-        rows have nonzeros: ``scipy.sparse.eye_array(n, format="csr")`` gives every state a value of its own.
+        rows have nonzeros: ``scipy.sparse.eye_array(n, format="csr")`` gives every state a value of its own. A data
+        frame's columns are the names of the coordinates.
     ridge : float
         L2 penalty λ: adds λθ to the operator. 0 by default.
     unpenalized : int

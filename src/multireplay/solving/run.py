@@ -91,10 +91,6 @@ class Run:
         """One name a coordinate of x: that of its feature, or ``x[0]``, ``x[1]``, …"""
         return self.feature_names or tuple(f"x[{i}]" for i in range(len(self.start)))
 
-    def called(self, coordinate: int) -> str:
-        """A coordinate in a sentence: ``'hum'`` by the name of its feature, or ``x[1]``."""
-        return f"x[{coordinate}]" if self.feature_names is None else repr(self.feature_names[coordinate])
-
     @property
     def route(self) -> Route:
         """The way to the answer."""

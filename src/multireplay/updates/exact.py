@@ -114,7 +114,7 @@ class Exact(Update):
             passes,
             seconds,
             what,
-            notes=(*free_note(free, run), *fitted.notes),
+            notes=(*free_note(free, run.feature_names), *fitted.notes),
             standard_error=fitted.error,
             distance=fitted.distance,
             free=free,
