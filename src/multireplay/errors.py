@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 
 class MultireplayError(Exception):
@@ -26,16 +25,6 @@ class FeatureError(InputError):
     def __str__(self) -> str:
         called = f"{self.feature} (counting from 0)" if self.names is None else repr(self.names[self.feature])
         return f"feature {called} {self.what}"
-
-
-@contextmanager
-def naming(names: Sequence[str] | None) -> Iterator[None]:
-    """A `FeatureError` from inside is raised with the feature's name, if there are names."""
-    try:
-        yield
-    except FeatureError as error:
-        error.names = error.names or names
-        raise
 
 
 class OperatorError(MultireplayError, RuntimeError):

@@ -16,6 +16,7 @@ from rich.text import Text
 from multireplay.diagnose.autocorrelation import ENOUGH_TIMES
 
 WIDTH = 90
+LONGEST = 11  # letters of a feature's name on one line of the table
 CLOSE_TO_ONE = 1.5  # times the variance of independent rows, or its inverse: too little to act on
 _REPLAY = "replay (Multiscale, Dyadic)"
 
@@ -180,8 +181,9 @@ def table(diagnosis: Diagnosis) -> str:
     grid = Table(box=box.MARKDOWN)
     grid.add_column("column", overflow="fold")
     for heading in ("features", "median tau", "worst tau", "at", "ESS", "ESS/B"):
-        grid.add_column(heading, justify="right", no_wrap=heading != "at", overflow="fold")
-    grid.add_column("note", min_width=11)
+        grid.add_column(heading, justify="right", no_wrap=True)
+    named = any(column.worst_name for column in diagnosis.columns)
+    grid.add_column("note", min_width=8 if named else 11)  # its longest word, where room is needed for names
     for column in diagnosis.columns:
         sampled = column.examined < column.width
         features = f"{column.examined} of {column.width}" if sampled else str(column.width)
@@ -189,7 +191,8 @@ def table(diagnosis: Diagnosis) -> str:
             cells = ("-", "constant", "-", "-", "-")
         else:
             times = (number(column.tau_median), number(column.tau_max))
-            cells = (*times, column.at or "-", number(column.ess), f"{number(100 * column.ess / diagnosis.rows)} %")
+            at = "\n".join(textwrap.wrap(column.at, LONGEST)) or "-"
+            cells = (*times, at, number(column.ess), f"{number(100 * column.ess / diagnosis.rows)} %")
         row = (column.name, features, *cells, note(column))
         grid.add_row(*(Text(cell) for cell in row))  # Text, because a name like x[red] is no markup
     out = io.StringIO()

@@ -15,7 +15,7 @@ from multireplay._check import Vector, number_in
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.foreign import array_of
-from multireplay.errors import InputError, naming
+from multireplay.errors import InputError
 from multireplay.problems.base import UNBOUNDED, as_constraint, refuse_outside
 from multireplay.problems.constrained import newton_vi
 from multireplay.problems.exact import EstimatingEquation, extragradient, largest_second_moment, root_of, solve_linear
@@ -271,8 +271,7 @@ class GLM(ResidualProblem):
         linear = None if is_wide(samples.features) else self.moments(columns)
         if linear is not None:
             if not np.isfinite(linear[0]).all():
-                with naming(self.names(buffer, len(zero))):
-                    refuse_overflow(columns["features"])
+                refuse_overflow(columns["features"], self.names(buffer, len(zero)))
             matrix, vector = (part / len(samples.targets) for part in linear)
             return solve_linear(plus_diagonal(matrix, penalty), vector, self.constraint)
         if not is_wide(samples.features):
@@ -287,8 +286,7 @@ class GLM(ResidualProblem):
             raise InputError(
                 "an exact fit on a constraint set needs the link's largest slope: GLM(link, lipschitz=...)"
             )
-        with naming(self.names(buffer, len(zero))):
-            refuse_overflow(samples.features)
+        refuse_overflow(samples.features, self.names(buffer, len(zero)))
         top = self.heaviest(samples) * slope * largest_second_moment(samples.features) + ridge + self.penalty.ridge
         return extragradient(lambda x: self.mean_operator(x, columns) + ridge * x, self.constraint, zero, top)
 

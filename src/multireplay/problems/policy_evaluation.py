@@ -16,7 +16,7 @@ from multireplay.buffer.buffer import STATES, Buffer
 from multireplay.buffer.columns import Columns, SparseColumn
 from multireplay.buffer.foreign import as_numpy
 from multireplay.buffer.names import names_in
-from multireplay.errors import InputError, naming
+from multireplay.errors import InputError
 from multireplay.problems.base import Problem, as_constraint, refuse, row_blocks
 from multireplay.problems.exact import solve_linear
 from multireplay.problems.packed import (
@@ -291,8 +291,7 @@ class PolicyEvaluation(ResidualProblem):
         self.check_whole([columns])
         matrix, vector = self.moments(columns)
         if not np.isfinite(matrix.data if issparse(matrix) else matrix).all():
-            with naming(self.names(buffer, len(vector))):
-                refuse_overflow(self.rows(columns))
+            refuse_overflow(self.rows(columns), self.names(buffer, len(vector)))
         count, penalty = len(columns["rewards"]), number_in("ridge", ridge) + self.penalty_diagonal(len(vector))
         return solve_linear(plus_diagonal(matrix / count, penalty), vector / count, self.constraint)
 

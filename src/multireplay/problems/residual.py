@@ -212,7 +212,7 @@ def scores_of(rows: Rows, x: Vector) -> Vector:
     return np.concatenate([block @ x for block in row_blocks(rows)])
 
 
-def refuse_overflow(rows: Rows) -> None:
+def refuse_overflow(rows: Rows, names: tuple[str, ...] | None = None) -> None:
     """Raise where sums of squares of these features are beyond the range of numbers, because of the largest feature.
 
     It looks at all of them, and so is for when a sum has not come out finite.
@@ -230,6 +230,7 @@ def refuse_overflow(rows: Rows) -> None:
             feature,
             f"has values of up to {sizes[feature]:.3g}, whose squares add up beyond the range of {matrix.dtype}: "
             "divide its column by their size",
+            names,
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multireplay.buffer.buffer import Buffer
-from multireplay.errors import InputError, naming
+from multireplay.errors import InputError
 from multireplay.inference.residuals import measure
 from multireplay.result import Result, Status
 from multireplay.show.text import TextTable
@@ -83,8 +83,7 @@ def _compete(
 ) -> tuple[list[Candidate], float]:
     """Every candidate with its score, and the passes that they took."""
     (learn, test), problem, step, average = parts, run.record.problem, run.arguments["step"], run.arguments["average"]
-    with naming(run.feature_names):
-        first = as_schedule(run.steps[0], problem, problem.samples(problem.columns(learn)))
+    first = as_schedule(run.steps[0], problem, problem.samples(problem.columns(learn)))
     base, held = float(first.values(1, 0, 1)[0]), problem.columns(test)
     found, passes = [], 0.0
     for update, size in [*((Plain(), factor * base) for factor in FACTORS), (VarianceReduced(), step)]:
