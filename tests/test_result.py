@@ -49,6 +49,12 @@ def test_plot(data, options, label):
     ax.figure.canvas.draw()
 
 
+def test_plot_of_the_answer_has_the_names(data):
+    named = mr.Buffer(**data.columns, names=["temp", "hum"])
+    ax = mr.solve(mr.GLM(), named).plot()
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["temp", "hum"]
+
+
 def test_plot_of_epochs_has_one_point_each(data):
     result = mr.solve(mr.GLM(), data, replay=mr.Multiscale(), step=0.1, track=[1.0, -1.0])
     ax = result.plot()

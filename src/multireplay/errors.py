@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
 
 
 class MultireplayError(Exception):
@@ -12,6 +13,18 @@ class MultireplayError(Exception):
 
 class InputError(MultireplayError, ValueError):
     """An argument or the data cannot be used; the message names which one and why. Nothing was changed."""
+
+
+class FeatureError(InputError):
+    """Something is wrong with one feature, which goes by its number until somebody knows the names."""
+
+    def __init__(self, feature: int, what: str, names: Sequence[str] | None = None) -> None:
+        super().__init__(feature, what, names)
+        self.feature, self.what, self.names = feature, what, names
+
+    def __str__(self) -> str:
+        called = f"{self.feature} (counting from 0)" if self.names is None else repr(self.names[self.feature])
+        return f"feature {called} {self.what}"
 
 
 class OperatorError(MultireplayError, RuntimeError):

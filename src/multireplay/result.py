@@ -188,7 +188,7 @@ class Result:
             Whether to run one pass in order and one shuffled, and the run itself once more to follow it on its way.
             "auto": unless a pass takes more than 20 seconds.
         names : sequence of str, optional
-            Of the coordinates.
+            Of the coordinates, if not those of the buffer's features.
         buffer : Buffer, optional
             The record, for a result that was pickled and left it behind.
         title, command : str, optional

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from multireplay.buffer import Buffer, StoredBuffer
 from multireplay.engine import Backend
 from multireplay.engine.checkpoint import Checkpoint
-from multireplay.errors import ConvergenceWarning, DivergenceWarning, InputError, warn
+from multireplay.errors import ConvergenceWarning, DivergenceWarning, FeatureError, InputError, warn
 from multireplay.problems import Problem
 from multireplay.replay import Replay
 from multireplay.result import CONVERGED, Result, Status
@@ -135,7 +135,16 @@ def solve(
     (12, 1.0)
     """
     run = resolve(dict(locals()))
-    share = as_share(holdout, run)
+    try:
+        return _solved(run)
+    except FeatureError as error:
+        error.names = error.names or run.feature_names
+        raise
+
+
+def _solved(run: Run) -> Result:
+    """What the run gives, with a warning where that is not the fit."""
+    share, checkpoint = as_share(run.arguments["holdout"], run), run.arguments["checkpoint"]
     if share is not None:
         return solve_held_out(solve, run, share)
     kept = None if checkpoint is None else Checkpoint(checkpoint, fingerprint_of(run))

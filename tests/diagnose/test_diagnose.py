@@ -8,11 +8,14 @@ from dataclasses import FrozenInstanceError
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 
+from multireplay.buffer import Buffer
 from multireplay.diagnose import diagnose, integrated_autocorrelation_time
 from multireplay.errors import InputError
 
@@ -56,6 +59,33 @@ def test_buffers_mappings_and_bare_arrays_agree():
     with pytest.raises(InputError, match="series"):
         diagnose(labelled)
     assert diagnose(SLOW.tolist()).tau == pytest.approx(bare.tau)
+
+
+def test_features_go_by_their_names():
+    names = ("one", "fast", "slow")
+    frame = pd.DataFrame(FEATURES, columns=names)
+    for source in ({"features": frame}, Buffer(features=FEATURES, names=names), frame):
+        found = diagnose(source)
+        assert found.slowest.label == found.slowest.worst_name == "slow"
+        assert "The slowest column (slow) has" in found.sentence
+        assert "| slow |" in str(found)
+        assert "[2]" not in str(found)
+        assert found.to_dict()["columns"][0]["worst_name"] == "slow"
+        assert found.tau == diagnose(FEATURES).tau
+    later = diagnose(Buffer(features=FEATURES[:, :2], next_features=FEATURES[:, 1:], names=["one", "fast"]))
+    assert later.slowest.label == "next fast"
+    some = diagnose(Buffer(features=FEATURES[:, [2, 1, 0]], names=["a", "b", "c"]), max_features=2)
+    assert some.slowest.label == "a"
+    assert diagnose(Buffer(features=scipy.sparse.csr_array(FEATURES), names=names)).slowest.label == "slow"
+    with pytest.raises(InputError, match="'features', feature 'fast', is nan at row 9"):
+        diagnose({"features": frame.assign(fast=np.where(frame.index == 9, np.nan, frame.fast))})
+
+
+def test_long_names_do_not_break_the_table():
+    names = ["a_name_" * 9, "b", "c"]
+    text = str(diagnose(Buffer(features=FEATURES[:, [2, 1, 0]], names=names)))
+    assert max(map(len, text.splitlines())) <= 90
+    assert "a_name_" in text
 
 
 def test_extra_series_are_examined_like_columns():

@@ -101,6 +101,31 @@ def test_columns_that_are_free_go_by_their_names():
     np.testing.assert_allclose(model.coef_, np.linalg.lstsq(frame.to_numpy(), y, rcond=None)[0], atol=1e-9)
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_runs_have_the_names_of_the_columns(intercept):
+    rng = np.random.default_rng(44)
+    X, y = rng.standard_normal((300, 2)), rng.standard_normal(300)
+    for frame, names in (
+        (pd.DataFrame(X, columns=["north", "east"]), ("north", "east", "(intercept)")),
+        (pd.DataFrame(X, columns=["north", "(intercept)"]), ("north", "(intercept)")),
+        (X, ("x[0]", "x[1]", "x[2]")),
+    ):
+        wanted = names[: 2 + intercept] if len(names) == 3 or not intercept else ("x[0]", "x[1]", "x[2]")
+        kinds = {"fit_intercept": intercept, **QUIET}
+        assert mr.MERRegressor(**kinds).fit(frame, y).results_[0].run.names == wanted
+        value = mr.MERValueRegressor(**kinds).fit(frame, y)
+        assert value.results_[0].run.names == wanted
+        several = mr.MERClassifier(**kinds).fit(frame, np.digitize(y, [-0.5, 0.5]))
+        assert {result.run.names for result in several.results_} == {wanted}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_errors_have_the_names_of_the_columns():
+    frame = pd.DataFrame(np.random.default_rng(45).standard_normal((300, 2)), columns=["north", "east"])
+    with pytest.raises(mr.InputError, match="feature 'east' has values of up to"):
+        mr.MERRegressor(standardize=False, **QUIET).fit(frame * [1, 1e200], frame.north)
+
+
 def test_a_constant_column_beside_the_intercept_is_free():
     rng = np.random.default_rng(4)
     frame = pd.DataFrame({"load": rng.standard_normal(400), "one": np.ones(400)})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -47,6 +49,31 @@ def test_exact_fits_do_without_the_squares_or_say_so():
         assert np.allclose(problem.fit_exactly(buffer) * [1.0, 1e200, 1.0], small.fit_exactly(columns), rtol=1e-6)
     with pytest.raises(mr.InputError, match=r"feature 1 .* beyond the range of float64"):
         mr.solve(*records(1e200)["linear"], update=mr.Exact())
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    "how", [{}, {"passes": 3}, {"replay": mr.Multiscale()}, {"holdout": 0.2}, {"update": mr.Exact()}]
+)
+@pytest.mark.parametrize("kind", records(1.0))
+def test_it_goes_by_its_name_where_it_has_one(kind, how):
+    problem, buffer = records(1e200)[kind]
+    named = mr.Buffer(**buffer.columns, names=["temp", "hum", "sun"])
+    with pytest.raises(mr.InputError, match=r"^feature 'hum' has values of up to") as error:
+        mr.solve(problem, named, **how)
+    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
+    if kind in ("box", "transitions"):
+        with pytest.raises(mr.InputError, match=r"^feature 'hum' has values of up to"):
+            problem.fit_exactly(named)
+
+
+def test_so_does_one_that_is_too_small():
+    rng = np.random.default_rng(201)
+    A = rng.standard_normal((ROWS, 3)) * [1.0, 1e-200, 1.0]
+    columns = {"features": A, "targets": A[:, 0]}
+    for names, called in ((None, r"1 \(counting from 0\)"), (["temp", "hum", "sun"], "'hum'")):
+        with pytest.raises(mr.InputError, match=rf"^feature {called} has values of at most .* multiply its column"):
+            mr.solve(mr.GLM(), mr.Buffer(**columns, names=names))
 
 
 def test_large_features_that_can_be_squared_are_fine():

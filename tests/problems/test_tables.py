@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sparse_records import DIM, kinds, regression, transitions
@@ -50,6 +51,19 @@ def test_a_problem_with_a_table_pickles_and_says_so():
     copy = pickle.loads(pickle.dumps(problem))
     assert repr(copy) == "PolicyEvaluation(gamma=0.5, table of shape (3, 2))"
     assert np.array_equal(copy.fit_exactly(mr.Buffer(**GOOD)), problem.fit_exactly(mr.Buffer(**GOOD)))
+
+
+def test_names_are_those_of_the_table_or_of_the_buffer():
+    states = np.arange(101) % 2
+    columns = {"states": states[:-1], "next_states": states[1:], "rewards": 1.0 - states[:-1]}
+    plain, named = np.eye(2), pd.DataFrame(np.eye(2), columns=["first", "second"])
+    assert mr.solve(mr.PolicyEvaluation(0.5, table=plain), mr.Buffer(**columns)).run.names == ("x[0]", "x[1]")
+    for table, names in ((named, None), (plain, ["first", "second"])):
+        result = mr.solve(mr.PolicyEvaluation(0.5, table=table), mr.Buffer(**columns, names=names))
+        assert result.run.names == ("first", "second")
+        assert np.allclose(result.x, [4 / 3, 2 / 3])
+    with pytest.raises(mr.InputError, match="the buffer has 3 names, but x has 2 coordinates"):
+        mr.solve(mr.PolicyEvaluation(0.5, table=plain), mr.Buffer(**columns, names=["a", "b", "c"]))
 
 
 def test_a_table_of_indicators_is_a_value_for_every_state():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy.signal import lfilter
 
 import multireplay as mr
 from multireplay.buffer.disk import StoredBuffer
@@ -218,6 +221,43 @@ def test_coordinates_of_which_nothing_is_known_go_by_their_names(tmp_path):
     page = result.report(tmp_path / "page.html", names=["load", "heat", "broken"]).read_text(encoding="utf-8")
     assert "Infinity" not in page[page.rindex("<script>") :]
     assert "says nothing of a coordinate" in texts(answer.section(told))
+
+
+@pytest.mark.parametrize("pickled", [False, True])
+def test_a_page_has_the_names_of_the_buffer(pickled, tmp_path):
+    rng = np.random.default_rng(42)
+    A = lfilter([1.0], [1.0, -0.95], rng.standard_normal((ROWS, 2)), axis=0)
+    A = np.column_stack([A, A[:, 1], np.zeros(ROWS)])
+    buffer = mr.Buffer(features=A, targets=A[:, 0] + rng.standard_normal(ROWS), names=["temp", "hum", "wet", "<off>"])
+    result = mr.solve(mr.GLM(), buffer)
+    result = pickle.loads(pickle.dumps(result)) if pickled else result
+    told = gather(result, buffer=buffer)
+    first = answer.section(told)
+    assert "'hum', 'wet' are combinations of one another" in first.blocks[0].text
+    assert {row["coordinate"] for row in first.blocks[-2].rows} == set(buffer.feature_names)
+    assert set(next(block for block in first.blocks if isinstance(block, Plot)).figure.layout.yaxis.ticktext) == {
+        "temp", "hum", "wet", "&lt;off&gt;"
+    }  # fmt: skip
+    assert told.diagnosis.slowest.label in ("temp", "hum", "wet")
+    (table,) = (block for block in dependence.section(told).blocks if isinstance(block, TableBlock))
+    assert next(row["at"] for row in table.rows if row["column"] == "features") in ("temp", "hum", "wet")
+    assert table.rows[-1]["at"] in ("temp", "hum", "wet")
+    page = result.report(tmp_path / "page.html", buffer=buffer).read_text(encoding="utf-8")
+    shown = re.sub("<script.*?</script>", "", page, flags=re.DOTALL)  # which have Plotly in them
+    assert "names=[&#39;temp&#39;" in shown
+    for never in ("features[", "x[0]", "<off>"):
+        assert never not in shown
+
+
+def test_the_noisiest_coordinate_is_not_taken_for_another():
+    """Of many coordinates some are looked at, and their places among those are not their own."""
+    rng = np.random.default_rng(43)
+    A, y = rng.standard_normal((2000, 40)), rng.standard_normal(2000)
+    A[:, 39] = lfilter([1.0], [1.0, -0.95], rng.standard_normal(2000))
+    noise = lfilter([1.0], [1.0, -0.95], y)
+    told = gather(mr.solve(mr.GLM(), mr.Buffer(features=A, targets=noise)))
+    (table,) = (block for block in dependence.section(told).blocks if isinstance(block, TableBlock))
+    assert table.rows[-1]["at"] == "x[39]"
 
 
 @pytest.mark.parametrize("options", [{}, {"replay": mr.Multiscale()}], ids=["newton", "multiscale"])

@@ -55,6 +55,15 @@ def test_the_program_repeats_the_run(name, problem):
     assert space["problem"].constraint == problem.constraint
 
 
+@pytest.mark.parametrize("width", [3, 40])
+def test_the_program_has_the_names(width):
+    wide, names = RNG.standard_normal((900, width)), [f"it's {i}" for i in range(width)]
+    result = mr.solve(mr.GLM(), mr.Buffer(features=wide, targets=wide[:, 0], names=names))
+    space = {"features": wide, "targets": wide[:, 0], "names": names, "print": lambda *words: None}
+    exec(script(result, result.run), space)
+    assert space["result"].run.names == tuple(names)
+
+
 def test_policy_evaluation_keeps_its_discount_in_full():
     buffer = mr.Buffer(features=A[:-1], next_features=A[1:], rewards=Y[:-1], terminated=Y[:-1] > 0)
     result = mr.solve(mr.PolicyEvaluation(gamma=1 / 3), buffer)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import multireplay as mr
+from multireplay.solving.fingerprint import fingerprint_of
 from multireplay.solving.run import Lost
 
 
@@ -47,6 +48,22 @@ def test_a_pickled_result_leaves_the_record_behind(buffer):
     assert again.run.buffer is None
     assert again.run.rows == result.run.rows
     assert repr(again.run.problem) == "GLM(link='logistic')"
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"passes": 3}, {"replay": mr.Serial()}, {"holdout": 0.2}, {"backend": "batched"}]
+)
+def test_every_coordinate_has_a_name(buffer, options):
+    assert mr.solve(mr.GLM(), buffer, **options).run.names == ("x[0]", "x[1]", "x[2]")
+    named = mr.Buffer(**buffer.columns, names=["a", "b", "c"])
+    result = mr.solve(mr.GLM(), named, **options)
+    assert result.run.names == pickle.loads(pickle.dumps(result)).run.names == ("a", "b", "c")
+
+
+def test_a_checkpoint_does_not_ask_for_names(buffer):
+    named = mr.Buffer(**buffer.columns, names=["a", "b", "c"])
+    one, other = (fingerprint_of(mr.solve(mr.GLM(), each).run) for each in (buffer, named))
+    assert one == other
 
 
 def binary(buffer):

@@ -153,6 +153,19 @@ def test_sentences_name_what_is_free():
     assert "x[0], x[3] are combinations of one another" in more
     (many,) = free_note(tuple((i,) for i in range(NAMED + 4)))
     assert "and 4 more are never active" in many
+    (named,) = free_note(((0, 2), (1,)), ("temp", "hum", "Joe's"))
+    assert "'hum' is never active; 'temp', \"Joe's\" are combinations of one another" in named
+
+
+@pytest.mark.parametrize("link", ["identity", "logistic"])
+def test_what_is_free_goes_by_the_names_of_the_buffer(link):
+    rng = np.random.default_rng(41)
+    A = rng.standard_normal((400, 2))
+    buffer = mr.Buffer(features=np.c_[A, A[:, 0]], targets=rng.integers(2, size=400), names=["temp", "hum", "heat"])
+    result = mr.solve(mr.GLM(link), buffer)
+    assert "'temp', 'heat' are combinations of one another" in str(result.status)
+    assert "x[" not in str(result.status)
+    assert result.free == ((0, 2),)
 
 
 def test_rows_of_no_weight_do_not_keep_the_classes_together():

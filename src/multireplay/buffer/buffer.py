@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast, overload
 
@@ -12,8 +11,17 @@ import numpy as np
 from scipy.sparse import issparse
 
 from multireplay.buffer import foreign
-from multireplay.buffer.columns import Array, Columns, SparseColumn, as_sparse_column, kept_type
+from multireplay.buffer.columns import Array, Columns, SparseColumn, as_sparse_column, kept_type, width_of
 from multireplay.buffer.fingerprint import Fingerprint
+from multireplay.buffer.names import (
+    FEATURES,
+    Names,
+    as_names,
+    names_in,
+    place_in_words,
+    refuse_reordered,
+    require_count,
+)
 from multireplay.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,6 +45,10 @@ class Buffer:
 
     Parameters
     ----------
+    names : sequence of str, optional
+        Of the features, or of the coordinates of x where there is no column ``features``; what is said of them uses
+        these. A data frame (pandas, polars, pyarrow) that is given as ``features`` keeps those of its columns. So no
+        column can be called "names" here.
     **columns
         Arrays whose first axis is time, all of one length. One-dimensional columns hold a number a
         sample, two-dimensional ones, dense or sparse, a row a sample.
@@ -54,25 +66,42 @@ class Buffer:
     >>> import scipy.sparse
     >>> mr.Buffer(features=scipy.sparse.csr_array(F), targets=[1, 0, 2, 0])
     Buffer(4 rows: features (4, 4) float64 with 4 nonzeros, targets (4,) float64)
+    >>> weather = mr.Buffer(features=[[20.0, 0.4], [21.0, 0.5]], targets=[1.0, 2.0], names=["temp", "hum"])
+    >>> weather[1:].feature_names
+    ('temp', 'hum')
     """
 
-    def __init__(self, *unnamed: Any, **columns: Any) -> None:
+    def __init__(self, *unnamed: Any, names: Iterable[str] | None = None, **columns: Any) -> None:
         if unnamed:
             raise InputError(
                 "a buffer's columns need names: Buffer(features=A, targets=y), or Buffer(**columns) for a dictionary"
             )
         if not columns:
             raise InputError("a buffer needs at least one column, for example Buffer(features=..., targets=...)")
-        arrays = {name: _as_column(name, values) for name, values in columns.items()}
+        self._fill(columns, names)
+
+    def _fill(self, columns: Mapping[str, Any], names: Iterable[str] | None) -> None:
+        own = names_in(columns.get("features"))
+        found = own if names is None else as_names(names)
+        arrays = {name: _as_column(name, values, found) for name, values in columns.items()}
         _check_lengths({name: array.shape[0] for name, array in arrays.items()})
+        if found is not None:
+            require_count(found, width_of(arrays["features"]) if "features" in arrays else len(found))
+            refuse_reordered(found, own, "the data frame given as 'features' has", "names")
+            refuse_reordered(found, names_in(columns.get("next_features")), "column 'next_features' has", "'features'")
         for name, array in arrays.items():
             if isinstance(array, np.ndarray) and array.dtype.kind == "f":  # the others have been checked
-                foreign.require_finite(name, array)
-        self._keep(arrays)
+                foreign.require_finite(name, array, found if name in FEATURES else None)
+        self._keep(arrays, found)
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], columns: Any = None, memory: int | str = "512 MB", time: Any = None
+        cls,
+        path: str | os.PathLike[str],
+        columns: Any = None,
+        memory: int | str = "512 MB",
+        time: Any = None,
+        names: Iterable[str] | None = None,
     ) -> Buffer | StoredBuffer:
         """A buffer from a file or a folder. What takes at most half of `memory` is loaded; more stays on disk.
 
@@ -91,6 +120,8 @@ class Buffer:
         time
             A stored column that must not decrease: it is read once and checked. It is a column of the buffer only if
             `columns` names it.
+        names
+            Of the features, if not those of the stored columns that lie side by side in them, or those that were saved.
 
         Returns
         -------
@@ -109,7 +140,7 @@ class Buffer:
         """
         from multireplay.buffer.disk.opening import open_buffer  # which needs this class
 
-        return open_buffer(path, columns, memory, time)
+        return open_buffer(path, columns, memory, time, names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer as a folder: one ``.npy`` file a column, and a page with checksums.
@@ -127,7 +158,7 @@ class Buffer:
         """
         from multireplay.buffer.disk.folder import save_arrays
 
-        save_arrays(path, self.to_numpy().columns)
+        save_arrays(path, self.to_numpy().columns, self.feature_names)
 
     def to_numpy(self) -> Buffer:
         """This record with columns of other libraries as NumPy arrays: copied from a device, otherwise views.
@@ -140,14 +171,15 @@ class Buffer:
         True
         """
         brought = {name: foreign.as_numpy(array) for name, array in self._columns.items() if foreign.is_foreign(array)}
-        return _of_checked({**self._columns, **brought}) if brought else self
+        return _of_checked({**self._columns, **brought}, self.feature_names) if brought else self
 
     def fingerprint(self) -> str:
         """Thirty-two letters that tell this record from any other of the same shape: a hash of 128 bits.
 
         It covers the names, types, shapes and all values of all columns (of sparse ones the nonzeros and their
-        places), whichever library they are of and wherever they lie, but not the order in which they were named. A
-        record is read once, at about the speed of memory. No defence against somebody who wants two records to agree.
+        places), whichever library they are of and wherever they lie, but not the order in which they were named, nor
+        the names of features. A record is read once, at about the speed of memory. No defence against somebody who
+        wants two records to agree.
 
         Examples
         --------
@@ -161,13 +193,19 @@ class Buffer:
             found.add_array(name, self._columns[name])
         return found.text()
 
-    def _keep(self, arrays: dict[str, Array]) -> None:
+    def _keep(self, arrays: dict[str, Array], names: Names | None) -> None:
         self._columns: Columns = MappingProxyType(arrays)
+        self._names = names
 
     @property
     def columns(self) -> Columns:
         """The columns by name, in the order they were given."""
         return self._columns
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """The names of the features, if they have any."""
+        return self._names
 
     def __len__(self) -> int:
         return int(next(iter(self._columns.values())).shape[0])
@@ -191,13 +229,14 @@ class Buffer:
         return self._columns[key]
 
     def _rows(self, rows: slice) -> Buffer:
-        found = _of_checked({name: foreign.rows_of(array, rows) for name, array in self._columns.items()})
+        there = {name: foreign.rows_of(array, rows) for name, array in self._columns.items()}
+        found = _of_checked(there, self.feature_names)
         if not len(found):
             raise InputError(f"no rows in {rows} of this buffer, which has {len(self)}")
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(Buffer, **self._columns), ()
+        return buffer_of, (dict(self._columns), self.feature_names)
 
     def __repr__(self) -> str:
         parts = []
@@ -207,18 +246,27 @@ class Buffer:
         return f"Buffer({len(self)} rows: {', '.join(parts)})"
 
 
-def _of_checked(arrays: dict[str, Array]) -> Buffer:
-    """A buffer of columns whose values have been checked."""
+def buffer_of(columns: Mapping[str, Any], names: Iterable[str] | None = None) -> Buffer:
+    """The buffer of these columns, whatever they are called: also where one is called "names"."""
     found = Buffer.__new__(Buffer)
-    found._keep(arrays)
+    found._fill(columns, names)
     return found
 
 
-def _as_column(name: str, values: Any) -> Array:
+def _of_checked(arrays: dict[str, Array], names: Names | None) -> Buffer:
+    """A buffer of columns whose values have been checked."""
+    found = Buffer.__new__(Buffer)
+    found._keep(arrays, names)
+    return found
+
+
+def _as_column(name: str, values: Any, names: Names | None) -> Array:
+    """A column as it is kept; `names` are those of the features, for messages."""
+    names = names if name in FEATURES else None
     if issparse(values):
-        return as_sparse_column(name, values)
+        return as_sparse_column(name, values, names)
     if foreign.is_foreign(values):
-        return cast(Array, foreign.as_column(name, values, whole=name in STATES))
+        return cast(Array, foreign.as_column(name, values, name in STATES, names))
     if np.ma.is_masked(values):
         row = int(np.argwhere(np.ma.getmaskarray(values))[0, 0])
         raise InputError(f"column {name!r} has masked entries, the first at row {row} (counting from 0); fill them")
@@ -229,7 +277,7 @@ def _as_column(name: str, values: Any) -> Array:
     if array.ndim not in (1, 2):
         raise InputError(f"column {name!r} has {array.ndim} dimensions; it needs 1 (numbers) or 2 (rows)")
     if array.dtype == np.object_:
-        return _from_objects(name, array)
+        return _from_objects(name, array, names)
     kind = kept_type(array.dtype)
     if kind is None:
         raise InputError(f"column {name!r} has dtype {array.dtype}; it needs real numbers or booleans")
@@ -238,7 +286,7 @@ def _as_column(name: str, values: Any) -> Array:
     return array.astype(kind, copy=False)
 
 
-def _from_objects(name: str, array: Array) -> Array:
+def _from_objects(name: str, array: Array, names: Names | None) -> Array:
     """Python objects as numbers, such as a data frame with columns of several types gives."""
     try:
         return array.astype(np.float64)
@@ -247,10 +295,8 @@ def _from_objects(name: str, array: Array) -> Array:
             try:
                 float(value)
             except (TypeError, ValueError, OverflowError):
-                where = foreign.place_in_words(place)
-                raise InputError(
-                    f"column {name!r} holds {value!r} at {where} (counting from 0), which is not a number"
-                ) from None
+                where = place_in_words(place, names)
+                raise InputError(f"column {name!r} holds {value!r} at {where}, which is not a number") from None
         raise InputError(f"column {name!r} has dtype object; it needs real numbers or booleans") from None
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from multireplay.buffer.foreign import first_not_finite
+from multireplay.buffer.names import Names, place_in_words
 from multireplay.errors import InputError
 
 Array: TypeAlias = NDArray[Any]
@@ -20,6 +21,11 @@ Columns: TypeAlias = Mapping[str, Array]
 def row_count(columns: Columns) -> int:
     """The number of samples; a sparse column has no length."""
     return int(next(iter(columns.values())).shape[0])
+
+
+def width_of(column: Any) -> int:
+    """Numbers a row."""
+    return int(column.shape[1]) if column.ndim == 2 else 1
 
 
 def size_of(column: Any) -> int:
@@ -43,7 +49,7 @@ class SparseColumn(csr_array):  # type: ignore[misc]
         return SparseColumn(entries, shape=(stop - start, self.shape[1]))
 
 
-def as_sparse_column(name: str, values: Any) -> SparseColumn:
+def as_sparse_column(name: str, values: Any, names: Names | None = None) -> SparseColumn:
     """Any scipy sparse matrix as a column: CSR, sorted, every place once, real numbers; copied only where it must be.
 
     Places are 32-bit wherever they fit, which is half the memory, and one compiled loop instead of two. They are the
@@ -66,10 +72,8 @@ def as_sparse_column(name: str, values: Any) -> SparseColumn:
     place = first_not_finite(column.data)
     if place is not None:
         row = int(np.searchsorted(column.indptr, place[0], side="right")) - 1
-        raise InputError(
-            f"column {name!r} holds {column.data[place[0]]} at row {row}, feature {column.indices[place[0]]} "
-            "(counting from 0); all values must be finite"
-        )
+        where = place_in_words((row, int(column.indices[place[0]])), names)
+        raise InputError(f"column {name!r} holds {column.data[place[0]]} at {where}; all values must be finite")
     return column
 
 

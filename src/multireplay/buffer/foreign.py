@@ -9,6 +9,7 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay.buffer.names import Names, place_in_words
 from multireplay.errors import InputError
 
 Array: TypeAlias = Any
@@ -128,10 +129,10 @@ def blocks(length: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
-def as_column(name: str, values: Array, whole: bool = False) -> Array:
+def as_column(name: str, values: Array, whole: bool = False, names: Names | None = None) -> Array:
     """A column of a buffer from an array of another library, on its device; copied only if its type must change.
 
-    Whole numbers become float64 unless they are to stay `whole`.
+    Whole numbers become float64 unless they are to stay `whole`. `names` are those of its features, for messages.
     """
     if values.ndim not in (1, 2):
         raise InputError(f"column {name!r} has {values.ndim} dimensions; it needs 1 (numbers) or 2 (rows)")
@@ -145,24 +146,19 @@ def as_column(name: str, values: Array, whole: bool = False) -> Array:
         raise InputError(f"column {name!r} has dtype {array.dtype}; it needs real numbers or booleans")
     elif array.dtype not in (xp.float32, xp.float64):
         array = xp.astype(array, xp.float32)
-    require_finite(name, array)
+    require_finite(name, array, names)
     return array
 
 
-def require_finite(name: str, array: Array) -> None:
+def require_finite(name: str, array: Array, names: Names | None = None) -> None:
     """Raise if a value is NaN or infinite, naming the first place; reads the column once, in blocks."""
     for rows in blocks(array.shape[0], rows_at_once(row_bytes(array), array)):
         block = rows_of(array, rows)
         place = first_not_finite(block)
         if place is not None:
             value = float(block[place[: array.ndim]])
-            where = place_in_words((rows.start + place[0], place[1])[: array.ndim])
-            raise InputError(f"column {name!r} holds {value} at {where} (counting from 0); all values must be finite")
-
-
-def place_in_words(place: tuple[int, ...]) -> str:
-    """A place in a column of one or two dimensions, for messages."""
-    return f"row {place[0]}" + (f", feature {place[1]}" if len(place) == 2 else "")
+            where = place_in_words((rows.start + place[0], place[1])[: array.ndim], names)
+            raise InputError(f"column {name!r} holds {value} at {where}; all values must be finite")
 
 
 def first_not_finite(block: Array) -> tuple[int, int] | None:

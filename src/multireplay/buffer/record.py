@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from multireplay._check import Positions
-from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.buffer import Buffer, buffer_of
 from multireplay.buffer.columns import Columns, row_count, size_of
 from multireplay.buffer.disk import StoredBuffer
 from multireplay.buffer.disk.stored import LOTS
@@ -152,7 +152,7 @@ class StoredRecord(Record):
     def __init__(self, problem: Problem, stored: StoredBuffer) -> None:
         self.problem, self.stored = problem, stored
         self.length, self.budget = len(stored), stored.memory
-        self._head = head = problem.columns(Buffer(**stored.take(np.arange(min(EXAMPLE, self.length)))))
+        self._head = head = problem.columns(buffer_of(stored.take(np.arange(min(EXAMPLE, self.length)))))
         self.names = tuple(head)
         self.dim = problem.dim(head)
         self.example = problem.samples(head)

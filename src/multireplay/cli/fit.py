@@ -125,6 +125,6 @@ def _write_page(found: Fit, path: Path, command: str) -> Path:
         Table(table.rows, caption="Coefficients, for the columns as they are in the file"),
         Text(f"The other tabs are on the run{runs}{units}."),
     ]
-    sections = sections_of_result(found.results[0], names=[*model.features, INTERCEPT], command=command)
+    sections = sections_of_result(found.results[0], command=command)
     title = f"{model.target} from {Path(model.fitted['data']).name}"
     return write(path, title, [Section("Model", blocks), *sections], f"{model.kind.value}, {model.fitted['rows']} rows")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,6 @@ from multireplay.diagnose import diagnose
 from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError
 from multireplay.result import Result, Status
 from multireplay.show.progress import bar
-from multireplay.show.text import in_names
 
 INTERCEPT = "(intercept)"
 SCORES = {ModelKind.linear: "R²", ModelKind.logistic: "accuracy", ModelKind.poisson: "D²"}
@@ -44,7 +43,7 @@ class Fit:
     def worst(self) -> Status:
         """How it went: a run that diverged comes before one that has not converged, and that before all others."""
         worst = max((result.status for result in self.results), key=lambda status: (_diverged(status), not status.ok))
-        return Status(worst.code, told(worst, self.model.features))
+        return Status(worst.code, told(worst))
 
     @property
     def diverged(self) -> bool:
@@ -79,7 +78,7 @@ def fit_model(
         def done(following: str, share: float) -> None:
             progress.update(shown, advance=10 * file.source.rows * share, description=following)
 
-        learn = partial(_learn, partial(kinds[kind], **settings), f"{file.path}, target {target!r}")
+        learn = partial(_learn, partial(kinds[kind], **settings), f"{file.path}, target {target!r}", features)
         rows, targets = file.matrix(features), _targets(file, kind, target)
         done("fitting", 0.1)
         held = _held_out(learn, kind, rows, targets, share)
@@ -94,7 +93,7 @@ def fit_model(
     results: tuple[Result, ...] = estimator.results_
     endings = [result.status for result in results]
     ok = all(status.ok for status in endings)
-    statuses = [told(status, features) for status in endings]
+    statuses = list(map(told, endings))
     fitted = {
         "data": str(file.path),
         "rows": len(rows),
@@ -103,12 +102,12 @@ def fit_model(
         "ok": ok,
         "converged": estimator.converged_,
         "distance": None if any(map(_diverged, endings)) else max(result.distance for result in results),
-        "free": [[[*features, INTERCEPT][i] for i in group] for group in results[0].free],
+        "free": list(map(list, estimator.free_)),
         "passes_taken": max(result.passes for result in results),
         "seconds": round(seconds, 3),
         "holdout": held,
         "diagnosis": {"tau": diagnosis.tau, "ess": diagnosis.ess, "sentence": diagnosis.sentence},
-        "dependence": _dependence(estimator, features) if ok else None,
+        "dependence": _dependence(estimator) if ok else None,
         "multireplay": multireplay.__version__,
     }
     model = Model(
@@ -123,9 +122,9 @@ def fit_model(
     return Fit(model, results, rows.std(axis=0))
 
 
-def told(status: Status, features: Sequence[str]) -> str:
-    """What a status says, with the features by name and options as they are called here."""
-    return in_names(str(status), [*features, INTERCEPT]).replace("alpha=...", "--alpha")
+def told(status: Status) -> str:
+    """What a status says, with options as they are called here."""
+    return str(status).replace("alpha=...", "--alpha")
 
 
 def _diverged(status: Status) -> bool:
@@ -141,11 +140,19 @@ def _targets(file: DataFile, kind: ModelKind, target: str) -> NDArray[Any]:
     raise InputError(f"{file.path}: the target {target!r} has several numbers a row; name one, as {target}[0]")
 
 
-def _learn(make: Callable[..., Any], name: str, rows: NDArray[Any], targets: NDArray[Any], examine: bool = True) -> Any:
+def _learn(
+    make: Callable[..., Any],
+    name: str,
+    features: Sequence[str],
+    rows: NDArray[Any],
+    targets: NDArray[Any],
+    examine: bool = True,
+) -> Any:
     """The estimator, fitted. What it warns of is in its results, and in its dependence if that is examined."""
     from sklearn.exceptions import ConvergenceWarning
 
     estimator = make(warn_autocorrelation=examine)
+    estimator._array_names = features
     with warnings.catch_warnings():
         for kind in (AutocorrelationWarning, ConvergenceWarning, DivergenceWarning):
             warnings.simplefilter("ignore", kind)
@@ -174,11 +181,9 @@ def _held_out(
     return {"learnt": len(rows) - count, "rows": count, **scored}
 
 
-def _dependence(estimator: Any, features: Sequence[str]) -> str | None:
+def _dependence(estimator: Any) -> str | None:
     """What learning in order would have cost, if that is worth a word."""
     found = estimator.dependence_
     if found is None or not found.biased:
         return None
-    names = {f"feature {place}": repr(name) for place, name in enumerate(features)}
-    named = replace(found, column=names.get(found.column, found.column))
-    return str(named.sentence(estimator.rival)).removesuffix(" warn_autocorrelation=False silences this.")
+    return str(found.sentence(estimator.rival)).removesuffix(" warn_autocorrelation=False silences this.")

@@ -11,6 +11,7 @@ from scipy import fft
 from scipy.sparse import issparse
 
 from multireplay.buffer.foreign import as_numpy
+from multireplay.buffer.names import Names, names_in
 from multireplay.errors import InputError
 
 MIN_ROWS = 4
@@ -81,7 +82,7 @@ def as_series(name: str, values: ArrayLike) -> NDArray[Any]:
     if array.ndim not in (1, 2):
         raise InputError(f"Column {name!r} has {array.ndim} axes; it must have one (rows) or two (rows, features).")
     check_shape(name, array.shape)
-    _check_finite(name, array)
+    _check_finite(name, array, names_in(values))
     return array[:, None] if array.ndim == 1 else array
 
 
@@ -95,7 +96,7 @@ def check_shape(name: str, shape: tuple[int, ...]) -> None:
         raise InputError(f"Column {name!r} has no features: its shape is {shape}.")
 
 
-def _check_finite(name: str, array: NDArray[Any]) -> None:
+def _check_finite(name: str, array: NDArray[Any], names: Names | None) -> None:
     """Refuse NaN and infinity, naming the first row that has one; a block of rows at a time."""
     if array.dtype.kind != "f":
         return
@@ -105,7 +106,8 @@ def _check_finite(name: str, array: NDArray[Any]) -> None:
         if not finite.all():
             where = np.argwhere(~finite)[0]
             row = start + int(where[0])
-            place = f"{name!r}" if array.ndim == 1 else f"{name!r}, feature {int(where[1])},"
+            called = "" if array.ndim == 1 else int(where[1]) if names is None else repr(names[where[1]])
+            place = f"{name!r}" if array.ndim == 1 else f"{name!r}, feature {called},"
             value = array[(row, *where[1:])]
             raise InputError(f"Column {place} is {value} at row {row}; every value must be finite.")
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from multireplay.diagnose.autocorrelation import ENOUGH_TIMES
 
 WIDTH = 90
+LONGEST = 11  # letters of a feature's name on one line of the table
 CLOSE_TO_ONE = 1.5  # times the variance of independent rows, or its inverse: too little to act on
 _REPLAY = "replay (Multiscale, Dyadic)"
 
@@ -43,11 +44,20 @@ class ColumnDiagnosis:
     """Whether the column has one axis, so that its only feature goes by the column's name."""
     sparse: bool = False
     """Whether the features looked at are those with the most nonzeros."""
+    worst_name: str | None = None
+    """What the feature with the largest time is called, if it has a name."""
 
     @property
     def label(self) -> str:
-        """The slowest feature as one would index it, ``features[3]``; the name alone for a scalar column."""
-        return self.name if self.scalar or self.worst_feature is None else f"{self.name}[{self.worst_feature}]"
+        """The slowest feature by its name, or as one would index it, ``features[3]``; a scalar column by its name."""
+        if self.scalar or self.worst_feature is None:
+            return self.name
+        return self.worst_name or f"{self.name}[{self.worst_feature}]"
+
+    @property
+    def at(self) -> str:
+        """Which feature is the slowest, in a table: its name or its number, empty where there is but one, or none."""
+        return "" if self.scalar or self.worst_feature is None else self.worst_name or str(self.worst_feature)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +182,8 @@ def table(diagnosis: Diagnosis) -> str:
     grid.add_column("column", overflow="fold")
     for heading in ("features", "median tau", "worst tau", "at", "ESS", "ESS/B"):
         grid.add_column(heading, justify="right", no_wrap=True)
-    grid.add_column("note", min_width=11)
+    named = any(column.worst_name for column in diagnosis.columns)
+    grid.add_column("note", min_width=8 if named else 11)  # its longest word, where room is needed for names
     for column in diagnosis.columns:
         sampled = column.examined < column.width
         features = f"{column.examined} of {column.width}" if sampled else str(column.width)
@@ -180,7 +191,7 @@ def table(diagnosis: Diagnosis) -> str:
             cells = ("-", "constant", "-", "-", "-")
         else:
             times = (number(column.tau_median), number(column.tau_max))
-            at = "-" if column.scalar else str(column.worst_feature)
+            at = "\n".join(textwrap.wrap(column.at, LONGEST)) or "-"
             cells = (*times, at, number(column.ess), f"{number(100 * column.ess / diagnosis.rows)} %")
         row = (column.name, features, *cells, note(column))
         grid.add_row(*(Text(cell) for cell in row))  # Text, because a name like x[red] is no markup

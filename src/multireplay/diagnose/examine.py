@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 
 from multireplay.buffer.buffer import STATES, Buffer
 from multireplay.buffer.columns import SparseColumn, as_sparse_column
+from multireplay.buffer.names import Names, names_in
 from multireplay.diagnose.autocorrelation import as_series, check_shape, estimate
 from multireplay.diagnose.diagnosis import ColumnDiagnosis, Diagnosis
 from multireplay.errors import InputError
@@ -28,7 +29,8 @@ def diagnose(
     Parameters
     ----------
     buffer : Buffer, mapping of names to arrays, or array
-        The ordered record, time along the first axis of every column. A bare array is named ``series``.
+        The ordered record, time along the first axis of every column. A bare array is named ``series``. Features go by
+        the names of the buffer, or of a data frame.
     extra : mapping of names to arrays, optional
         Further series of the same length, examined like columns. What drives the error of a stochastic
         approximation is the autocorrelation of the operator at a point, F̃(x, ξ_t), row by row; pass it here
@@ -75,14 +77,18 @@ def diagnose(
             raise InputError(
                 f"Column {name!r} has {array.shape[0]} rows and {first!r} has {rows}; they must have the same."
             )
-    entries = (
-        _examine(name, array, max_features, np.ndim(columns[name]) == 1 and not isinstance(array, SparseColumn))
-        for name, array in series.items()
-    )
+    named = {name: names_in(values) for name, values in columns.items()}
+    if isinstance(buffer, Buffer) and buffer.feature_names is not None:
+        named["features"] = buffer.feature_names
+        named["next_features"] = tuple(f"next {name}" for name in buffer.feature_names)
+    entries = []
+    for name, array in series.items():
+        scalar = np.ndim(columns[name]) == 1 and not isinstance(array, SparseColumn)
+        entries.append(_examine(name, array, max_features, scalar, named[name]))
     return Diagnosis(rows, tuple(entries))
 
 
-def _examine(name: str, series: Any, max_features: int | None, scalar: bool) -> ColumnDiagnosis:
+def _examine(name: str, series: Any, max_features: int | None, scalar: bool, names: Names | None) -> ColumnDiagnosis:
     """Summarise one column by its slowest and its median feature, constant ones left out."""
     rows, width = series.shape
     count = width if max_features is None else min(width, max_features)
@@ -110,6 +116,7 @@ def _examine(name: str, series: Any, max_features: int | None, scalar: bool) -> 
         constant=count - varies.size,
         scalar=scalar,
         sparse=sparse,
+        worst_name=None if names is None else names[features[worst]],
     )
 
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multireplay._check import Vector, number_in, whole_number
 from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.names import distinct
 from multireplay.errors import AutocorrelationWarning, warn
 from multireplay.errors import ConvergenceWarning as NotConverged
 from multireplay.estimators.dependence import Dependence, examine
@@ -24,7 +25,6 @@ from multireplay.online import Online
 from multireplay.problems import Problem
 from multireplay.replay import Replay
 from multireplay.result import Result, Status
-from multireplay.show.text import in_names
 from multireplay.solve import solve
 from multireplay.solving.resolve import DEFAULT_TAIL
 from multireplay.steps import Schedule
@@ -49,6 +49,8 @@ class MEREstimator(BaseEstimator):  # type: ignore[misc]
     """Who would have learnt in order, for the warning."""
     target: ClassVar[str] = "targets"
     """The problem's column that y becomes."""
+    _array_names: ClassVar[Sequence[str] | None] = None
+    """What the columns of X are called where X itself has no names."""
 
     alpha: float = 1e-4
     _: KW_ONLY
@@ -98,7 +100,9 @@ class MEREstimator(BaseEstimator):  # type: ignore[misc]
         standardization = measured(rows, weights, standardize=self.standardize, intercept=bool(self.fit_intercept))
         shared = standardization.columns(columns)
         # a copy: the loops would be compiled once more for memory that cannot be written to
-        buffers = tuple(Buffer(**shared, **{self.target: one}) for one in np.array(targets.T, order="C"))
+        named = getattr(self, "feature_names_in_", self._array_names)
+        names = None if named is None else distinct([*named, *[INTERCEPT] * bool(self.fit_intercept)])
+        buffers = tuple(Buffer(**shared, **{self.target: y}, names=names) for y in np.array(targets.T, order="C"))
         order: dict[str, Any] = {"passes": self.passes, "replay": self.replay}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConverged)  # which is scikit-learn's here
@@ -107,14 +111,14 @@ class MEREstimator(BaseEstimator):  # type: ignore[misc]
         return Start(standardization, tuple(result.x for result in results)), results, buffers
 
     def _told(self, result: Result) -> Result:
-        """The result as it speaks here: of alpha, and of columns by name where X has names."""
-        names = [*getattr(self, "feature_names_in_", ()), INTERCEPT]
+        """The result as it speaks here: of alpha."""
+        status, *notes = (text.replace("ridge=...", "alpha=...") for text in (str(result.status), *result.notes))
+        return replace(result, status=Status(result.status.code, status), notes=tuple(notes))
 
-        def told(text: str) -> str:
-            return (in_names(text, names) if len(names) > 1 else text).replace("ridge=...", "alpha=...")
-
-        notes = tuple(map(told, result.notes))
-        return replace(result, status=Status(result.status.code, told(str(result.status))), notes=notes)
+    @property
+    def _called(self) -> list[Any]:
+        """What the columns of X are called: by name, or by number where they have none."""
+        return list(getattr(self, "feature_names_in_", self._array_names or range(self.n_features_in_)))
 
     @property
     def converged_(self) -> bool:
@@ -124,7 +128,7 @@ class MEREstimator(BaseEstimator):  # type: ignore[misc]
     @property
     def free_(self) -> tuple[tuple[Any, ...], ...]:
         """Groups of columns, by name or number, that the rows do not settle, see `Result.free`."""
-        names = [*getattr(self, "feature_names_in_", range(self.n_features_in_)), INTERCEPT]
+        names = [*self._called, INTERCEPT]
         return tuple(tuple(names[i] for i in group) for group in self.results_[0].free)
 
     def _fit(self, columns: Columns, targets: Vector) -> Any:
@@ -140,8 +144,7 @@ class MEREstimator(BaseEstimator):  # type: ignore[misc]
         self.dependence_: Dependence | None = None
         if self.warn_autocorrelation and all(result.status.ok for result in self.results_):
             buffer = buffers[int(np.argmax(targets.var(axis=0)))]
-            named = getattr(self, "feature_names_in_", range(self.n_features_in_))
-            names = [f"feature {name!r}" for name in named]
+            names = [f"feature {name!r}" for name in self._called]
             self.dependence_ = examine(self._problem(), buffer, names, self.target, self._options(buffer))
             if self.dependence_ is not None and self.dependence_.biased:
                 warnings.warn(self.dependence_.sentence(self.rival), AutocorrelationWarning, stacklevel=3)

@@ -6,7 +6,7 @@ import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from multireplay.buffer.columns import Columns, check_places, row_count
 from multireplay.buffer.foreign import as_numpy, first_true, is_foreign
 from multireplay.errors import InputError
 from multireplay.sets import Set, WholeSpace
+
+if TYPE_CHECKING:
+    from multireplay.buffer.disk import StoredBuffer
 
 UNBOUNDED = 1e100
 """The size of an operator value beyond which any run counts as diverged: squares of it are still finite."""
@@ -199,6 +202,18 @@ class Problem(ABC):
         An `InputError` if there is no solution, or no such solver; `GLM` and `PolicyEvaluation` have one.
         """
         raise InputError(f"{type(self).__name__} has no exact solution in closed form")
+
+    def names(self, buffer: Buffer | StoredBuffer, dim: int) -> tuple[str, ...] | None:
+        """The names of the coordinates of x, if there are any: those of the buffer, if they are as many.
+
+        Features that an operator of one's own reads need not be what x has a coordinate for.
+        """
+        given = buffer.feature_names
+        if given is None or len(given) == dim:
+            return given
+        if "features" in buffer:
+            return None
+        raise InputError(f"the buffer has {len(given)} names, but x has {dim} coordinates")
 
     def columns(self, buffer: Buffer) -> Columns:
         """The columns this problem reads, checked."""

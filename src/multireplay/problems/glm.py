@@ -271,7 +271,7 @@ class GLM(ResidualProblem):
         linear = None if is_wide(samples.features) else self.moments(columns)
         if linear is not None:
             if not np.isfinite(linear[0]).all():
-                refuse_overflow(columns["features"])
+                refuse_overflow(columns["features"], self.names(buffer, len(zero)))
             matrix, vector = (part / len(samples.targets) for part in linear)
             return solve_linear(plus_diagonal(matrix, penalty), vector, self.constraint)
         if not is_wide(samples.features):
@@ -286,7 +286,7 @@ class GLM(ResidualProblem):
             raise InputError(
                 "an exact fit on a constraint set needs the link's largest slope: GLM(link, lipschitz=...)"
             )
-        refuse_overflow(samples.features)
+        refuse_overflow(samples.features, self.names(buffer, len(zero)))
         top = self.heaviest(samples) * slope * largest_second_moment(samples.features) + ridge + self.penalty.ridge
         return extragradient(lambda x: self.mean_operator(x, columns) + ridge * x, self.constraint, zero, top)
 

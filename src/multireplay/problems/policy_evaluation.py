@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from multireplay._check import Vector, number_in
 from multireplay.buffer.buffer import STATES, Buffer
 from multireplay.buffer.columns import Columns, SparseColumn
 from multireplay.buffer.foreign import as_numpy
+from multireplay.buffer.names import names_in
 from multireplay.errors import InputError
 from multireplay.problems.base import Problem, as_constraint, refuse, row_blocks
 from multireplay.problems.exact import solve_linear
@@ -39,6 +40,9 @@ from multireplay.problems.residual import (
     weighted,
 )
 from multireplay.sets import Set
+
+if TYPE_CHECKING:
+    from multireplay.buffer.disk import StoredBuffer
 
 
 class TransitionSamples(NamedTuple):
@@ -82,10 +86,11 @@ class PolicyEvaluation(ResidualProblem):
         ``terminated`` that is true somewhere.
     constraint : Set, optional
         Feasible set of θ, the whole space by default.
-    table : array or scipy sparse matrix of shape (states, d), optional
+    table : array, scipy sparse matrix or data frame of shape (states, d), optional
         The features of every state. Columns are then ``states`` s_t and ``next_states`` s_{t+1}, rows of the table
         counted from 0, in place of ``features`` and ``next_features``. With a sparse table a step costs as much as its
-        rows have nonzeros: ``scipy.sparse.eye_array(n, format="csr")`` gives every state a value of its own.
+        rows have nonzeros: ``scipy.sparse.eye_array(n, format="csr")`` gives every state a value of its own. A data
+        frame's columns are the names of the coordinates.
     ridge : float
         L2 penalty λ: adds λθ to the operator. 0 by default.
     unpenalized : int
@@ -124,7 +129,11 @@ class PolicyEvaluation(ResidualProblem):
         self.table = None if table is None else _as_table(table)
         if self.table is not None:
             self.required = {"states": 1, "next_states": 1, "rewards": 1}
+        self.table_names = names_in(table)
         self.penalty = Penalty(ridge, unpenalized)
+
+    def names(self, buffer: Buffer | StoredBuffer, dim: int) -> tuple[str, ...] | None:
+        return self.table_names or super().names(buffer, dim)
 
     def columns(self, buffer: Buffer) -> Columns:
         if self.table is None and "states" in buffer and "features" not in buffer:
@@ -283,7 +292,7 @@ class PolicyEvaluation(ResidualProblem):
         self.check_whole([columns])
         matrix, vector = self.moments(columns)
         if not np.isfinite(matrix.data if issparse(matrix) else matrix).all():
-            refuse_overflow(self.rows(columns))
+            refuse_overflow(self.rows(columns), self.names(buffer, len(vector)))
         count, penalty = len(columns["rewards"]), number_in("ridge", ridge) + self.penalty_diagonal(len(vector))
         return solve_linear(plus_diagonal(matrix / count, penalty), vector / count, self.constraint)
 

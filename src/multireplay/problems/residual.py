@@ -13,7 +13,7 @@ from scipy.sparse import coo_array, diags_array, issparse
 from multireplay._check import Vector, number_in, whole_number
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.foreign import array_of, as_numpy, is_foreign, like
-from multireplay.errors import InputError
+from multireplay.errors import FeatureError, InputError
 from multireplay.problems.base import GROWTH, UNBOUNDED, Problem, row_blocks
 from multireplay.problems.packed import IndexedRows, Rows, largest_square, square_lengths
 
@@ -212,8 +212,8 @@ def scores_of(rows: Rows, x: Vector) -> Vector:
     return np.concatenate([block @ x for block in row_blocks(rows)])
 
 
-def refuse_overflow(rows: Rows) -> None:
-    """Raise where sums of squares of these features are beyond the range of numbers, naming the largest feature.
+def refuse_overflow(rows: Rows, names: tuple[str, ...] | None = None) -> None:
+    """Raise where sums of squares of these features are beyond the range of numbers, because of the largest feature.
 
     It looks at all of them, and so is for when a sum has not come out finite.
     """
@@ -226,9 +226,11 @@ def refuse_overflow(rows: Rows) -> None:
         sizes = np.abs([matrix.max(axis=0), matrix.min(axis=0)]).max(axis=0)
     feature = int(sizes.argmax())
     if sizes[feature] > np.sqrt(np.finfo(matrix.dtype).max / matrix.shape[0]):
-        raise InputError(
-            f"feature {feature} (counting from 0) has values of up to {sizes[feature]:.3g}, whose squares add up "
-            f"beyond the range of {matrix.dtype}: divide its column by their size"
+        raise FeatureError(
+            feature,
+            f"has values of up to {sizes[feature]:.3g}, whose squares add up beyond the range of {matrix.dtype}: "
+            "divide its column by their size",
+            names,
         )
 
 

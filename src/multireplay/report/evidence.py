@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from multireplay._check import Vector
-from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.buffer import Buffer, buffer_of
 from multireplay.buffer.columns import Columns, row_count
 from multireplay.buffer.disk import StoredBuffer
 from multireplay.buffer.record import as_record
@@ -60,6 +61,11 @@ class Evidence:
     uncertainty: Uncertainty | Missing
     operator: Vector | None = None
     """F̃(x, ξ_t) at the answer row by row, at the end of the record, of some coordinates."""
+
+    @property
+    def operator_names(self) -> list[str]:
+        """The names of those coordinates."""
+        return [self.names[i] for i in _some(len(self.names))]
 
     @property
     def by_steps(self) -> bool:
@@ -123,7 +129,7 @@ def gather(
     if names is not None and (isinstance(names, str) or len(names) != dim):
         given = repr(names) if isinstance(names, str) else f"{len(names)} of them"
         raise InputError(f"names must have one name for each of the {dim} coordinates, not {given}")
-    names = [f"x[{i}]" for i in range(dim)] if names is None else [str(name) for name in names]
+    names = result.run.names if names is None else [str(name) for name in names]
     run = _with_record(result.run, buffer)
     if run.problem is None or run.buffer is None:
         lost = "problem, which holds code that cannot be pickled," if run.problem is None else "record"
@@ -175,7 +181,7 @@ def _in_memory(bare: Evidence, problem: Problem, record: Buffer, exact: bool | s
         ours=_ours(bare, reference, others),
         residuals=residuals,
         start=at_start if bare.by_steps else NO_START,
-        diagnosis=_diagnosis(columns),
+        diagnosis=_diagnosis(columns, record.feature_names),
         exact=fit,
         in_order=unaffordable or contest.one_pass(IN_ORDER, run, reference),
         shuffled=unaffordable or contest.one_pass(SHUFFLED, run, reference),
@@ -204,12 +210,12 @@ def _spread(run: Run, columns: Columns, fit: Contender | Missing) -> Uncertainty
     return found or Missing("Standard errors need a Jacobian, and no constraint.")
 
 
-def _diagnosis(columns: Columns) -> Diagnosis | Missing:
+def _diagnosis(columns: Columns, names: Sequence[str] | None) -> Diagnosis | Missing:
     read = {name: column for name, column in columns.items() if not name.startswith("next_")}
     if max(column.size for column in read.values()) > MOST_VALUES:  # of a sparse column, the nonzeros
         return Missing(f"A column has more than {MOST_VALUES:,} values: mr.diagnose(buffer) takes its time.")
     try:
-        return diagnose(read)
+        return diagnose(buffer_of(read, names))
     except MultireplayError as error:
         return Missing(f"The record could not be diagnosed: {error}")
 
@@ -221,8 +227,13 @@ def _operator(problem: Problem, columns: Columns, x: Vector) -> Vector | None:
     rows = row_count(columns)
     count = min(rows, 2**16, max(2**12, 2**26 // len(x)))  # fewer where that would be many values
     samples = problem.samples({name: column[rows - count :] for name, column in columns.items()})
-    shown = np.linspace(0, len(x) - 1, min(len(x), 16)).round().astype(int)
+    shown = _some(len(x))
     return np.array([problem.operator(x.copy(), samples, row)[shown] for row in range(count)])
+
+
+def _some(dim: int) -> NDArray[np.intp]:
+    """Up to 16 coordinates at even spaces."""
+    return np.linspace(0, dim - 1, min(dim, 16)).round().astype(np.intp)
 
 
 def _unaffordable(result: Result, wanted: bool | str) -> Missing | None:

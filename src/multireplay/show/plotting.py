@@ -16,6 +16,8 @@ BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW, BLACK = (
 )  # fmt: skip
 
 
+MOST_TICKS = 40
+"""Features up to which each has its name on the axis."""
 _METHODS: dict[str, tuple[str, str]] = {
     "MER": (BLUE, "-"),
     "serial": (VERMILLION, "-"),
@@ -59,6 +61,10 @@ def plot_result(result: Result, ax: Axes | None = None) -> Axes:
     else:
         ax.stem(np.arange(1, len(result.x) + 1), result.x, linefmt=BLUE, markerfmt="o", basefmt="k-")
         ax.set(xlabel="coordinate", ylabel="answer x")
+        names = None if result.run is None else result.run.feature_names
+        if names is not None and len(names) <= MOST_TICKS:
+            ax.set_xticks(np.arange(1, len(names) + 1), names, rotation=90 if len(names) > 6 else 0)
+            ax.set_xlabel("feature")
     return ax
 
 

@@ -97,6 +97,7 @@ def resolve(given: Mapping[str, Any]) -> Run:
         precision=precision,
         record=record,
         progress=given["progress"],
+        feature_names=problem.names(buffer, record.dim),
     )
     if not update.needs.own_order:
         return with_steps(run, update, why)

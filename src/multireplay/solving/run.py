@@ -83,6 +83,13 @@ class Run:
     """The rows as the problem reads them; None after pickling."""
     checkpoint: Checkpoint | None = None
     progress: bool = False
+    feature_names: tuple[str, ...] | None = None
+    """Names of the coordinates of x, where the record or the problem has any."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name a coordinate of x: that of its feature, or ``x[0]``, ``x[1]``, …"""
+        return self.feature_names or tuple(f"x[{i}]" for i in range(len(self.start)))
 
     @property
     def route(self) -> Route:

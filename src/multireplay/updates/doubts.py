@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,15 +33,15 @@ SEPARABLE = (
 )
 
 
-def free_note(free: tuple[tuple[int, ...], ...]) -> tuple[str, ...]:
-    """On directions that the record says nothing of."""
+def free_note(free: tuple[tuple[int, ...], ...], names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """On directions that the record says nothing of; `names` are those of the features, if they have any."""
     if not free:
         return ()
     never = [group[0] for group in free if len(group) == 1]
     parts = []
     if never:
-        parts.append(f"{_named(never)} {'is' if len(never) == 1 else 'are'} never active")
-    parts += [f"{_named(list(group))} are combinations of one another" for group in free if len(group) > 1][:NAMED]
+        parts.append(f"{_named(never, names)} {'is' if len(never) == 1 else 'are'} never active")
+    parts += [f"{_named(group, names)} are combinations of one another" for group in free if len(group) > 1][:NAMED]
     return (f"the record does not settle all coordinates: {'; '.join(parts)}. x is the shortest of all solutions",)
 
 
@@ -84,6 +85,6 @@ def wrong_way_note(run: Run, slope: Slope) -> tuple[str, ...]:
     return ()
 
 
-def _named(coordinates: list[int]) -> str:
-    some = ", ".join(f"x[{i}]" for i in coordinates[:NAMED])
+def _named(coordinates: Sequence[int], names: Sequence[str] | None) -> str:
+    some = ", ".join(f"x[{i}]" if names is None else repr(names[i]) for i in coordinates[:NAMED])
     return some if len(coordinates) <= NAMED else f"{some} and {len(coordinates) - NAMED} more"

@@ -13,7 +13,7 @@ from multireplay._check import Vector
 from multireplay.buffer.record import Record
 from multireplay.engine.checkpoint import kept_fold
 from multireplay.engine.sums import Folding, Largest, MomentSum, batch_bounds, fold
-from multireplay.errors import InputError
+from multireplay.errors import FeatureError, InputError
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
 from multireplay.problems.residual import refuse_overflow
@@ -114,7 +114,7 @@ class Exact(Update):
             passes,
             seconds,
             what,
-            notes=(*free_note(free), *fitted.notes),
+            notes=(*free_note(free, run.feature_names), *fitted.notes),
             standard_error=fitted.error,
             distance=fitted.distance,
             free=free,
@@ -135,10 +135,8 @@ def _refuse_underflow(run: Run, known: Known) -> None:
 
     found = fold(run.record, Largest(run.record.problem, largest), how=Folding(run.threads))[0][0]
     if found > 0:
-        raise InputError(
-            f"feature {never[0]} (counting from 0) has values of at most {found:.3g}, whose squares are 0 in float64: "
-            "multiply its column by their size"
-        )
+        what = f"has values of at most {found:.3g}, whose squares are 0 in float64: multiply its column by their size"
+        raise FeatureError(never[0], what)
 
 
 def can_be_kept(record: Record) -> bool:

@@ -22,6 +22,7 @@ from multireplay.buffer.disk import files
 from multireplay.buffer.disk.files import Checksums, RunningChecksums
 from multireplay.buffer.disk.npy import ArrayFile, ArraySource
 from multireplay.buffer.disk.source import Field
+from multireplay.buffer.names import Names, as_names, require_count
 from multireplay.errors import InputError
 
 PAGE_NAME = "multireplay.json"
@@ -39,11 +40,18 @@ def open_saved(folder: Path) -> ArraySource:
         if told["format"] != FORMAT or told["version"] != VERSION:
             raise InputError(f"{page} is of version {told['version']}; this program reads version {VERSION}")
         files = {str(column["name"]): _open(page, column) for column in told["columns"]}
+        names = told.get("feature_names")
     except InputError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{page} cannot be understood ({type(error).__name__}: {error}); is it corrupt?") from None
-    return ArraySource(str(folder), files)
+    found = ArraySource(str(folder), files)
+    if names is not None:
+        what = f"feature_names in {page}"
+        found.feature_names = {"features": as_names(names, what)}
+        if "features" in files:
+            require_count(found.feature_names["features"], files["features"].field.width or 1, what)
+    return found
 
 
 def _open(page: Path, told: dict[str, Any]) -> ArrayFile:
@@ -64,17 +72,21 @@ def _open(page: Path, told: dict[str, Any]) -> ArrayFile:
     return found
 
 
-def save_arrays(path: str | os.PathLike[str], columns: Mapping[str, Any]) -> None:
-    """Write columns that are in memory."""
+def save_arrays(path: str | os.PathLike[str], columns: Mapping[str, Any], names: Names | None = None) -> None:
+    """Write columns that are in memory, and the names of their features."""
     for name, array in columns.items():
         if not isinstance(array, np.ndarray):
             raise InputError(f"column {name!r} is a {type(array).__name__}; only dense columns can be saved")
     fields = {name: Field(array.dtype, array.shape[1] if array.ndim == 2 else None) for name, array in columns.items()}
-    save_folder(path, fields, len(next(iter(columns.values()))), [columns])
+    save_folder(path, fields, len(next(iter(columns.values()))), [columns], names)
 
 
 def save_folder(
-    path: str | os.PathLike[str], fields: Mapping[str, Field], rows: int, blocks: Iterable[Mapping[str, Array]]
+    path: str | os.PathLike[str],
+    fields: Mapping[str, Field],
+    rows: int,
+    blocks: Iterable[Mapping[str, Array]],
+    names: Names | None = None,
 ) -> None:
     """Write blocks of rows, which come in order, as a folder. A saved buffer that is there already is replaced."""
     wanted = Path(path).absolute()
@@ -84,7 +96,7 @@ def save_folder(
         unfinished = _beside(wanted, "unfinished")
         try:
             columns = _write_columns(unfinished, fields, rows, blocks)
-            page = {"format": FORMAT, "version": VERSION, "rows": rows, "columns": columns}
+            page = {"format": FORMAT, "version": VERSION, "rows": rows, "columns": columns, "feature_names": names}
             with (unfinished / PAGE_NAME).open("w", encoding="utf-8") as file:
                 json.dump(page, file, indent=1)
                 _to_disk(file)

@@ -16,6 +16,7 @@ from multireplay.buffer.columns import Array
 from multireplay.buffer.disk.memory import pages
 from multireplay.buffer.disk.source import Field, Reader, Source
 from multireplay.buffer.foreign import first_not_finite, first_true
+from multireplay.buffer.names import Names, distinct, place_in_words
 from multireplay.errors import InputError
 
 BARE = "samples"
@@ -42,6 +43,19 @@ class Layout:
         fields = [source.field(part.name) for part in self.parts]
         dtype = np.result_type(*(field.dtype for field in fields))
         return Field(dtype, None if self.flat else sum(map(self.width_of, self.parts, fields)))
+
+    def feature_names(self, source: Source) -> Names | None:
+        """Names of the features: those that were saved, or of the stored columns side by side, if they can serve."""
+        names: list[str] = []
+        for part in self.parts:
+            width = source.field(part.name).width
+            if part.name in source.feature_names:
+                names += source.feature_names[part.name]
+            elif width is None:
+                names.append(part.name)
+            elif len(self.parts) > 1:
+                names += [f"{part.name}[{place}]" for place in range(width)]
+        return distinct(names)
 
     @staticmethod
     def width_of(part: Part, field: Field) -> int:
@@ -236,13 +250,11 @@ class Assembly:
         widths = [Layout.width_of(part, self.source.field(part.name)) for part in layout.parts]
         name = layout.parts[np.repeat(range(len(widths)), widths)[feature]].name
         file, inside = self.source.place(name, row)
-        exact = f", feature {feature}" if not layout.flat and len(layout.parts) == 1 else ""
+        wide = not layout.flat and len(layout.parts) == 1
+        where = place_in_words((inside, feature)[: 1 + wide], layout.feature_names(self.source))
         if isinstance(value, np.bool_):
-            return InputError(f"{file} is corrupt: a byte at row {inside}{exact} (counting from 0) is no boolean")
-        return InputError(
-            f"{file} holds {value} in column {name!r} at row {inside}{exact} (counting from 0); "
-            "all values must be finite"
-        )
+            return InputError(f"{file} is corrupt: a byte at {where} is no boolean")
+        return InputError(f"{file} holds {value} in column {name!r} at {where}; all values must be finite")
 
 
 def _first_bad(block: Array) -> tuple[int, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,11 @@ PARQUET = (".parquet", ".pq")
 
 
 def open_buffer(
-    path: str | os.PathLike[str], columns: Any = None, memory: Any = "512 MB", time: Any = None
+    path: str | os.PathLike[str],
+    columns: Any = None,
+    memory: Any = "512 MB",
+    time: Any = None,
+    names: Iterable[str] | None = None,
 ) -> Buffer | StoredBuffer:
     """A buffer from a file or folder, as `Buffer.open` says."""
     budget = bytes_of(memory)
@@ -30,7 +35,7 @@ def open_buffer(
     chosen = resolve(columns, source, time)
     if time is not None:
         check_order(source, resolve_time(time, source), budget)
-    stored = StoredBuffer(source, chosen, budget)
+    stored = StoredBuffer(source, chosen, budget, names)
     if stored.nbytes <= budget // 2:
         return stored.load()
     stored.blocks().close()  # raises if the budget is too small for the smallest blocks

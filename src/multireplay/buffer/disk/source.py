@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from multireplay._check import Positions
 from multireplay.buffer.columns import Array
+from multireplay.buffer.names import Names
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Source(ABC):
     """Columns of dates, which can say the order of the rows but are no samples; read as 64-bit integers."""
     refused: dict[str, str]
     """Columns that are not numbers, and why not: those of dates are among them."""
+    feature_names: Mapping[str, Names] = MappingProxyType({})
+    """Names of the features of columns that have several, where they were saved."""
 
     @abstractmethod
     def reader(self, names: Sequence[str], first: int) -> Reader:

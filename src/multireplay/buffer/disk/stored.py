@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.buffer import Buffer, buffer_of
 from multireplay.buffer.columns import Array
 from multireplay.buffer.disk.folder import save_folder
 from multireplay.buffer.disk.layout import Assembly, Layout, MappedColumn
@@ -17,6 +17,7 @@ from multireplay.buffer.disk.memory import in_words
 from multireplay.buffer.disk.source import Source
 from multireplay.buffer.disk.stream import block_rows, read_ahead, stream
 from multireplay.buffer.fingerprint import Fingerprint
+from multireplay.buffer.names import as_names, require_count
 from multireplay.errors import InputError
 
 STEP = 2**22
@@ -48,7 +49,13 @@ class StoredBuffer:
     >>> folder.cleanup()
     """
 
-    def __init__(self, source: Source, columns: Mapping[str, MappedColumn], memory: int) -> None:
+    def __init__(
+        self,
+        source: Source,
+        columns: Mapping[str, MappedColumn],
+        memory: int,
+        feature_names: Iterable[str] | None = None,
+    ) -> None:
         self._source = source
         self._columns = dict(columns)
         self._fields = {name: column.layout.field(source) for name, column in columns.items()}
@@ -56,6 +63,19 @@ class StoredBuffer:
         if self._length < 1:
             raise InputError(f"{source.label} has {source.rows} rows, too few for shifts that far")
         self.memory = memory
+        self._feature_names = self._named() if feature_names is None else as_names(feature_names)
+        if self._feature_names is not None and "features" in columns:
+            require_count(self._feature_names, self._fields["features"].width or 1)
+
+    def _named(self) -> tuple[str, ...] | None:
+        if "features" in self._columns:
+            return self._columns["features"].layout.feature_names(self._source)
+        return self._source.feature_names.get("features")
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """The names of the features, if they have any."""
+        return self._feature_names
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -162,12 +182,12 @@ class StoredBuffer:
             for start in range(0, rows, step):
                 part = {layout: array[start : start + step] for layout, array in whole.items()}
                 assembly.read(reader, part, start)
-        return Buffer(**self._shown(whole, self.names))
+        return buffer_of(self._shown(whole, self.names), self.feature_names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the folder form, block by block: one .npy file a column and a page that says what is there."""
         with closing(self.blocks()) as blocks:
-            save_folder(path, self._fields, self._length, (block for _, block in blocks))
+            save_folder(path, self._fields, self._length, (block for _, block in blocks), self.feature_names)
 
     def fingerprint(self) -> str:
         """Thirty-two letters that tell this record from another: a hash of 128 bits, of what can be had at once.

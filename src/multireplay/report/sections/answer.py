@@ -27,7 +27,8 @@ TONES: Mapping[str, Literal["good", "plain", "beware"]] = {"finished": "good", "
 
 def section(evidence: Evidence) -> Section:
     status = evidence.result.status
-    blocks: list[Block] = [Text(in_names(str(status), evidence.names), TONES.get(status.code, "beware"))]
+    said = str(status) if evidence.run.feature_names else in_names(str(status), evidence.names)
+    blocks: list[Block] = [Text(said, TONES.get(status.code, "beware"))]
     if not evidence.diverged and not isinstance(evidence.exact, Missing):
         blocks.append(Text(quality(evidence), tone="lead"))
     by_size = np.argsort(-np.abs(evidence.result.x), kind="stable")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from multireplay._check import Vector
@@ -28,13 +31,16 @@ def section(evidence: Evidence) -> Section:
         return Section("Dependence", [Text(evidence.diagnosis.reason, tone="beware"), *cost])
     buffer = evidence.run.buffer
     assert not isinstance(buffer, StoredBuffer)  # which is not diagnosed
-    return Section("Dependence", [*blocks_of(evidence.diagnosis, buffer, evidence.operator), *cost])
+    noise = None if evidence.operator is None else (evidence.operator, evidence.operator_names)
+    return Section("Dependence", [*blocks_of(evidence.diagnosis, buffer, noise), *cost])
 
 
-def blocks_of(found: Diagnosis, buffer: Buffer | None, operator: Vector | None = None) -> list[Block]:
+def blocks_of(
+    found: Diagnosis, buffer: Buffer | None, at_answer: tuple[Vector, Sequence[str]] | None = None
+) -> list[Block]:
     """A diagnosis: its sentence, its numbers and, where the record is at hand, autocorrelation functions.
 
-    `operator` holds F̃(x, ξ_t) row by row, if that is to be diagnosed too.
+    `at_answer` is F̃(x, ξ_t) row by row and what its coordinates are called, if that is to be diagnosed too.
     """
     blocks: list[Block] = [Text(found.sentence, tone="lead")]
     if found.slowest is not None:
@@ -44,9 +50,12 @@ def blocks_of(found: Diagnosis, buffer: Buffer | None, operator: Vector | None =
         series = [(column, _series(buffer, column)) for column in found.columns if column.worst_feature is not None]
     rows = [_row(column, found.rows) for column in found.columns]
     remarks: list[Block] = []
-    if operator is not None:
+    if at_answer is not None:
+        operator, names = at_answer
         noise = diagnose({OPERATOR: operator})
         (column,) = noise.columns
+        if column.worst_feature is not None:
+            column = replace(column, worst_name=names[column.worst_feature])
         rows.append(_row(column, noise.rows))
         if column.worst_feature is not None:
             series.append((column, operator[:, column.worst_feature]))
@@ -107,7 +116,7 @@ def _row(column: ColumnDiagnosis, rows: int) -> dict[str, object]:
         "features": features,
         "median τ": float(column.tau_median),
         "worst τ": float(column.tau_max),
-        "at": "" if column.scalar else str(column.worst_feature),
+        "at": column.at,
         "effective sample size": float(round(column.ess)),
         "share of the rows": f"{100 * column.ess / rows:.3g} %",
         "note": note(column),

@@ -20,6 +20,9 @@ from multireplay.sets import Product, WholeSpace
 from multireplay.solve import solve
 from multireplay.solving.run import Lost, Run
 
+WRITTEN = 20
+"""Names of features that are written out in the program; more have to be brought."""
+
 
 def section(evidence: Evidence, command: str | None = None) -> Section:
     """The tab on a run: its program, and what is random in it."""
@@ -63,7 +66,11 @@ def script(result: Result, run: Run) -> str:
         columns = run.buffer.columns
         lines.append("# Bring your record, in its order, as arrays:")
         lines += [f"#   {name}: shape {array.shape}, {array.dtype}" for name, array in columns.items()]
-        lines.append(f"buffer = mr.Buffer({', '.join(f'{name}={name}' for name in columns)})")
+        given, names = [f"{name}={name}" for name in columns], run.buffer.feature_names
+        if names is not None:
+            given.append(f"names={list(names) if len(names) <= WRITTEN else 'names'}")
+            lines += [f"#   names: those of the {len(names)} features"] * (len(names) > WRITTEN)
+        lines.append(f"buffer = mr.Buffer({', '.join(given)})")
         if sum(map(size_of, columns.values())) <= 2**31:  # a larger record is not read once more unasked
             lines.append(f'assert mr.report.fingerprint(buffer) == "{fingerprint(run.buffer)}"  # the same record')
     else:
