@@ -43,11 +43,31 @@ class ColumnDiagnosis:
     """Whether the column has one axis, so that its only feature goes by the column's name."""
     sparse: bool = False
     """Whether the features looked at are those with the most nonzeros."""
+    tau_short: float = math.nan
+    batch: int | None = None
+    """Where the slowest feature has a slow component that the sum over short lags misses: what that sum says, and how
+    many rows the batches have from which `tau_max` is. NaN and None where the sum stands."""
+    period: float = math.nan
+    cyclic_feature: int | None = None
+    """Rows in a turn of the cycle of the slowest feature, or if it has none of the feature with the strongest, and
+    which feature that is. NaN and None without a cycle."""
+    tau_rest: float = math.nan
+    """Autocorrelation time of the slowest feature without its cycle, NaN if it has none."""
 
     @property
     def label(self) -> str:
         """The slowest feature as one would index it, ``features[3]``; the name alone for a scalar column."""
-        return self.name if self.scalar or self.worst_feature is None else f"{self.name}[{self.worst_feature}]"
+        return self._label(self.worst_feature)
+
+    @property
+    def cycle(self) -> str:
+        """The cycle in words, ``features[3] has a cycle of 24 rows``; empty if there is none."""
+        if self.cyclic_feature is None:
+            return ""
+        return f"{self._label(self.cyclic_feature)} has a cycle of {number(self.period)} rows"
+
+    def _label(self, feature: int | None) -> str:
+        return self.name if self.scalar or feature is None else f"{self.name}[{feature}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +136,25 @@ def sentence(diagnosis: Diagnosis) -> str:
     kind = "column" if column.examined == column.width else "feature examined"
     tau, steps, ess = number(column.tau_max), math.ceil(column.tau_max), number(column.ess)
     subject = f"the slowest {kind} ({column.label})"
-    opening = f"T{subject[1:]} has an autocorrelation time of"
+    has = f"T{subject[1:]} has"
+    opening = f"{has} an autocorrelation time of"
     if column.tau_max < CLOSE_TO_ONE and not column.reliable:
+        beside = "" if math.isnan(column.tau_rest) else f" beside its cycle of {number(column.period)} rows"
         return (
-            f"{rows} rows are too few, or too regular, to tell the autocorrelation time of {subject} and so "
+            f"{rows} rows are too few, or too regular, to tell the autocorrelation time of {subject}{beside} and so "
             f"whether order matters: {_REPLAY} is the safe choice."
+        )
+    if column.batch is not None or not math.isnan(column.tau_rest):
+        bound = "" if column.reliable else "at most "
+        return (
+            f"{has} {doubt(column)}: {rows} rows carry {bound}about as much information on its mean as {ess} "
+            f"independent ones, and learning in order with a constant step follows that; {_REPLAY} is the safe choice."
+        )
+    elsewhere = next((other.cycle for other in diagnosis.columns if other.cycle), "")
+    if column.tau_max < CLOSE_TO_ONE and elsewhere:
+        return (
+            f"{opening} {tau} steps, no more than independent rows have, but {elsewhere}: learning in order with a "
+            f"constant step follows that, and {_REPLAY} is the safe choice."
         )
     if column.tau_max < 1 / CLOSE_TO_ONE:
         return (
@@ -148,6 +182,25 @@ def sentence(diagnosis: Diagnosis) -> str:
     )
 
 
+def doubt(column: ColumnDiagnosis) -> str:
+    """What the sum over short lags cannot see in the slowest feature: a slow component, a cycle or both."""
+    least = "" if column.reliable else "at least "
+    parts = []
+    time = column.tau_max
+    if not math.isnan(column.tau_rest):
+        time = column.tau_rest
+        parts.append(f"a cycle of {number(column.period)} rows")
+    if column.batch is not None:
+        parts.append(
+            f"a slow component (the sum over short lags says {number(column.tau_short)} steps, batches of {column.batch} "
+            f"rows say {least}{number(time)})"
+        )
+    parts.append(f"an autocorrelation time of {least}{number(column.tau_max)} steps")
+    if len(parts) == 2 and not math.isnan(column.tau_rest):
+        parts[-1] += f" ({number(time)} without the cycle, which averages out)"
+    return ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
 def legend(diagnosis: Diagnosis) -> str:
     """What the entries of the table mean, as far as they occur in it."""
     parts = [f"tau: integrated autocorrelation time in steps, 1 if independent. ESS = B/tau, B = {diagnosis.rows}."]
@@ -156,6 +209,10 @@ def legend(diagnosis: Diagnosis) -> str:
         parts.append(f"lower bound: B is less than {ENOUGH_TIMES} tau, so tau may be larger and ESS smaller.")
     if any("rough" in entry for entry in notes):
         parts.append("rough: too few rows, or too regular ones, to believe a tau below 1.")
+    if any(column.batch is not None for column in diagnosis.columns):
+        parts.append("slow part: tau is from means of batches; the sum over short lags missed it.")
+    if any(column.cycle for column in diagnosis.columns):
+        parts.append("cycle: how many rows a turn has; its part of the variance averages out and adds nothing to tau.")
     sampled = [column for column in diagnosis.columns if column.examined < column.width]
     if any(column.sparse for column in sampled):
         parts.append(
@@ -193,6 +250,10 @@ def table(diagnosis: Diagnosis) -> str:
 def note(column: ColumnDiagnosis) -> str:
     """What else to know about a column, empty if nothing."""
     notes = [] if column.reliable else ["lower bound" if column.tau_max > 1 else "rough"]
+    if column.batch is not None:
+        notes.append("slow part")
+    if column.cycle:
+        notes.append(f"cycle of {number(column.period)}")
     if 0 < column.constant < column.examined:
         notes.append(f"{column.constant} constant")
     return ", ".join(notes)
