@@ -195,21 +195,30 @@ def autocorrelations(centred: Floats) -> Floats:
 def windowed_sum(rho: Floats, c: float = 5.0) -> WindowedSum:
     """Sum autocorrelations up to the automatic window."""
     rows = len(rho)
-    lags = np.arange(rows)
-    tau = 2.0 * np.cumsum(rho) - 1.0
-    window = _first(lags >= c * tau)
+    window = _window(rho, c)
+    tau = _sum(rho, window)
     settled = True
-    if tau[window] < 1.0:
+    if tau < 1.0:
         size = np.abs(rho)
         size[size < 2.0 / np.sqrt(rows)] = 0.0
-        window = _first(lags >= c * (2.0 * np.cumsum(size) - 1.0))
+        window = _window(size, c)
+        tau = _sum(rho, window)
         settled = window * ENOUGH_TIMES <= rows * c
-    reliable = bool(settled and rows >= ENOUGH_TIMES * max(tau[window], 1.0))
+    reliable = bool(settled and rows >= ENOUGH_TIMES * max(tau, 1.0))
     # The mean over the record is subtracted, so that all ρ sum to −1/2: a short series always seems to repel.
-    return WindowedSum(max(float(tau[window]), 1.0 / rows if reliable else 1.0), reliable, window)
+    return WindowedSum(max(tau, 1.0 / rows if reliable else 1.0), reliable, window)
 
 
-def _first(condition: NDArray[np.bool_]) -> int:
-    """Index of the first true entry, the last index when there is none."""
-    index = int(np.argmax(condition))
-    return index if condition[index] else len(condition) - 1
+def _sum(rho: Floats, window: int) -> float:
+    return 2.0 * float(np.sum(rho[: window + 1])) - 1.0
+
+
+def _window(rho: Floats, c: float) -> int:
+    """The first lag that is at least c times the sum up to it, the last one when there is none."""
+    length = 1024
+    while True:
+        passed = np.arange(min(length, len(rho))) >= c * (2.0 * np.cumsum(rho[:length]) - 1.0)
+        first = int(np.argmax(passed))
+        if passed[first] or length >= len(rho):
+            return first if passed[first] else len(rho) - 1
+        length *= 8

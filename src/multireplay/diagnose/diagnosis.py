@@ -43,16 +43,16 @@ class ColumnDiagnosis:
     """Whether the column has one axis, so that its only feature goes by the column's name."""
     sparse: bool = False
     """Whether the features looked at are those with the most nonzeros."""
-    tau_short: float = math.nan
+    tau_short: float | None = None
     batch: int | None = None
     """Where the slowest feature has a slow component that the sum over short lags misses: what that sum says, and how
-    many rows the batches have from which `tau_max` is. NaN and None where the sum stands."""
-    period: float = math.nan
+    many rows the batches have from which `tau_max` is. None where the sum stands."""
+    period: float | None = None
     cyclic_feature: int | None = None
     """Rows in a turn of the cycle of the slowest feature, or if it has none of the feature with the strongest, and
-    which feature that is. NaN and None without a cycle."""
-    tau_rest: float = math.nan
-    """Autocorrelation time of the slowest feature without its cycle, NaN if it has none."""
+    which feature that is. None without a cycle."""
+    tau_rest: float | None = None
+    """Autocorrelation time of the slowest feature without its cycle, None if it has none."""
 
     @property
     def label(self) -> str:
@@ -61,10 +61,13 @@ class ColumnDiagnosis:
 
     @property
     def cycle(self) -> str:
-        """The cycle in words, ``features[3] has a cycle of 24 rows``; empty if there is none."""
-        if self.cyclic_feature is None:
-            return ""
-        return f"{self._label(self.cyclic_feature)} has a cycle of {number(self.period)} rows"
+        """The cycle in words, ``cycle of 24 rows``; empty if there is none."""
+        return "" if self.period is None else f"cycle of {number(self.period)} rows"
+
+    @property
+    def cyclic_label(self) -> str:
+        """The feature with the cycle as one would index it."""
+        return self._label(self.cyclic_feature)
 
     def _label(self, feature: int | None) -> str:
         return self.name if self.scalar or feature is None else f"{self.name}[{feature}]"
@@ -139,22 +142,23 @@ def sentence(diagnosis: Diagnosis) -> str:
     has = f"T{subject[1:]} has"
     opening = f"{has} an autocorrelation time of"
     if column.tau_max < CLOSE_TO_ONE and not column.reliable:
-        beside = "" if math.isnan(column.tau_rest) else f" beside its cycle of {number(column.period)} rows"
+        beside = f" beside its {column.cycle}" if column.tau_rest is not None else ""
         return (
             f"{rows} rows are too few, or too regular, to tell the autocorrelation time of {subject}{beside} and so "
             f"whether order matters: {_REPLAY} is the safe choice."
         )
-    if column.batch is not None or not math.isnan(column.tau_rest):
+    if column.batch is not None or column.tau_rest is not None:
         bound = "" if column.reliable else "at most "
         return (
-            f"{has} {doubt(column)}: {rows} rows carry {bound}about as much information on its mean as {ess} "
-            f"independent ones, and learning in order with a constant step follows that; {_REPLAY} is the safe choice."
+            f"{has} {doubt(column)}; {rows} rows carry {bound}about as much information on its mean as {ess} "
+            f"independent ones, learning in order with a constant step follows what is slow, and {_REPLAY} is the safe "
+            "choice."
         )
-    elsewhere = next((other.cycle for other in diagnosis.columns if other.cycle), "")
+    elsewhere = next((f"{other.cyclic_label} has a {other.cycle}" for other in diagnosis.columns if other.cycle), "")
     if column.tau_max < CLOSE_TO_ONE and elsewhere:
         return (
             f"{opening} {tau} steps, no more than independent rows have, but {elsewhere}: learning in order with a "
-            f"constant step follows that, and {_REPLAY} is the safe choice."
+            f"constant step follows it, and {_REPLAY} is the safe choice."
         )
     if column.tau_max < 1 / CLOSE_TO_ONE:
         return (
@@ -183,22 +187,22 @@ def sentence(diagnosis: Diagnosis) -> str:
 
 
 def doubt(column: ColumnDiagnosis) -> str:
-    """What the sum over short lags cannot see in the slowest feature: a slow component, a cycle or both."""
+    """What the sum over short lags cannot see in the slowest feature: a cycle, a slow component or both."""
     least = "" if column.reliable else "at least "
-    parts = []
-    time = column.tau_max
-    if not math.isnan(column.tau_rest):
-        time = column.tau_rest
-        parts.append(f"a cycle of {number(column.period)} rows")
-    if column.batch is not None:
-        parts.append(
-            f"a slow component (the sum over short lags says {number(column.tau_short)} steps, batches of {column.batch} "
-            f"rows say {least}{number(time)})"
-        )
-    parts.append(f"an autocorrelation time of {least}{number(column.tau_max)} steps")
-    if len(parts) == 2 and not math.isnan(column.tau_rest):
-        parts[-1] += f" ({number(time)} without the cycle, which averages out)"
-    return ", ".join(parts[:-1]) + " and " + parts[-1]
+    whole = f"{least}{_steps(column.tau_max)}"
+    rest = "" if column.tau_rest is None else f"{least}{_steps(column.tau_rest)}"
+    if column.batch is None or column.tau_short is None:
+        return f"a {column.cycle} and an autocorrelation time of {whole} ({rest} without the cycle, which averages out)"
+    opening = f"a {column.cycle}, which averages out, and beside it a slow component" if rest else "a slow component"
+    says = (
+        f"{opening}: the sum over short lags says {_steps(column.tau_short)}, batches of {column.batch} rows say "
+        f"{rest or whole}"
+    )
+    return f"{says}, which is {whole} for the cycle and the rest together" if rest else says
+
+
+def _steps(value: float) -> str:
+    return "1 step" if number(value) == "1" else f"{number(value)} steps"
 
 
 def legend(diagnosis: Diagnosis) -> str:
@@ -210,9 +214,12 @@ def legend(diagnosis: Diagnosis) -> str:
     if any("rough" in entry for entry in notes):
         parts.append("rough: too few rows, or too regular ones, to believe a tau below 1.")
     if any(column.batch is not None for column in diagnosis.columns):
-        parts.append("slow part: tau is from means of batches; the sum over short lags missed it.")
+        parts.append(
+            "slow part: tau is from means of batches, because the sum over short lags misses it; a lower bound where "
+            f"it lasts more than B/{ENOUGH_TIMES} rows."
+        )
     if any(column.cycle for column in diagnosis.columns):
-        parts.append("cycle: how many rows a turn has; its part of the variance averages out and adds nothing to tau.")
+        parts.append("cycle: so many rows a turn; it averages out of a mean, and tau is the share of the rest.")
     sampled = [column for column in diagnosis.columns if column.examined < column.width]
     if any(column.sparse for column in sampled):
         parts.append(
@@ -252,7 +259,7 @@ def note(column: ColumnDiagnosis) -> str:
     notes = [] if column.reliable else ["lower bound" if column.tau_max > 1 else "rough"]
     if column.batch is not None:
         notes.append("slow part")
-    if column.cycle:
+    if column.period is not None:
         notes.append(f"cycle of {number(column.period)}")
     if 0 < column.constant < column.examined:
         notes.append(f"{column.constant} constant")

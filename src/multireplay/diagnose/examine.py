@@ -14,14 +14,12 @@ from multireplay.buffer.buffer import STATES, Buffer
 from multireplay.buffer.columns import SparseColumn, as_sparse_column
 from multireplay.diagnose.autocorrelation import Floats, as_series, blocks, check_shape
 from multireplay.diagnose.batches import autocorrelation_times
-from multireplay.diagnose.cycles import remove_cycles
+from multireplay.diagnose.cycles import NOTHING_LEFT, remove_cycles
 from multireplay.diagnose.diagnosis import ColumnDiagnosis, Diagnosis
 from multireplay.errors import InputError
 
-LEVEL = 0.01
+LEVEL = 0.02
 """Probability of a slow component, and of a cycle, found anywhere in a record without any."""
-NOTHING_LEFT = 1e-6
-"""Part of the variance beside a cycle below which the record is too regular to say anything."""
 
 
 def diagnose(
@@ -52,7 +50,7 @@ def diagnose(
     above what the sum allows, these batches give the time, and the sentence says by how much they differ. A *cycle*:
     lines in the periodogram significantly above their surroundings are subtracted before anything is measured. A
     cycle averages out of a mean, so the time is that of the rest times its part of the variance, and no less than that
-    of the rest or 1. In a record with neither, one of the two is found with a probability of 1 % at most each,
+    of the rest or 1. In a record with neither, one of the two is found with a probability of 2 % at most each,
     whatever the number of features.
 
     Examples
@@ -150,7 +148,10 @@ def _examine(name: str, series: Any, count: int, scalar: bool, level: float) -> 
     turning = worst
     if np.isnan(found.period[worst]) and not np.isnan(found.period).all():
         turning = np.nanargmax(found.share)
-    cyclic = not np.isnan(found.period[turning])
+    short, batch, period, rest = (
+        None if np.isnan(value) else float(value)
+        for value in (found.short[worst], found.batch[worst], found.period[turning], found.rest[worst])
+    )
     return ColumnDiagnosis(
         name=name,
         width=width,
@@ -163,11 +164,11 @@ def _examine(name: str, series: Any, count: int, scalar: bool, level: float) -> 
         constant=count - varies.size,
         scalar=scalar,
         sparse=sparse,
-        tau_short=float(found.short[worst]),
-        batch=None if np.isnan(found.batch[worst]) else int(found.batch[worst]),
-        period=float(found.period[turning]),
-        cyclic_feature=int(features[turning]) if cyclic else None,
-        tau_rest=float(found.rest[worst]),
+        tau_short=short,
+        batch=None if batch is None else int(batch),
+        period=period,
+        cyclic_feature=None if period is None else int(features[turning]),
+        tau_rest=rest,
     )
 
 
