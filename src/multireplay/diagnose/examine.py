@@ -49,8 +49,8 @@ def diagnose(
     A *slow component* hidden under faster noise: where the variance of the means of 8, 16, 32, … rows is significantly
     above what the sum allows, these batches give the time, and the sentence says by how much they differ. A *cycle*:
     lines in the periodogram significantly above their surroundings are subtracted before anything is measured. A
-    cycle averages out of a mean, so the time is that of the rest times its part of the variance, and no less than that
-    of the rest or 1. In a record with neither, one of the two is found with a probability of 2 % at most each,
+    cycle averages out of a mean, so the time is that of the rest times its part of the variance, but no less than 1 if
+    that of the rest is not. In a record with neither, one of the two is found with a probability of 2 % at most each,
     whatever the number of features.
 
     Examples
