@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import multireplay as mr
@@ -23,6 +24,20 @@ def test_all_numeric_columns_by_default_and_a_note_on_the_others(run, data):
     assert "The slowest column (x)" in result.stdout.replace("\n", " ")
     assert "| when" not in result.stdout
     assert result.stderr == "Left out, because they are not numbers: place, fails.\n"
+
+
+def test_slow_components_and_cycles_are_shown(run, tmp_path):
+    rng = np.random.default_rng(511)
+    cycle = np.sin(2 * np.pi * np.arange(4000) / 24) + 0.5 * rng.standard_normal(4000)
+    drift = np.linspace(-1, 1, 4000) + 2 * rng.standard_normal(4000)
+    path = tmp_path / "data.csv"
+    np.savetxt(path, np.column_stack([cycle, drift]), delimiter=",", header="load,price", comments="")
+    shown = " ".join(run("diagnose", path).stdout.split())
+    assert "cycle of 24" in shown
+    assert "The slowest column (price) has a slow component: the sum over short lags says" in shown
+    found = json.loads(run("diagnose", path, "--columns", "load", "--json").stdout)
+    assert found["columns"][0]["period"] == pytest.approx(24, rel=1e-3)
+    assert found["columns"][0]["batch"] is None
 
 
 @pytest.mark.parametrize(

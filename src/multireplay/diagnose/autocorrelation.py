@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import cpu_count
@@ -49,6 +50,7 @@ def integrated_autocorrelation_time(x: ArrayLike, *, c: float = 5.0) -> float | 
 
     Two things the window cannot see: a component that is slow but so weak that the sum stops before it adds
     up, and a period, of which it measures the first swing and not the cancellation after a full turn.
+    `multireplay.diagnose` looks for both.
 
     Examples
     --------
@@ -120,7 +122,15 @@ def autocorrelation(x: ArrayLike, lags: int) -> Floats:
     if not 0 <= lags < len(series):
         raise InputError(f"lags is {lags}; a series of {len(series)} rows has lags 0 to {len(series) - 1}.")
     centred, varies = _centred(series, np.arange(1))
-    return _autocorrelations(centred)[0, : lags + 1] if varies.all() else np.full(lags + 1, np.nan)
+    return autocorrelations(centred)[0, : lags + 1] if varies.all() else np.full(lags + 1, np.nan)
+
+
+class WindowedSum(NamedTuple):
+    """An autocorrelation time by the automatic window, whether the record is long enough for it, and the last lag."""
+
+    tau: float
+    reliable: bool
+    window: int
 
 
 def estimate(
@@ -128,19 +138,28 @@ def estimate(
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Autocorrelation times of some features, NaN where constant, and whether the record is long enough for each.
 
-    The array has been checked. It is read a block at a time: 80 bytes for a row of a feature.
+    The array has been checked.
     """
-    rows = series.shape[0]
     tau = np.full(len(features), np.nan)
     reliable = np.ones(len(features), dtype=np.bool_)
-    block = max(1, block_bytes // (80 * rows))
+    for varying, centred in blocks(series, features, block_bytes):
+        for i, rho in zip(varying, autocorrelations(centred), strict=True):
+            tau[i], reliable[i], _ = windowed_sum(rho, c)
+    return tau, reliable
+
+
+def blocks(
+    series: NDArray[Any], features: NDArray[np.intp], block_bytes: int = 128 * 2**20
+) -> Iterator[tuple[NDArray[np.intp], Floats]]:
+    """The features that vary as contiguous rows with mean zero, some at a time, and which of the features they are.
+
+    A row of a feature is counted with 80 bytes, which is what `autocorrelations` takes.
+    """
+    block = max(1, block_bytes // (80 * series.shape[0]))
     for start in range(0, len(features), block):
         centred, varies = _centred(series, features[start : start + block])
-        if not varies.any():
-            continue
-        for i, rho in zip(start + np.flatnonzero(varies), _autocorrelations(centred), strict=True):
-            tau[i], reliable[i] = _sum_to_window(rho, c)
-    return tau, reliable
+        if varies.any():
+            yield start + np.flatnonzero(varies), centred
 
 
 def _centred(series: NDArray[Any], features: NDArray[np.intp]) -> tuple[Floats, NDArray[np.bool_]]:
@@ -160,7 +179,7 @@ def _centred(series: NDArray[Any], features: NDArray[np.intp]) -> tuple[Floats, 
     return block, varies
 
 
-def _autocorrelations(centred: Floats) -> Floats:
+def autocorrelations(centred: Floats) -> Floats:
     """Sample autocorrelations of each row at every lag, by zero-padded real FFT (Wiener and Khinchin)."""
     count, rows = centred.shape
     length = fft.next_fast_len(2 * rows - 1, real=True)
@@ -175,24 +194,33 @@ def _autocorrelations(centred: Floats) -> Floats:
     return rho
 
 
-def _sum_to_window(rho: Floats, c: float) -> tuple[float, bool]:
-    """Sum autocorrelations up to the automatic window; also whether the series is long enough for it."""
+def windowed_sum(rho: Floats, c: float = 5.0) -> WindowedSum:
+    """Sum autocorrelations up to the automatic window."""
     rows = len(rho)
-    lags = np.arange(rows)
-    tau = 2.0 * np.cumsum(rho) - 1.0
-    window = _first(lags >= c * tau)
+    window = _window(rho, c)
+    tau = _sum(rho, window)
     settled = True
-    if tau[window] < 1.0:
+    if tau < 1.0:
         size = np.abs(rho)
         size[size < 2.0 / np.sqrt(rows)] = 0.0
-        window = _first(lags >= c * (2.0 * np.cumsum(size) - 1.0))
+        window = _window(size, c)
+        tau = _sum(rho, window)
         settled = window * ENOUGH_TIMES <= rows * c
-    reliable = bool(settled and rows >= ENOUGH_TIMES * max(tau[window], 1.0))
+    reliable = bool(settled and rows >= ENOUGH_TIMES * max(tau, 1.0))
     # The mean over the record is subtracted, so that all ρ sum to −1/2: a short series always seems to repel.
-    return max(float(tau[window]), 1.0 / rows if reliable else 1.0), reliable
+    return WindowedSum(max(tau, 1.0 / rows if reliable else 1.0), reliable, window)
 
 
-def _first(condition: NDArray[np.bool_]) -> int:
-    """Index of the first true entry, the last index when there is none."""
-    index = int(np.argmax(condition))
-    return index if condition[index] else len(condition) - 1
+def _sum(rho: Floats, window: int) -> float:
+    return 2.0 * float(np.sum(rho[: window + 1])) - 1.0
+
+
+def _window(rho: Floats, c: float) -> int:
+    """The first lag that is at least c times the sum up to it, the last one when there is none."""
+    length = 1024
+    while True:
+        passed = np.arange(min(length, len(rho))) >= c * (2.0 * np.cumsum(rho[:length]) - 1.0)
+        first = int(np.argmax(passed))
+        if passed[first] or length >= len(rho):
+            return first if passed[first] else len(rho) - 1
+        length *= 8

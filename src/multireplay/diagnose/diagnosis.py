@@ -46,18 +46,41 @@ class ColumnDiagnosis:
     """Whether the features looked at are those with the most nonzeros."""
     worst_name: str | None = None
     """What the feature with the largest time is called, if it has a name."""
+    tau_short: float | None = None
+    batch: int | None = None
+    """Where the slowest feature has a slow component that the sum over short lags misses: what that sum says, and how
+    many rows the batches have from which `tau_max` is. None where the sum stands."""
+    period: float | None = None
+    cyclic_feature: int | None = None
+    """Rows in a turn of the cycle of the slowest feature, or if it has none of the feature with the strongest, and
+    which feature that is. None without a cycle."""
+    tau_rest: float | None = None
+    """Autocorrelation time of the slowest feature without its cycle, None if it has none."""
+    cyclic_name: str | None = None
+    """What the feature with the cycle is called, if it has a name."""
 
     @property
     def label(self) -> str:
         """The slowest feature by its name, or as one would index it, ``features[3]``; a scalar column by its name."""
-        if self.scalar or self.worst_feature is None:
-            return self.name
-        return self.worst_name or f"{self.name}[{self.worst_feature}]"
+        return self._label(self.worst_feature, self.worst_name)
 
     @property
     def at(self) -> str:
         """Which feature is the slowest, in a table: its name or its number, empty where there is but one, or none."""
         return "" if self.scalar or self.worst_feature is None else self.worst_name or str(self.worst_feature)
+
+    @property
+    def cycle(self) -> str:
+        """The cycle in words, ``cycle of 24 rows``; empty if there is none."""
+        return "" if self.period is None else f"cycle of {number(self.period)} rows"
+
+    @property
+    def cyclic_label(self) -> str:
+        """The feature with the cycle, as `label` names one."""
+        return self._label(self.cyclic_feature, self.cyclic_name)
+
+    def _label(self, feature: int | None, name: str | None) -> str:
+        return self.name if self.scalar or feature is None else name or f"{self.name}[{feature}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +149,26 @@ def sentence(diagnosis: Diagnosis) -> str:
     kind = "column" if column.examined == column.width else "feature examined"
     tau, steps, ess = number(column.tau_max), math.ceil(column.tau_max), number(column.ess)
     subject = f"the slowest {kind} ({column.label})"
-    opening = f"T{subject[1:]} has an autocorrelation time of"
+    has = f"T{subject[1:]} has"
+    opening = f"{has} an autocorrelation time of"
     if column.tau_max < CLOSE_TO_ONE and not column.reliable:
+        beside = f" beside its {column.cycle}" if column.tau_rest is not None else ""
         return (
-            f"{rows} rows are too few, or too regular, to tell the autocorrelation time of {subject} and so "
+            f"{rows} rows are too few, or too regular, to tell the autocorrelation time of {subject}{beside} and so "
             f"whether order matters: {_REPLAY} is the safe choice."
+        )
+    if column.batch is not None or column.tau_rest is not None:
+        bound = "" if column.reliable else "at most "
+        return (
+            f"{has} {doubt(column)}; {rows} rows carry {bound}about as much information on its mean as {ess} "
+            f"independent ones, learning in order with a constant step follows what is slow, and {_REPLAY} is the safe "
+            "choice."
+        )
+    elsewhere = next((f"{other.cyclic_label} has a {other.cycle}" for other in diagnosis.columns if other.cycle), "")
+    if column.tau_max < CLOSE_TO_ONE and elsewhere:
+        return (
+            f"{opening} {tau} steps, no more than independent rows have, but {elsewhere}: learning in order with a "
+            f"constant step follows it, and {_REPLAY} is the safe choice."
         )
     if column.tau_max < 1 / CLOSE_TO_ONE:
         return (
@@ -158,6 +196,25 @@ def sentence(diagnosis: Diagnosis) -> str:
     )
 
 
+def doubt(column: ColumnDiagnosis) -> str:
+    """What the sum over short lags cannot see in the slowest feature: a cycle, a slow component or both."""
+    least = "" if column.reliable else "at least "
+    whole = f"{least}{_steps(column.tau_max)}"
+    rest = "" if column.tau_rest is None else f"{least}{_steps(column.tau_rest)}"
+    if column.batch is None or column.tau_short is None:
+        return f"a {column.cycle} and an autocorrelation time of {whole} ({rest} without the cycle, which averages out)"
+    opening = f"a {column.cycle}, which averages out, and beside it a slow component" if rest else "a slow component"
+    says = (
+        f"{opening}: the sum over short lags says {_steps(column.tau_short)}, batches of {column.batch} rows say "
+        f"{rest or whole}"
+    )
+    return f"{says}, which is {whole} for the cycle and the rest together" if rest else says
+
+
+def _steps(value: float) -> str:
+    return "1 step" if number(value) == "1" else f"{number(value)} steps"
+
+
 def legend(diagnosis: Diagnosis) -> str:
     """What the entries of the table mean, as far as they occur in it."""
     parts = [f"tau: integrated autocorrelation time in steps, 1 if independent. ESS = B/tau, B = {diagnosis.rows}."]
@@ -166,6 +223,13 @@ def legend(diagnosis: Diagnosis) -> str:
         parts.append(f"lower bound: B is less than {ENOUGH_TIMES} tau, so tau may be larger and ESS smaller.")
     if any("rough" in entry for entry in notes):
         parts.append("rough: too few rows, or too regular ones, to believe a tau below 1.")
+    if any(column.batch is not None for column in diagnosis.columns):
+        parts.append(
+            "slow part: tau is from means of batches, because the sum over short lags misses it; a lower bound where "
+            f"it lasts more than B/{ENOUGH_TIMES} rows."
+        )
+    if any(column.cycle for column in diagnosis.columns):
+        parts.append("cycle: so many rows a turn; it averages out of a mean, and tau is the share of the rest.")
     sampled = [column for column in diagnosis.columns if column.examined < column.width]
     if any(column.sparse for column in sampled):
         parts.append(
@@ -204,6 +268,10 @@ def table(diagnosis: Diagnosis) -> str:
 def note(column: ColumnDiagnosis) -> str:
     """What else to know about a column, empty if nothing."""
     notes = [] if column.reliable else ["lower bound" if column.tau_max > 1 else "rough"]
+    if column.batch is not None:
+        notes.append("slow part")
+    if column.period is not None:
+        notes.append(f"cycle of {number(column.period)}")
     if 0 < column.constant < column.examined:
         notes.append(f"{column.constant} constant")
     return ", ".join(notes)
