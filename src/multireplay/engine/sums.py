@@ -37,6 +37,8 @@ BATCHES = 32
 FEWEST_BATCHES = 8
 BATCH_NUMBERS = 2**22
 """Where the sums of 32 batches would be more numbers than this, fewer batches are taken, but at least 8."""
+PIECE_NUMBERS = 2**24
+"""As many as that for other numbers of batches, which are only asked for by name."""
 TOGETHER = 2**24
 """Bytes of blocks that a thread is given at a time, so that handing them out costs nothing beside reading them."""
 
@@ -205,9 +207,10 @@ class _Block(NamedTuple):
     end: int
 
 
-def batch_bounds(length: int, dim: int) -> Positions:
-    """Where the batches of a record of that length begin and end, for sums of `dim` numbers."""
-    batches = min(BATCHES, length, max(FEWEST_BATCHES, BATCH_NUMBERS // dim))
+def batch_bounds(length: int, dim: int, pieces: int = BATCHES) -> Positions:
+    """Where the batches of a record of that length begin and end, for sums of `dim` numbers; `pieces` at most."""
+    numbers = BATCH_NUMBERS if pieces == BATCHES else PIECE_NUMBERS
+    batches = min(pieces, length, max(FEWEST_BATCHES, numbers // dim))
     return np.linspace(0, length, batches + 1).astype(np.int64)
 
 
@@ -328,11 +331,15 @@ class Batches(NamedTuple):
 
 
 def operator_batches(
-    record: Record, points: Iterable[Vector], how: Folding = ALONE, kept: Kept | None = None
+    record: Record,
+    points: Iterable[Vector],
+    how: Folding = ALONE,
+    kept: Kept | None = None,
+    pieces: int = BATCHES,
 ) -> list[Batches]:
     """F̂ at each of the points by batches, in one pass over the record in order."""
     places = np.array(list(points))
-    bounds = batch_bounds(record.length, record.dim)
+    bounds = batch_bounds(record.length, record.dim, pieces)
     if kept is None and not record.problem.on_host:
         sums = record.problem.stretch_sums(places, next(record.parts(0))[1], bounds)
         how.advanced(record.length)

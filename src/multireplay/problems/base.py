@@ -185,6 +185,20 @@ class Problem(ABC):
         assert basis is None, f"{self!r} has no features to change the basis of"
         return self, columns
 
+    def energies(self, x: Vector, columns: Columns, which: Positions | None = None) -> Vector:
+        """Σ_t F̃(x, ξ_t)² and, below it, Σ_t w_t ψ_t² over the rows, by coordinate, or of `which` of them.
+
+        Both without the penalty. Where there are no features ψ_t, every row counts as one.
+        """
+        samples, count = self.samples(columns), row_count(columns)
+        squares = sum(self.operator(x.copy(), samples, row) ** 2 for row in range(count))
+        found = np.array([squares, np.full(len(x), float(count))])
+        return found if which is None else found[:, which]
+
+    def response(self, scores: Vector) -> Vector:
+        """What is predicted where ⟨ψ, x⟩ is that: the mean response of a regression, a value in policy evaluation."""
+        raise InputError(f"{self!r} has no features to predict from: use result.interval(of=...)")
+
     def penalty_diagonal(self, dim: int) -> Vector:
         """λ by coordinate, where λx is the part of F̃ that is the same on every sample; 0 without a penalty."""
         return np.zeros(dim)

@@ -98,6 +98,20 @@ class OverBatches(Problem):
     def operator_sums(self, points: Vector, columns: Columns) -> Vector:
         return np.asarray(self.stretch_sums(points, columns, np.array([0, row_count(columns)]))[0])
 
+    def energies(self, x: Vector, columns: Columns, which: Positions | None = None) -> Vector:
+        batch = self.samples(columns)
+        X = like(np.tile(x, (row_count(columns), 1)), batch[0])
+        squares = (as_numpy(self.spread(self.residuals(X, batch), batch)).astype(np.float64) ** 2).sum(axis=0)
+        energies = np.full(len(x), float(row_count(columns)))
+        if "features" in columns:
+            weights = as_numpy(array_of(columns["weights"])) if "weights" in columns else np.ones(row_count(columns))
+            energies = weights @ as_numpy(array_of(columns["features"])).astype(np.float64) ** 2
+        found = np.array([squares, energies])
+        return found if which is None else found[:, which]
+
+    def response(self, scores: Vector) -> Vector:
+        return self.plain.response(scores)
+
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         mean = self.operator_sums(x[None, :], columns)[0] / row_count(columns)
         return np.asarray(mean + self.penalty_diagonal(len(x)) * x)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, diags_array, issparse
 
-from multireplay._check import Vector, number_in, whole_number
+from multireplay._check import Positions, Vector, number_in, whole_number
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.foreign import array_of, as_numpy, is_foreign, like
 from multireplay.errors import InputError
@@ -134,6 +134,21 @@ class ResidualProblem(Problem):
             if len(points) == 1:  # products of a matrix and a vector: twice as fast as of two matrices
                 return np.asarray(self.residuals_at(points[0], columns) @ rows, dtype=np.float64)[None, :]
             return np.asarray(self.residuals_at(points, columns) @ rows, dtype=np.float64)
+
+    def energies(self, x: Vector, columns: Columns, which: Positions | None = None) -> Vector:
+        rows, residuals = self.rows(columns), np.asarray(self.residuals_at(x, columns), dtype=np.float64)
+        weights = np.asarray(columns.get("weights", np.ones(len(residuals))), dtype=np.float64)
+        both = np.array([residuals**2, weights])
+        if isinstance(rows, IndexedRows):
+            states = rows.table.shape[0]
+            both = np.array([np.bincount(rows.index, part, minlength=states) for part in both])
+            rows = rows.table
+        if which is not None:
+            rows = rows[:, which]
+        if issparse(rows):
+            squares = rows.astype(np.float64).power(2)
+            return np.array([squares.T @ part for part in both])
+        return np.asarray(both @ np.square(rows, dtype=np.float64))
 
     def penalty_diagonal(self, dim: int) -> Vector:
         return self.penalty.diagonal(dim)

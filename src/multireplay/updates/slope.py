@@ -63,12 +63,13 @@ class Slope:
     `matrix` is J in units of `scale`, SJS, in which it is well scaled. The inverse of the mean of m independent rows is
     m/(m − d) times too large on average (inverse Wishart), which is taken out where `rows` is given. `damping` is for
     corrections of a fit of the same rows, most of whose error is where J is too small: (1 − d/m)²/(1 + d/m) of J⁻¹ in
-    all leaves least of it, a share √(d/m) or so.
+    all leaves least of it, a share √(d/m) or so. Standard errors are made with the square of J⁻¹, which is
+    (1 − d/m)⁻³ times too large: `spread` takes that out.
     """
 
     def __init__(self, matrix: Array, scale: Vector, rows: int | None = None) -> None:
         self.matrix, self.scale = matrix, scale
-        share = 0.0 if rows is None else min(0.5, len(scale) / rows)
+        self.share = share = 0.0 if rows is None else min(0.5, len(scale) / rows)
         self.shrink, self.damping = 1 - share, (1 - share) / (1 + share)
         self.factors = Lapack(matrix) if isinstance(matrix, np.ndarray) else Inverse(matrix)
         self.condition = self.factors.condition
@@ -85,6 +86,13 @@ class Slope:
     def solve(self, values: Vector) -> Vector:
         """J⁻¹ times each row."""
         return np.asarray(self.shrink * self.scale * self.divide((values * self.scale).T).T, dtype=np.float64)
+
+    def spread(self, values: Vector) -> Vector:
+        """J⁻¹ times each row, of the right size on average where its square is what matters, as in a variance.
+
+        With W/m the mean of m rows' products, E W⁻² = (m − 1)/((m − d)(m − d − 1)(m − d − 3)) (inverse Wishart).
+        """
+        return np.asarray(np.sqrt(1 - self.share) * self.solve(values))
 
     def images(self, values: Vector, inside: bool = False) -> Vector:
         """J⁻¹ times each row, where the rows are in the basis that J is in, and so are the images if `inside`."""

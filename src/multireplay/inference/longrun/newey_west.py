@@ -1,0 +1,85 @@
+"""Newey and West's estimator, with the lag that Andrews' rule chooses."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from multireplay._check import Vector, whole_number
+from multireplay.inference.longrun.base import LongRun, Spread, centred
+
+STEEPEST = 0.97
+"""The largest |ρ| that a bandwidth is worked out with, as Andrews and Monahan (1992) advise."""
+
+
+class NeweyWest(LongRun):
+    """Autocovariances of 4096 pieces with weights that fall to 0 (Bartlett's kernel), and normal quantiles.
+
+    By Newey and West (1987), Var = (γ₀ + 2Σ_j k(j/S) γ_j)/n with k(u) = 1 − u. Andrews (1991, Eqs. 6.2 and 6.4) gives
+    the bandwidth of least error for an autoregression with the coefficient ρ of the data::
+
+        S = 1.1447 (α n)^(1/3),        α = 4ρ²/((1 − ρ)²(1 + ρ)²)
+
+    It takes one more pass over the record. Under strong dependence its intervals are too short.
+
+    Parameters
+    ----------
+    lag : int or "andrews"
+        The last lag, in pieces, with weight 1 − j/(lag + 1) at lag j.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multireplay.inference import NeweyWest
+    >>> values = np.random.default_rng(0).standard_normal((4096, 1))
+    >>> float(4096 * NeweyWest(lag=0).spread(values).variance[0]) == values.var()
+    True
+    """
+
+    def __init__(self, lag: int | Literal["andrews"] = "andrews") -> None:
+        self.lag = lag if lag == "andrews" else whole_number("lag", lag, least=0)
+
+    def spread(self, values: Vector) -> Spread:
+        widths = andrews(values) if self.lag == "andrews" else np.full(values.shape[1], self.lag + 1.0)
+        variance = np.array(
+            [_bartlett(column[:, None], width)[0, 0] for column, width in zip(values.T, widths, strict=True)]
+        )
+        return normal(variance / len(values))
+
+    def covariance(self, values: Vector) -> Vector:
+        """With one bandwidth for all, by Andrews' α for several coordinates with equal weights."""
+        width = float(andrews(values, together=True)[0]) if self.lag == "andrews" else self.lag + 1.0
+        return _bartlett(values, width) / len(values)
+
+
+def normal(variance: Vector) -> Spread:
+    """These variances with the quantiles of the normal law."""
+    return Spread(
+        np.asarray(variance),
+        lambda level: np.asarray(ndtri((1 + level) / 2)),
+        lambda ratio: np.asarray(2 * ndtr(-np.abs(ratio))),
+    )
+
+
+def andrews(values: Vector, together: bool = False) -> Vector:
+    """Andrews' bandwidth for Bartlett's kernel, of each column, or one for all of them in their own units."""
+    parts = centred(values)
+    before, after = parts[:-1], parts[1:]
+    squares = np.einsum("ij,ij->j", before, before)
+    slope = np.einsum("ij,ij->j", after, before) / np.where(squares > 0, squares, 1.0)
+    slope = np.clip(slope, -STEEPEST, STEEPEST)
+    above, below = 4 * slope**2 / (1 - slope) ** 6 / (1 + slope) ** 2, 1 / (1 - slope) ** 4
+    alpha = np.atleast_1d(above.sum() / below.sum()) if together else above / below
+    return np.asarray(1.1447 * np.cbrt(alpha * len(values)))
+
+
+def _bartlett(values: Vector, width: float) -> Vector:
+    """Σ_j k(j/S) Γ_j over all lags of either sign: the long-run covariance of the columns."""
+    parts, count = centred(values), len(values)
+    total = parts.T @ parts
+    for lag in range(1, min(count, int(np.ceil(width)))):
+        lagged = (1 - lag / width) * (parts[lag:].T @ parts[:-lag])
+        total = total + lagged + lagged.T
+    return np.asarray(total / count)
