@@ -64,7 +64,8 @@ __all__ = [
     "Dyadic", "Epoch", "Exact",
     "InputError", "Interleaved", "MERClassifier", "MERPoissonRegressor", "MERRegressor", "MERValueRegressor",
     "MultireplayError", "Multiscale", "Newton", "Online", "OperatorError", "Plain", "PolicyEvaluation", "Result",
-    "Reverse", "RichardsonRomberg", "Serial", "Shuffle", "Skip", "Status", "StoredBuffer", "Track", "UncertaintyWarning", "Uniform",
-    "VarianceReduced", "VariationalInequality", "diagnose", "estimators", "inference", "problems", "replay", "report", "rl", "sets",
-    "simulate", "solve", "steps", "theory",
+    "Reverse", "RichardsonRomberg", "Serial", "Shuffle", "Skip", "Status", "StoredBuffer", "Track",
+    "UncertaintyWarning", "Uniform",
+    "VarianceReduced", "VariationalInequality", "diagnose", "estimators", "inference", "problems", "replay",
+    "report", "rl", "sets", "simulate", "solve", "steps", "theory",
 ]  # fmt: skip

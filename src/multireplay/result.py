@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from multireplay._check import Vector
-from multireplay.show.text import TextTable
+from multireplay.show.text import TextTable, epoch_table
 from multireplay.tracking import Curve
 
 if TYPE_CHECKING:
@@ -202,19 +202,15 @@ class Result:
 
         Parameters
         ----------
-        level : float
-            The probability.
         of : array of shape (k, d), optional
             Linear functions of x, a row each; by default every coordinate.
-        by : LongRun, optional
-            An estimator of `multireplay.inference`; `BatchMeans` by default.
 
         Examples
         --------
         >>> import numpy as np
         >>> import multireplay as mr
         >>> A = np.random.default_rng(0).standard_normal((4096, 2))
-        >>> y = A @ [1.0, 2.0] + np.random.default_rng(1).standard_normal(4096)
+        >>> y = A @ [1.0, 2.0] + np.random.default_rng(2).standard_normal(4096)
         >>> result = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=y))
         >>> low, high = result.interval(of=[1.0, 1.0])[0]
         >>> bool(low < 3.0 < high)
@@ -243,12 +239,8 @@ class Result:
 
         Parameters
         ----------
-        R : array of shape (q, d) or (d,)
-            Linear restrictions, a row each.
-        r : number or array of shape (q,)
-            What they should give.
-        by : LongRun, optional
-            An estimator of `multireplay.inference`; `BatchMeans` by default.
+        R, r : arrays of shape (q, d) and (q,)
+            Linear restrictions, a row each, and what they should give.
 
         Examples
         --------
@@ -274,10 +266,6 @@ class Result:
         ----------
         rows : array of shape (k, d)
             Features, as in the record.
-        level : float
-            The probability with which each interval contains the mean.
-        by : LongRun, optional
-            An estimator of `multireplay.inference`; `BatchMeans` by default.
 
         Examples
         --------
@@ -357,26 +345,3 @@ class Result:
 
     def __repr__(self) -> str:
         return f"Result(x of {len(self.x)} coordinates, {len(self.epochs)} epochs, {self.status.code}: {self.status})"
-
-
-def epoch_table(epochs: tuple[Epoch, ...], chosen: int | None = None) -> TextTable:
-    """The table of the epochs of a run, with what each would have answered and which one does."""
-    rows = []
-    for index, epoch in enumerate(epochs):
-        row: dict[str, Any] = {
-            "epoch": epoch.k,
-            "gap": "-" if epoch.gap is None else f"{epoch.gap:.6g}",
-            "steps": epoch.taken,
-            "step size": f"{epoch.step:.4g}",
-            "‖last‖": f"{np.linalg.norm(epoch.last):.4g}",
-            "‖average‖": f"{np.linalg.norm(epoch.average):.4g}",
-        }
-        if epoch.curve is not None:
-            row["‖last − x*‖²"] = f"{epoch.curve.end_last:.3e}"
-            row["‖average − x*‖²"] = f"{epoch.curve.end_average:.3e}"
-        row["residual"] = "" if epoch.residual is None else f"{epoch.residual:.3e}"
-        row["note"] = f"diverged at step {epoch.taken + 1}" if epoch.diverged else ""
-        if index == chosen and len(epochs) > 1:
-            row["note"] = "the answer" + (": smallest residual" if epoch.residual is not None else "")
-        rows.append(row)
-    return TextTable(rows)

@@ -37,8 +37,6 @@ BATCHES = 32
 FEWEST_BATCHES = 8
 BATCH_NUMBERS = 2**22
 """Where the sums of 32 batches would be more numbers than this, fewer batches are taken, but at least 8."""
-PIECE_NUMBERS = 2**24
-"""As many as that for other numbers of batches, which are only asked for by name."""
 TOGETHER = 2**24
 """Bytes of blocks that a thread is given at a time, so that handing them out costs nothing beside reading them."""
 
@@ -188,10 +186,11 @@ class Kept(NamedTuple):
 
 
 class Folding(NamedTuple):
-    """How a sum is carried out: on how many threads, and who is told of the rows that are done."""
+    """How a sum is carried out: on how many threads, who is told of the rows that are done, and in how many batches."""
 
     threads: int = 1
     advanced: Callable[[int], object] = lambda rows: None
+    pieces: int = BATCHES
 
 
 ALONE = Folding()
@@ -209,8 +208,7 @@ class _Block(NamedTuple):
 
 def batch_bounds(length: int, dim: int, pieces: int = BATCHES) -> Positions:
     """Where the batches of a record of that length begin and end, for sums of `dim` numbers; `pieces` at most."""
-    numbers = BATCH_NUMBERS if pieces == BATCHES else PIECE_NUMBERS
-    batches = min(pieces, length, max(FEWEST_BATCHES, numbers // dim))
+    batches = min(pieces, length, max(FEWEST_BATCHES, max(1, pieces // 1024) * BATCH_NUMBERS // dim))
     return np.linspace(0, length, batches + 1).astype(np.int64)
 
 
@@ -331,15 +329,11 @@ class Batches(NamedTuple):
 
 
 def operator_batches(
-    record: Record,
-    points: Iterable[Vector],
-    how: Folding = ALONE,
-    kept: Kept | None = None,
-    pieces: int = BATCHES,
+    record: Record, points: Iterable[Vector], how: Folding = ALONE, kept: Kept | None = None
 ) -> list[Batches]:
     """F̂ at each of the points by batches, in one pass over the record in order."""
     places = np.array(list(points))
-    bounds = batch_bounds(record.length, record.dim, pieces)
+    bounds = batch_bounds(record.length, record.dim, how.pieces)
     if kept is None and not record.problem.on_host:
         sums = record.problem.stretch_sums(places, next(record.parts(0))[1], bounds)
         how.advanced(record.length)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from multireplay._check import Vector
 from multireplay.inference.longrun import BatchMeans
@@ -32,7 +33,7 @@ class Images:
     """What makes images of scores: its ``spread(scores)`` is J⁻¹ times each row."""
     unknown: Vector | None = None
     """Directions that the record says nothing of, a row each."""
-    boundary: Vector | None = None
+    boundary: NDArray[np.bool_] | None = None
     """Which coordinates a feasible set holds where they are; None without one, or where it holds nothing."""
     set_active: bool = False
     """Whether the feasible set matters to the answer."""

@@ -28,7 +28,7 @@ class Sight(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class RecordAt:
     """The record and the point that images are of, for what is worked out only when asked for.
 
     A pickled one leaves the record behind.
@@ -44,7 +44,7 @@ class Source:
     def scores(self, pieces: int) -> Vector:
         """F̂ at the point on so many consecutive pieces of the record, fewer where there are fewer rows: one pass."""
         assert self.record is not None
-        return operator_batches(self.record, [self.x], Folding(self.threads), pieces=pieces)[0].means
+        return operator_batches(self.record, [self.x], Folding(self.threads, pieces=pieces))[0].means
 
     def sight(self, mean: Vector) -> Sight:
         """Variances of scores whose mean is known, and visits: from spread rows, and all for features they hardly see.

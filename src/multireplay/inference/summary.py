@@ -43,7 +43,7 @@ class Summary:
         return TextTable([self._shown(row) for row in self.rows])
 
     def _shown(self, row: dict[str, Any]) -> dict[str, str]:
-        kept = {name: "" if _missing(value) else value for name, value in row.items()}
+        kept: dict[str, Any] = {name: "" if _missing(value) else value for name, value in row.items()}
         return {
             "name": str(kept["name"]),
             "coefficient": _digits(kept["coefficient"]),

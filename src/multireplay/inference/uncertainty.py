@@ -1,4 +1,4 @@
-"""What the record leaves open of an answer: standard errors, intervals, covariances, tests, and when not to rely on them."""
+"""What the record leaves open of an answer: standard errors, intervals, tests, and when not to rely on them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multireplay._check import Vector, number_in
 from multireplay.errors import InputError, UncertaintyWarning, warn
 from multireplay.inference.images import Images
 from multireplay.inference.longrun import BatchMeans, LongRun, Spread, WaldTest
-from multireplay.inference.sight import Source
+from multireplay.inference.sight import RecordAt, Sight
 from multireplay.inference.summary import Summary, coefficient_row
 
 FEW = 30.0
@@ -45,8 +45,8 @@ class Uncertainty:
     >>> A = np.random.default_rng(0).standard_normal((4096, 2))
     >>> y = A @ [1.0, 0.0] + np.random.default_rng(1).standard_normal(4096)
     >>> found = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=y)).uncertainty
-    >>> found.standard_error.round(2), found.doubts, found.why_not
-    (array([0.02, 0.02]), {}, '')
+    >>> found.standard_error.round(3), found.doubts, found.why_not
+    (array([0.014, 0.021]), {}, '')
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Uncertainty:
         x: Vector,
         names: Sequence[str],
         images: Images | None,
-        source: Source | None = None,
+        source: RecordAt | None = None,
         why_not: str = "",
         notes: Sequence[str] = (),
     ) -> None:
@@ -141,7 +141,7 @@ class Uncertainty:
         return None if self._sight is None else self._sight.visits
 
     @cached_property
-    def _sight(self) -> Any:
+    def _sight(self) -> Sight | None:
         if self.images is None or self.source is None or self.source.record is None:
             return None
         return self.source.sight(np.average(self.images.scores, axis=0, weights=self.images.rows))
@@ -166,7 +166,8 @@ class Uncertainty:
             return ""
         some = ", ".join(self.names[i] for i in list(self.doubts)[:NAMED])
         more = f" and {len(self.doubts) - NAMED} more" if len(self.doubts) > NAMED else ""
-        return f"the record has seen too little of {some}{more} to rely on {'its interval' if len(self.doubts) == 1 else 'their intervals'}"
+        which = "its interval" if len(self.doubts) == 1 else "their intervals"
+        return f"the record has seen too little of {some}{more} to rely on {which}"
 
     def summary(self, level: float = 0.95, by: LongRun | None = None, made: Sequence[str] = ()) -> Summary:
         """The table of all coordinates, with sentences on how the fit was made below it: see `Result.summary`."""

@@ -104,7 +104,7 @@ class ErrorBars:
 
 def uncertainty_of_run(result: Result, rows: int) -> ErrorBars | None:
     """What the run itself found out, if it did."""
-    errors = result.standard_error
+    errors = None if result.images is None else result.standard_error
     if errors is None or not np.isfinite(errors).any() or result.measured == np.inf:
         return None
     return ErrorBars(errors, rows // BATCHES)

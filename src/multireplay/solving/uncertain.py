@@ -9,7 +9,7 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.errors import InputError
 from multireplay.inference.on_set import boundary_sentence
-from multireplay.inference.sight import Source
+from multireplay.inference.sight import RecordAt
 from multireplay.inference.uncertainty import Uncertainty
 from multireplay.result import CONVERGED
 from multireplay.show.text import plural
@@ -45,7 +45,7 @@ def uncertainty_of(result: Result) -> Uncertainty:
             why = str(reason)
     if images is not None and len(images.values) < 2:
         images, why = None, "a single row does not show how rows vary"
-    source = None if run is None else Source(run.record, x, run.threads)
+    source = None if run is None else RecordAt(run.record, x, run.threads)
     notes = () if images is None else _notes(result, images, names)
     return Uncertainty(x, names, images, source, why, notes)
 
@@ -70,9 +70,8 @@ def summary_of(result: Result, level: float, by: LongRun | None) -> Summary:
     """The table of a result, with how it was made below it."""
     run, made = result.run, []
     if run is not None:
-        made.append(
-            f"{run.problem!r} on {plural(run.rows, 'row')}, {result.passes:.3g} pass{'es' * (result.passes != 1)}: {run.why}."
-        )
+        took = f"{result.passes:.3g} pass{'es' * (result.passes != 1)}"
+        made.append(f"{run.problem!r} on {plural(run.rows, 'row')}, {took}: {run.why}.")
     if result.measured is not None and np.isfinite(result.measured):
         made.append(f"Distance to the exact fit: {result.measured:.2g} standard errors in the worst coordinate.")
     made += [f"Note: {note}." for note in result.notes]

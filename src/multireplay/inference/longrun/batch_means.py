@@ -12,7 +12,7 @@ from multireplay.errors import InputError
 from multireplay.inference.longrun.base import LongRun, Spread, WaldTest, centred, solved
 
 MOST = 0.97
-"""The largest autocorrelation that is allowed for: it leaves half of one of 32 batches in effect, 32·(1 − r)/(1 + r)."""
+"""The largest autocorrelation that is allowed for: of 32 batches it leaves half a one in effect, 32(1 − r)/(1 + r)."""
 
 
 class BatchMeans(LongRun):
@@ -36,7 +36,7 @@ class BatchMeans(LongRun):
     >>> means = np.random.default_rng(0).standard_normal((32, 1))
     >>> variance, quantile, _ = BatchMeans().spread(means)
     >>> variance.round(3), round(float(quantile(0.95)), 2)
-    (array([0.022]), 2.04)
+    (array([0.034]), 2.04)
     """
 
     pieces: ClassVar[int] = 32

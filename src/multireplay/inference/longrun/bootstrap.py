@@ -10,6 +10,8 @@ from multireplay.inference.longrun.newey_west import andrews
 
 FEWEST = 16
 """Blocks that there are at least."""
+APART = 7919
+"""Beside the seed, so that signs are not made of the random numbers that somebody's data were made of."""
 
 
 class MultiplierBootstrap(LongRun):
@@ -74,7 +76,7 @@ class MultiplierBootstrap(LongRun):
         return WaldTest(statistic / q, (float(q), np.inf), p_value)
 
     def _signs(self, count: int) -> Vector:
-        drawn = np.random.default_rng(self.seed).integers(0, 2, (self.replications, count))
+        drawn = np.random.default_rng((self.seed, APART)).integers(0, 2, (self.replications, count))
         return np.asarray(2.0 * drawn - 1)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -34,12 +34,12 @@ class NeweyWest(LongRun):
     >>> import numpy as np
     >>> from multireplay.inference import NeweyWest
     >>> values = np.random.default_rng(0).standard_normal((4096, 1))
-    >>> float(4096 * NeweyWest(lag=0).spread(values).variance[0]) == values.var()
+    >>> bool(np.isclose(4096 * NeweyWest(lag=0).spread(values).variance[0], values.var()))
     True
     """
 
     def __init__(self, lag: int | Literal["andrews"] = "andrews") -> None:
-        self.lag = lag if lag == "andrews" else whole_number("lag", lag, least=0)
+        self.lag: Any = lag if lag == "andrews" else whole_number("lag", lag, least=0)
 
     def spread(self, values: Vector) -> Spread:
         widths = andrews(values) if self.lag == "andrews" else np.full(values.shape[1], self.lag + 1.0)

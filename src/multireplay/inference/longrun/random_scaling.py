@@ -22,8 +22,13 @@ class RandomScaling(LongRun):
     Table 1). D is half of Bartlett's estimate with the bandwidth n, so that others come from the table of `FixedB` at
     b = 1.
 
+    There is nothing to choose, and what is divided by is never too smooth. The price is long intervals: on independent
+    data they are 1.4 times as long as those with a known variance, on average, and vary more from record to record.
     Variances are given as 6D, since E ∫B² = 1/6, so that standard errors are of the usual size; the critical value for
     95 % is then 6.747/√6 = 2.75. It takes one more pass over the record, for 4096 pieces.
+
+    Under strong dependence they are as right as those of batch means whose autocorrelation is allowed for, see
+    `BatchMeans`, and longer.
 
     Examples
     --------
@@ -35,9 +40,12 @@ class RandomScaling(LongRun):
     2.75
     >>> bool(abs(values.mean()) < quantile(0.95) * np.sqrt(variance[0]))
     True
+    >>> float(p_value(np.array([2.75]))[0].round(2))
+    0.05
     """
 
     def spread(self, values: Vector) -> Spread:
+        """6D and its critical values."""
         _, quantile, p_value = with_table(np.zeros(0), 1.0)
         return Spread(
             3 * scaled(values, 1.0).diagonal() / len(values),
@@ -46,7 +54,9 @@ class RandomScaling(LongRun):
         )
 
     def covariance(self, values: Vector) -> Vector:
+        """6D of all columns; its law is not that of a variance that is known, and intervals are those of `spread`."""
         return 3 * scaled(values, 1.0) / len(values)
 
     def wald(self, values: Vector, off: Vector) -> WaldTest:
+        """One restriction at a time, as in `FixedB` with b = 1: the statistic is in its units."""
         return WHOLE.wald(values, off)
