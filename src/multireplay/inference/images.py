@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,8 +30,8 @@ class Images:
     """F̂_b, of shape (batches, d)."""
     rows: Vector
     """Rows of every batch."""
-    through: Any = None
-    """What makes images of scores: its ``spread(scores)`` is J⁻¹ times each row."""
+    through: Callable[[Vector], Vector] | None = None
+    """What makes images of scores: J⁻¹ times each row."""
     unknown: Vector | None = None
     """Directions that the record says nothing of, a row each."""
     boundary: NDArray[np.bool_] | None = None
@@ -43,7 +44,8 @@ class Images:
 
     def of(self, scores: Vector) -> Vector:
         """The images of other scores; these must be of the same record and point."""
-        return np.asarray(self.through.spread(scores))
+        assert self.through is not None
+        return self.through(scores)
 
     @property
     def standard_error(self) -> Vector:

@@ -36,15 +36,7 @@ class OnSet:
         self.freedom = float(np.trace(slope))
         """Directions that the set leaves."""
 
-    def corrected(self, share: float) -> OnSet:
-        """The map for a Jacobian of few rows, of which the coordinates are that share.
-
-        J⁻¹ of m rows is m/(m − d) times too large on average and its square more than twice that, see `Slope`.
-        """
-        self.matrix = (1 - share * self.freedom / len(self.matrix)) ** 1.5 * self.matrix
-        return self
-
-    def spread(self, scores: Vector) -> Vector:
+    def images(self, scores: Vector) -> Vector:
         """What each row of scores, as a change of the operator, moves the solution by, with the other sign."""
         return np.asarray(scores @ self.matrix.T)
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from multireplay._check import Positions, Vector
-from multireplay.buffer.columns import Columns
+from multireplay.buffer.columns import Columns, row_count
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import BlockSum, Folding, Part, batch_bounds, fold, operator_batches
+from multireplay.inference.images import Images
 from multireplay.inference.longrun import BatchMeans
 from multireplay.problems import Problem
 
-SPREAD = 4096
+SPREAD = 2048
 """Rows spread over the record that are looked at first."""
 ENOUGH = 100.0
 """A feature that these have visited so often is known; others are looked for in all rows."""
+
+START = np.zeros(1, dtype=np.int64)
 
 
 class Sight(NamedTuple):
@@ -37,9 +41,11 @@ class RecordAt:
     record: Record | None
     x: Vector
     threads: int = 1
+    images: Callable[[], Images] | None = None
+    """What makes images of it anew, for those whose inverse Jacobian was too large to be kept."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"record": None, "x": self.x, "threads": 1}
+        return {"record": None, "x": self.x, "threads": 1, "images": None}
 
     def scores(self, pieces: int) -> Vector:
         """F̂ at the point on so many consecutive pieces of the record, fewer where there are fewer rows: one pass."""
@@ -55,36 +61,32 @@ class RecordAt:
         """
         assert self.record is not None
         record, problem = self.record, self.record.problem
-        part = record.part(record.spread(SPREAD))
-        squares, energies = _folded(part, _Energies(problem, self.x, None), 1)
-        visits = _visits(energies)
+        columns = record.spread(SPREAD)
+        bounds = batch_bounds(row_count(columns), record.dim)
+        squares, energies = problem.energies(self.x, columns, bounds[:-1])
+        squares, visits = squares / bounds[-1], _visits(energies / np.diff(bounds)[:, None])
         few = np.flatnonzero(~(visits >= ENOUGH))
-        if few.size and part.length < record.length:
-            squares[few], every = _folded(record, _Energies(problem, self.x, few), self.threads)
-            visits[few] = _visits(every)
+        if few.size and bounds[-1] < record.length:
+            bounds = batch_bounds(record.length, record.dim)
+            totals = fold(record, _Energies(problem, self.x, few), bounds, Folding(self.threads))
+            squares[few] = sum(total[0] for total in totals) / record.length
+            visits[few] = _visits(np.array([total[1] for total in totals]) / np.diff(bounds)[:, None])
         centre = mean - problem.penalty_diagonal(len(self.x)) * self.x
         return Sight(np.maximum(squares - centre**2, 0.0), visits)
 
 
 class _Energies(BlockSum):
-    """Σ_t F̃(x, ξ_t)² and Σ_t w_t ψ_t² by coordinate, of some or all of them."""
+    """Σ_t F̃(x, ξ_t)² and Σ_t w_t ψ_t² of some coordinates."""
 
-    def __init__(self, problem: Problem, x: Vector, which: Positions | None) -> None:
+    def __init__(self, problem: Problem, x: Vector, which: Positions) -> None:
         self.problem, self.x, self.which = problem, x, which
-        self.width = len(x) if which is None else len(which)
 
     def zero(self) -> Part:
-        return (np.zeros((2, self.width)),)
+        return np.zeros(len(self.which)), np.zeros(len(self.which))
 
     def of(self, block: Columns) -> Part:
-        return (self.problem.energies(self.x, block, self.which),)
-
-
-def _folded(record: Record, sums: _Energies, threads: int) -> tuple[Vector, Vector]:
-    """The mean square of the scores, and the mean energies by batches."""
-    bounds = batch_bounds(record.length, record.dim)
-    found = np.array([total for (total,) in fold(record, sums, bounds, Folding(threads))])
-    return found[:, 0].sum(axis=0) / record.length, found[:, 1] / np.diff(bounds)[:, None]
+        squares, energies = self.problem.energies(self.x, block, START, self.which)
+        return squares, energies[0]
 
 
 def _visits(energies: Vector) -> Vector:

@@ -217,14 +217,16 @@ class Uncertainty:
         return values if rows is None else np.asarray(values @ rows.T)
 
     def _pieces(self, count: int) -> Vector:
-        if self.source is None or self.source.record is None or self.images is None or self.images.through is None:
-            raise InputError(
-                "other estimators than BatchMeans() read the record once more, and it is not here any more"
-            )
-        found = self.__dict__.setdefault("_kept_pieces", {})
+        """Images of so many pieces, kept for the next question."""
+        source, images = self.source, self.images
+        if source is None or source.record is None or images is None:
+            raise InputError("only BatchMeans() can be had here: the others read the record, and it was left behind")
+        found: dict[int, Vector] = self.__dict__.setdefault("_kept_pieces", {})
         if count not in found:
-            found[count] = self.images.of(self.source.scores(count))
-        return np.asarray(found[count])
+            if images.through is None and source.images is not None:
+                images = source.images()
+            found[count] = images.of(source.scores(count))
+        return found[count]
 
     def _rows(self, rows: Vector | None) -> Vector | None:
         if self._matrix is None:

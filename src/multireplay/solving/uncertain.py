@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def uncertainty_of(result: Result) -> Uncertainty:
             why = str(reason)
     if images is not None and len(images.values) < 2:
         images, why = None, "a single row does not show how rows vary"
-    source = None if run is None else RecordAt(run.record, x, run.threads)
+    source = None if run is None else RecordAt(run.record, x, run.threads, partial(images_at, run, x))
     notes = () if images is None else _notes(result, images, names)
     return Uncertainty(x, names, images, source, why, notes)
 

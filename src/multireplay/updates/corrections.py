@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -118,7 +119,7 @@ class Corrections:
     @property
     def images(self) -> Images | None:
         """What the batches of the last pass say of the answer; None where the fit was given up."""
-        return None if self.seen is None else images_of(self.run, *self.seen)
+        return None if self.seen is None else kept(images_of(self.run, *self.seen))
 
     @property
     def price(self) -> float:
@@ -283,11 +284,17 @@ def images_of(run: Run, x: Vector, batches: Batches, slope: Slope) -> Images:
     """What the batches at x say of the answer, through this slope; on a set, through the solution's derivative."""
     means, sizes = batches.means, batches.sizes.astype(np.float64)
     if run.on_the_whole_space:
-        return kept(Images(slope.spread(means), means, sizes, slope))
-    there = OnSet(slope.full, batches.mean, run.feasible, x).corrected(slope.share)
+        through = partial(_times, slope, slope.squared_shrink(run.record.length) / slope.shrink)
+        return Images(through(means), means, sizes, through)
+    there = OnSet(slope.full, batches.mean, run.feasible, x)
+    there.matrix *= slope.squared_shrink(run.record.length, there.freedom)
     boundary = there.boundary if there.boundary.any() else None
-    values = there.spread(means - batches.mean)
-    return kept(Images(values, means, sizes, there, boundary=boundary, set_active=there.active))
+    values = there.images(means - batches.mean)
+    return Images(values, means, sizes, there.images, boundary=boundary, set_active=there.active)
+
+
+def _times(slope: Slope, factor: float, scores: Vector) -> Vector:
+    return factor * slope.solve(scores)
 
 
 class Singular(Unsuitable):

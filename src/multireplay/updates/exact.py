@@ -173,7 +173,7 @@ def _by_moments(run: Run, known: Known | None) -> Fitted:
     if not run.on_the_whole_space:
         images = images_of(run, x, Batches(scores, sizes), slope)
     elif slope.dependable:
-        images = Images(values, scores, sizes.astype(np.float64), slope)
+        images = Images(values, scores, sizes.astype(np.float64), slope.solve)
     return _shortest(Fitted(x, images, distance, 1.0, wrong_way_note(run, slope)), known)
 
 

@@ -63,8 +63,7 @@ class Slope:
     `matrix` is J in units of `scale`, SJS, in which it is well scaled. The inverse of the mean of m independent rows is
     m/(m − d) times too large on average (inverse Wishart), which is taken out where `rows` is given. `damping` is for
     corrections of a fit of the same rows, most of whose error is where J is too small: (1 − d/m)²/(1 + d/m) of J⁻¹ in
-    all leaves least of it, a share √(d/m) or so. Standard errors are made with the square of J⁻¹, which is
-    (1 − d/m)⁻³ times too large: `spread` takes that out.
+    all leaves least of it, a share √(d/m) or so.
     """
 
     def __init__(self, matrix: Array, scale: Vector, rows: int | None = None) -> None:
@@ -87,12 +86,15 @@ class Slope:
         """J⁻¹ times each row."""
         return np.asarray(self.shrink * self.scale * self.divide((values * self.scale).T).T, dtype=np.float64)
 
-    def spread(self, values: Vector) -> Vector:
-        """J⁻¹ times each row, of the right size on average where its square is what matters, as in a variance.
+    def squared_shrink(self, length: int, freedom: float | None = None) -> float:
+        """What J⁻¹ of m rows is to be multiplied by where its square is what matters, as in a variance.
 
-        With W/m the mean of m rows' products, E W⁻² = (m − 1)/((m − d)(m − d − 1)(m − d − 3)) (inverse Wishart).
+        If W is the sum of m rows' products, E W⁻² = (m − 1)/((m − d)(m − d − 1)(m − d − 3)) (inverse Wishart), so that
+        the square of (W/m)⁻¹ is (1 − d/m)⁻³ times too large; but the Jacobian of all n rows, which it stands for, has
+        its own (1 − d/n)⁻³, which is in no way an error. On a set d is the number of directions that it leaves.
         """
-        return np.asarray(np.sqrt(1 - self.share) * self.solve(values))
+        free = 1.0 if freedom is None else freedom / len(self.scale)
+        return float(((1 - self.share * free) / (1 - min(self.share, len(self.scale) / length) * free)) ** 1.5)
 
     def images(self, values: Vector, inside: bool = False) -> Vector:
         """J⁻¹ times each row, where the rows are in the basis that J is in, and so are the images if `inside`."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
+from scipy.fft import next_fast_len, rfft
 from scipy.special import ndtr, ndtri
 
 from multireplay._check import Vector, whole_number
 from multireplay.inference.longrun.base import LongRun, Spread, centred
-
-STEEPEST = 0.97
-"""The largest |ρ| that a bandwidth is worked out with, as Andrews and Monahan (1992) advise."""
 
 
 class NeweyWest(LongRun):
@@ -43,15 +42,12 @@ class NeweyWest(LongRun):
 
     def spread(self, values: Vector) -> Spread:
         widths = andrews(values) if self.lag == "andrews" else np.full(values.shape[1], self.lag + 1.0)
-        variance = np.array(
-            [_bartlett(column[:, None], width)[0, 0] for column, width in zip(values.T, widths, strict=True)]
-        )
-        return normal(variance / len(values))
+        return normal(np.array([one[0, 0] for one in _bartlett(values, widths)]) / len(values))
 
     def covariance(self, values: Vector) -> Vector:
         """With one bandwidth for all, by Andrews' α for several coordinates with equal weights."""
-        width = float(andrews(values, together=True)[0]) if self.lag == "andrews" else self.lag + 1.0
-        return _bartlett(values, width) / len(values)
+        width = andrews(values, together=True) if self.lag == "andrews" else np.array([self.lag + 1.0])
+        return next(_bartlett(values, width)) / len(values)
 
 
 def normal(variance: Vector) -> Spread:
@@ -69,17 +65,23 @@ def andrews(values: Vector, together: bool = False) -> Vector:
     before, after = parts[:-1], parts[1:]
     squares = np.einsum("ij,ij->j", before, before)
     slope = np.einsum("ij,ij->j", after, before) / np.where(squares > 0, squares, 1.0)
-    slope = np.clip(slope, -STEEPEST, STEEPEST)
+    slope = np.clip(slope, 1 / len(values) - 1, 1 - 1 / len(values))  # no nearer to a unit root than can be told
     above, below = 4 * slope**2 / (1 - slope) ** 6 / (1 + slope) ** 2, 1 / (1 - slope) ** 4
     alpha = np.atleast_1d(above.sum() / below.sum()) if together else above / below
     return np.asarray(1.1447 * np.cbrt(alpha * len(values)))
 
 
-def _bartlett(values: Vector, width: float) -> Vector:
-    """Σ_j k(j/S) Γ_j over all lags of either sign: the long-run covariance of the columns."""
-    parts, count = centred(values), len(values)
-    total = parts.T @ parts
-    for lag in range(1, min(count, int(np.ceil(width)))):
-        lagged = (1 - lag / width) * (parts[lag:].T @ parts[:-lag])
-        total = total + lagged + lagged.T
-    return np.asarray(total / count)
+def _bartlett(values: Vector, widths: Vector) -> Iterator[Vector]:
+    """Σ_j k(j/S) Γ_j over all lags of either sign, the long-run covariance, for each width in turn.
+
+    By Fourier transforms of the numbers, padded so that no end meets the other, which takes as long for every width.
+    """
+    count = len(values)
+    padded = next_fast_len(2 * count, real=True)
+    spectrum, lags = rfft(centred(values), padded, axis=0), np.arange(padded // 2 + 1)
+    both_signs = np.where((lags == 0) | (2 * lags == padded), 1.0, 2.0)
+    for place, width in enumerate(widths):
+        weights = np.clip(1 - lags / max(width, 1e-9), 0.0, None) * (lags < count)
+        kernel = rfft(np.concatenate([weights, weights[1 : (padded + 1) // 2][::-1]])).real * both_signs
+        part = spectrum if len(widths) == 1 else spectrum[:, place : place + 1]
+        yield np.asarray(((part.conj() * kernel[:, None]).T @ part).real / padded / count)
