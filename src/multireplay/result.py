@@ -83,6 +83,8 @@ class Status:
     """"finished": the answer was measured to be within a tenth of a standard error of the exact fit; "not converged":
     it is not; "ran": steps were taken as asked for, and nobody measured how far they led."""
     message: str
+    result: Result | None = field(default=None, compare=False, repr=False)
+    """What it is the status of: when it is read, it says which intervals are not to be relied on. Lost in pickling."""
 
     @property
     def ok(self) -> bool:
@@ -90,7 +92,11 @@ class Status:
         return self.code not in ("diverged", "not converged")
 
     def __str__(self) -> str:
-        return self.message
+        doubt = "" if self.result is None else self.result.uncertainty.doubt_note()
+        return f"{self.message} Note: {doubt}." if doubt else self.message
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"code": self.code, "message": self.message, "result": None}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,7 +165,8 @@ class Result:
         """
         from multireplay.solving.uncertain import uncertainty_of
 
-        return uncertainty_of(self)
+        twin = self.status.result
+        return uncertainty_of(self) if twin is None or twin.images is not self.images else twin.uncertainty
 
     @property
     def standard_error(self) -> Vector | None:
@@ -174,14 +181,8 @@ class Result:
     def summary(self, level: float = 0.95, by: LongRun | None = None) -> Summary:
         """A table of all coordinates with standard errors, tests against 0 and intervals, and how the fit was made.
 
-        Coordinates of which the record has seen too little are marked, with an `UncertaintyWarning`.
-
-        Parameters
-        ----------
-        level : float
-            Of the intervals.
-        by : LongRun, optional
-            An estimator of `multireplay.inference`; `BatchMeans` by default.
+        Intervals are of that level, by an estimator of `multireplay.inference`, `BatchMeans` by default. Coordinates of
+        which the record has seen too little are marked, with an `UncertaintyWarning`.
 
         Examples
         --------
@@ -204,6 +205,8 @@ class Result:
         ----------
         of : array of shape (k, d), optional
             Linear functions of x, a row each; by default every coordinate.
+        by : LongRun, optional
+            An estimator of `multireplay.inference`; `BatchMeans` by default.
 
         Examples
         --------
@@ -260,12 +263,8 @@ class Result:
         """The mean response at rows of features with its interval: (fitted, low, high), each of shape (k,).
 
         For a GLM it is the interval of the linear score, through the link; in policy evaluation that of the value
-        (with a table, whole numbers are states). It is of the mean, not of one outcome.
-
-        Parameters
-        ----------
-        rows : array of shape (k, d)
-            Features, as in the record.
+        (with a table, whole numbers are states). Rows are features as in the record, of shape (k, d). It is of the
+        mean, not of one outcome.
 
         Examples
         --------

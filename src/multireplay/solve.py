@@ -146,7 +146,7 @@ def solve(
     status = _status(found)
     if status.code in ("diverged", "not converged"):
         warn(str(status), DivergenceWarning if status.code == "diverged" else ConvergenceWarning)
-    return Result(
+    result = Result(
         x=found.epochs[found.chosen].answer.copy(),
         epochs=found.epochs,
         status=status,
@@ -159,6 +159,7 @@ def solve(
         free=found.free,
         measured=found.distance,
     )
+    return result if found.images is None else replace(result, status=replace(status, result=result))
 
 
 def _measured(run: Run, found: Found) -> Found:

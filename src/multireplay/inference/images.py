@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 
 from multireplay._check import Vector
 from multireplay.inference.longrun import BatchMeans
-
-WIDEST_KEPT = 1024
-"""Up to so many coordinates the inverse Jacobian is kept for estimators that need more pieces."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +74,3 @@ def has_part(unknown: Vector, functionals: Vector | None) -> Vector:
         terms = np.abs(functionals * direction).max(axis=1)
         found |= np.abs(functionals @ direction) > CANCELS * np.where(terms > 0, terms, 1.0)
     return found
-
-
-def kept(images: Images) -> Images:
-    """The images without an inverse Jacobian that would be large to keep."""
-    return images if images.values.shape[1] <= WIDEST_KEPT else replace(images, through=None)

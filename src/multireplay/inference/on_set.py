@@ -20,6 +20,14 @@ class OnSet:
     (JP/L + I − P) dz = −δ/L with the derivative P of the projection at z, and dx = P dz: a linear solve on the face
     that the solution lies on, which for a polyhedron is the classical result (Shapiro 1990; Geyer 1994), and on a
     curved boundary counts its curvature. It holds where the constraint is strictly active or strictly inactive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multireplay.sets import NonNegative
+    >>> found = OnSet(np.array([[2.0, 1.0], [1.0, 1.0]]), np.array([0.0, 1.5]), NonNegative(), np.array([0.5, 0.0]))
+    >>> found.boundary, found.images(np.array([[1.0, 1.0]]))
+    (array([False,  True]), array([[0.5, 0. ]]))
     """
 
     def __init__(self, jacobian: Vector, mean: Vector, feasible: Set, x: Vector) -> None:

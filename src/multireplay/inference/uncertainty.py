@@ -99,7 +99,7 @@ class Uncertainty:
 
     def covariance(self, by: LongRun | None = None) -> Vector:
         """The covariances of all coordinates, of shape (d, d): see `Result.covariance`."""
-        found = (by or BatchMeans()).covariance(self._values(None, by))
+        found = _estimator(by).covariance(self._values(None, by))
         error = self._marked(None, np.ones(len(self.x)))
         found[np.isnan(error)] = found[:, np.isnan(error)] = 0.0
         found[np.isinf(error)] = found[:, np.isinf(error)] = np.nan
@@ -115,7 +115,7 @@ class Uncertainty:
             raise InputError(
                 "R speaks of coordinates that the record does not know, or that a set holds where they are"
             )
-        return (by or BatchMeans()).wald(values, rows @ self.x - target)
+        return _estimator(by).wald(values, rows @ self.x - target)
 
     @cached_property
     def effective(self) -> Vector | None:
@@ -209,8 +209,6 @@ class Uncertainty:
         if self.images is None:
             raise InputError(f"there are no standard errors here: {self.why_not}")
         values = self.images.values
-        if by is not None and not isinstance(by, LongRun):
-            raise InputError(f"by must be an estimator from mr.inference such as NeweyWest(), not {by!r}")
         if by is not None and by.pieces != BatchMeans.pieces:
             values = self._whole._pieces(by.pieces)
         rows = self._rows(rows)
@@ -239,11 +237,18 @@ class Uncertainty:
 
     def _spread(self, rows: Vector | None, by: LongRun | None) -> tuple[Vector, Spread]:
         """Standard errors of these functionals, and the law of their ratios."""
-        found = (by or BatchMeans()).spread(self._values(rows, by))
+        found = _estimator(by).spread(self._values(rows, by))
         return self._marked(rows, np.sqrt(found.variance)), found
 
     def __repr__(self) -> str:
         return f"Uncertainty({len(self.x)} coordinates{f': {self.why_not}' if self.why_not else ''})"
+
+
+def _estimator(by: LongRun | None) -> LongRun:
+    """What was asked for, `BatchMeans` by default."""
+    if by is not None and not isinstance(by, LongRun):
+        raise InputError(f"by must be an estimator from mr.inference such as NeweyWest(), not {by!r}")
+    return BatchMeans() if by is None else by
 
 
 def _functionals(of: Any, dim: int) -> Any:

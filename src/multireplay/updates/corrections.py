@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +22,7 @@ from multireplay.engine.sums import (
     fold,
     operator_batches,
 )
-from multireplay.inference.images import Images, kept
+from multireplay.inference.images import Images
 from multireplay.inference.on_set import OnSet
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
@@ -65,6 +66,9 @@ AFFORDABLE = 1e12
 """Multiplications for a Jacobian of the whole record that are always allowed, …"""
 PASSES_WORTH = 300
 """… and otherwise as many as so many passes need."""
+
+WIDEST_KEPT = 1024
+"""Up to so many coordinates a result keeps the inverse Jacobian, for estimators that need more pieces than batches."""
 
 
 class _Step(NamedTuple):
@@ -119,7 +123,8 @@ class Corrections:
     @property
     def images(self) -> Images | None:
         """What the batches of the last pass say of the answer; None where the fit was given up."""
-        return None if self.seen is None else kept(images_of(self.run, *self.seen))
+        found = None if self.seen is None else images_of(self.run, *self.seen)
+        return found if found is None or self.record.dim <= WIDEST_KEPT else replace(found, through=None)
 
     @property
     def price(self) -> float:
