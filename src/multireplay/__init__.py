@@ -17,7 +17,7 @@ environments.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from multireplay import problems, replay, report, sets, simulate, steps, theory
+from multireplay import inference, problems, replay, report, sets, simulate, steps, theory
 from multireplay.buffer import Buffer, StoredBuffer
 from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.errors import (
@@ -27,6 +27,7 @@ from multireplay.errors import (
     InputError,
     MultireplayError,
     OperatorError,
+    UncertaintyWarning,
 )
 from multireplay.online import Online
 from multireplay.problems import GLM, PolicyEvaluation, VariationalInequality
@@ -63,7 +64,8 @@ __all__ = [
     "Dyadic", "Epoch", "Exact",
     "InputError", "Interleaved", "MERClassifier", "MERPoissonRegressor", "MERRegressor", "MERValueRegressor",
     "MultireplayError", "Multiscale", "Newton", "Online", "OperatorError", "Plain", "PolicyEvaluation", "Result",
-    "Reverse", "RichardsonRomberg", "Serial", "Shuffle", "Skip", "Status", "StoredBuffer", "Track", "Uniform",
-    "VarianceReduced", "VariationalInequality", "diagnose", "estimators", "problems", "replay", "report", "rl", "sets",
-    "simulate", "solve", "steps", "theory",
+    "Reverse", "RichardsonRomberg", "Serial", "Shuffle", "Skip", "Status", "StoredBuffer", "Track",
+    "UncertaintyWarning", "Uniform",
+    "VarianceReduced", "VariationalInequality", "diagnose", "estimators", "inference", "problems", "replay",
+    "report", "rl", "sets", "simulate", "solve", "steps", "theory",
 ]  # fmt: skip

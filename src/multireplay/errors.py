@@ -39,6 +39,10 @@ class ConvergenceWarning(UserWarning):
     """The answer is further from the exact fit than a tenth of a standard error; ``result.status`` says how far."""
 
 
+class UncertaintyWarning(UserWarning):
+    """Some intervals are not to be relied on: the record has seen too little; ``result.summary()`` marks them."""
+
+
 class AutocorrelationWarning(UserWarning):
     """The rows are so autocorrelated that learning them in order would have been biased; the message says how much."""
 

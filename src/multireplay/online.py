@@ -19,9 +19,9 @@ from multireplay.errors import DivergenceWarning, InputError, MultireplayError
 from multireplay.problems import Problem, VariationalInequality
 from multireplay.problems.base import as_constraint
 from multireplay.replay.multiscale import Multiscale, scale
-from multireplay.result import Epoch, Status, epoch_table
+from multireplay.result import Epoch, Status
 from multireplay.sets import Set
-from multireplay.show.text import TextTable
+from multireplay.show.text import TextTable, epoch_table
 from multireplay.solving.resolve import DEFAULT_TAIL, as_step, starting_point
 from multireplay.steps import Schedule
 from multireplay.updates.plain import as_schedule

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from multireplay._check import Vector
-from multireplay.show.text import TextTable
+from multireplay.show.text import TextTable, epoch_table
 from multireplay.tracking import Curve
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from multireplay.buffer.buffer import Buffer
     from multireplay.buffer.disk import StoredBuffer
+    from multireplay.inference import Images, LongRun, Summary, Uncertainty, WaldTest
     from multireplay.solving.run import Run
 
 
@@ -82,6 +83,8 @@ class Status:
     """"finished": the answer was measured to be within a tenth of a standard error of the exact fit; "not converged":
     it is not; "ran": steps were taken as asked for, and nobody measured how far they led."""
     message: str
+    result: Result | None = field(default=None, compare=False, repr=False)
+    """What it is the status of: when it is read, it says which intervals are not to be relied on. Lost in pickling."""
 
     @property
     def ok(self) -> bool:
@@ -89,7 +92,11 @@ class Status:
         return self.code not in ("diverged", "not converged")
 
     def __str__(self) -> str:
-        return self.message
+        doubt = "" if self.result is None else self.result.uncertainty.doubt_note()
+        return f"{self.message} Note: {doubt}." if doubt else self.message
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"code": self.code, "message": self.message, "result": None}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,10 +115,6 @@ class Result:
         Samples touched, in passes over the record, and wall-clock time of the steps, without the time to compile.
     candidates : TextTable or None
         What competed on a held-out block of time, if one was held out.
-    standard_error : ndarray or None
-        Standard error of every coordinate of the exact fit under dependence, from 32 batch means, where it is known:
-        what the record leaves open, not the distance of x to the exact fit. Infinite for coordinates of which the
-        record says nothing.
     free : tuple of tuples of int
         Directions that the record says nothing of, each by the coordinates that have part in it.
     run : Run
@@ -126,11 +129,12 @@ class Result:
     seconds: float
     chosen: int = -1
     candidates: TextTable | None = None
-    standard_error: Vector | None = None
     run: Run = field(default=None)  # type: ignore[assignment]
     notes: tuple[str, ...] = ()
     free: tuple[tuple[int, ...], ...] = ()
     measured: float | None = None
+    images: Images | None = None
+    """What the batches of the record say of x, where the update has left it: `uncertainty` is made of it."""
 
     @cached_property
     def distance(self) -> float:
@@ -151,6 +155,131 @@ class Result:
     def converged(self) -> bool:
         """Whether x is within a tenth of a standard error of the exact fit in every coordinate."""
         return self.status.code != "diverged" and self.distance <= CONVERGED
+
+    @cached_property
+    def uncertainty(self) -> Uncertainty:
+        """How well the record knows x: what intervals, covariances, tests and the summary are made of.
+
+        Most updates leave what is needed; after steps it is measured here, in one pass over the record, once. Where
+        there are no standard errors, its ``why_not`` says why.
+        """
+        from multireplay.solving.uncertain import uncertainty_of
+
+        twin = self.status.result
+        return uncertainty_of(self) if twin is None or twin.images is not self.images else twin.uncertainty
+
+    @property
+    def standard_error(self) -> Vector | None:
+        """The standard error of every coordinate of the exact fit under dependence, by `BatchMeans`.
+
+        What the record leaves open, not the distance of x to the exact fit. Infinite for coordinates of which the
+        record says nothing, NaN for those that a feasible set holds on its boundary, None where there are none:
+        ``result.uncertainty.why_not`` says why.
+        """
+        return self.uncertainty.standard_error
+
+    def summary(self, level: float = 0.95, by: LongRun | None = None) -> Summary:
+        """A table of all coordinates with standard errors, tests against 0 and intervals, and how the fit was made.
+
+        Intervals are of that level, by an estimator of `multireplay.inference`, `BatchMeans` by default. Coordinates of
+        which the record has seen too little are marked, with an `UncertaintyWarning`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import multireplay as mr
+        >>> A = np.random.default_rng(0).standard_normal((4096, 2))
+        >>> y = A @ [1.0, 0.0] + np.random.default_rng(1).standard_normal(4096)
+        >>> summary = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=y)).summary()
+        >>> [row["p"] < 0.01 for row in summary.rows]
+        [True, False]
+        """
+        from multireplay.solving.uncertain import summary_of
+
+        return summary_of(self, level, by)
+
+    def interval(self, level: float = 0.95, *, of: Any = None, by: LongRun | None = None) -> Vector:
+        """Intervals that contain the truth with that probability, under dependence: an array of shape (k, 2).
+
+        Parameters
+        ----------
+        of : array of shape (k, d), optional
+            Linear functions of x, a row each; by default every coordinate.
+        by : LongRun, optional
+            An estimator of `multireplay.inference`; `BatchMeans` by default.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import multireplay as mr
+        >>> A = np.random.default_rng(0).standard_normal((4096, 2))
+        >>> y = A @ [1.0, 2.0] + np.random.default_rng(2).standard_normal(4096)
+        >>> result = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=y))
+        >>> low, high = result.interval(of=[1.0, 1.0])[0]
+        >>> bool(low < 3.0 < high)
+        True
+        """
+        return self.uncertainty.interval(level, of=of, by=by)
+
+    def covariance(self, by: LongRun | None = None) -> Vector:
+        """The covariances of all coordinates under dependence, of shape (d, d).
+
+        0 for those that a feasible set holds on its boundary, NaN for those of which the record says nothing.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import multireplay as mr
+        >>> A = np.random.default_rng(0).standard_normal((4096, 2))
+        >>> result = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=A[:, 0] + A[:, 1] ** 3))
+        >>> bool(np.allclose(np.sqrt(result.covariance().diagonal()), result.standard_error))
+        True
+        """
+        return self.uncertainty.covariance(by)
+
+    def test(self, R: Any, r: Any = 0.0, by: LongRun | None = None) -> WaldTest:
+        """Wald's test that R x = r, under dependence: Hotelling's, on the batches of the record.
+
+        Parameters
+        ----------
+        R, r : arrays of shape (q, d) and (q,)
+            Linear restrictions, a row each, and what they should give.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import multireplay as mr
+        >>> A = np.random.default_rng(0).standard_normal((4096, 2))
+        >>> y = A @ [1.0, 1.0] + np.random.default_rng(1).standard_normal(4096)
+        >>> result = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=y))
+        >>> result.test([1.0, -1.0]).p_value > 0.05, result.test(np.eye(2)).p_value < 1e-9
+        (True, True)
+        """
+        return self.uncertainty.test(R, r, by)
+
+    def predict_interval(
+        self, rows: Any, level: float = 0.95, by: LongRun | None = None
+    ) -> tuple[Vector, Vector, Vector]:
+        """The mean response at rows of features with its interval: (fitted, low, high), each of shape (k,).
+
+        For a GLM it is the interval of the linear score, through the link; in policy evaluation that of the value
+        (with a table, whole numbers are states). Rows are features as in the record, of shape (k, d). It is of the
+        mean, not of one outcome.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import multireplay as mr
+        >>> A = np.random.default_rng(0).standard_normal((4096, 2))
+        >>> y = np.random.default_rng(1).random(4096) < 1 / (1 + np.exp(-A[:, 0]))
+        >>> result = mr.solve(mr.GLM("logistic"), mr.Buffer(features=A, targets=y))
+        >>> fitted, low, high = result.predict_interval([[0.0, 0.0], [2.0, 0.0]])
+        >>> (low <= fitted).all() and (fitted <= high).all(), fitted.round(1)
+        (np.True_, array([0.5, 0.9]))
+        """
+        from multireplay.solving.uncertain import predict_interval_of
+
+        return predict_interval_of(self, rows, level, by)
 
     def table(self) -> TextTable:
         """One row an epoch; prints as text, shows as a table in a notebook, ``.rows`` has the values."""
@@ -215,26 +344,3 @@ class Result:
 
     def __repr__(self) -> str:
         return f"Result(x of {len(self.x)} coordinates, {len(self.epochs)} epochs, {self.status.code}: {self.status})"
-
-
-def epoch_table(epochs: tuple[Epoch, ...], chosen: int | None = None) -> TextTable:
-    """The table of the epochs of a run, with what each would have answered and which one does."""
-    rows = []
-    for index, epoch in enumerate(epochs):
-        row: dict[str, Any] = {
-            "epoch": epoch.k,
-            "gap": "-" if epoch.gap is None else f"{epoch.gap:.6g}",
-            "steps": epoch.taken,
-            "step size": f"{epoch.step:.4g}",
-            "‖last‖": f"{np.linalg.norm(epoch.last):.4g}",
-            "‖average‖": f"{np.linalg.norm(epoch.average):.4g}",
-        }
-        if epoch.curve is not None:
-            row["‖last − x*‖²"] = f"{epoch.curve.end_last:.3e}"
-            row["‖average − x*‖²"] = f"{epoch.curve.end_average:.3e}"
-        row["residual"] = "" if epoch.residual is None else f"{epoch.residual:.3e}"
-        row["note"] = f"diverged at step {epoch.taken + 1}" if epoch.diverged else ""
-        if index == chosen and len(epochs) > 1:
-            row["note"] = "the answer" + (": smallest residual" if epoch.residual is not None else "")
-        rows.append(row)
-    return TextTable(rows)

@@ -116,8 +116,9 @@ def solve(
     Returns
     -------
     Result
-        ``result.x`` is the answer, ``result.standard_error`` what the record leaves open, ``result.distance`` how far
-        x is from the exact fit, in standard errors of the worst coordinate. Where that is more than 0.1, or the fit
+        ``result.x`` is the answer, ``result.summary()`` a table of it with standard errors and intervals that hold
+        under dependence, ``result.distance`` how far x is from the exact fit, in standard errors of the worst
+        coordinate. Where that is more than 0.1, or the fit
         does not exist, ``result.converged`` and ``result.status.ok`` are False, and there is a `ConvergenceWarning`; a
         run that diverges stops and warns (`DivergenceWarning`). ``result.status`` says all of it in a sentence.
 
@@ -154,19 +155,20 @@ def _solved(run: Run) -> Result:
     status = _status(found)
     if status.code in ("diverged", "not converged"):
         warn(str(status), DivergenceWarning if status.code == "diverged" else ConvergenceWarning)
-    return Result(
+    result = Result(
         x=found.epochs[found.chosen].answer.copy(),
         epochs=found.epochs,
         status=status,
         passes=found.passes,
         seconds=found.seconds,
         chosen=found.chosen,
-        standard_error=found.standard_error,
+        images=found.images,
         run=run,
         notes=found.notes,
         free=found.free,
         measured=found.distance,
     )
+    return result if found.images is None else replace(result, status=replace(status, result=result))
 
 
 def _measured(run: Run, found: Found) -> Found:
@@ -174,8 +176,7 @@ def _measured(run: Run, found: Found) -> Found:
     answer = found.epochs[found.chosen]
     if found.distance is not None or answer.diverged or run.update.route == "steps":
         return found
-    distance, error = measured(run, answer.answer)
-    return replace(found, distance=distance, standard_error=error)
+    return replace(found, distance=measured(run, answer.answer).distance)
 
 
 def _carried_out(run: Run) -> tuple[Run, Found]:

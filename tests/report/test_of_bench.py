@@ -9,7 +9,7 @@ import pytest
 
 import multireplay as mr
 from multireplay.bench import table
-from multireplay.bench.demo import Summary
+from multireplay.bench.demo import DemoCurve
 from multireplay.bench.scores import Scores, acceptance, read
 from multireplay.bench.table import Row
 from multireplay.errors import InputError
@@ -18,7 +18,7 @@ from multireplay.report import of_bench
 
 def test_the_demonstration(tmp_path):
     at = np.array([1, 1024, 4096])
-    one = Summary(at, np.array([1.0, 0.1, 0.01]), np.array([0.0, 0.01, 0.001]))
+    one = DemoCurve(at, np.array([1.0, 0.1, 0.01]), np.array([0.0, 0.01, 0.001]))
     found = {"MER": one, "serial": one, "skip 5": one, "i.i.d.": one}
     text = mr.report.report_of_demo(tmp_path / "d.html", found, 0.001, 0.9, 20).read_text(encoding="utf-8")
     assert "LSTD (exact fit)" in text

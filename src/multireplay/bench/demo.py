@@ -29,7 +29,7 @@ NOTES = (
 )
 
 
-class Summary(NamedTuple):
+class DemoCurve(NamedTuple):
     """Iterations and mean normalized squared error of one method over the instances, with the standard error."""
 
     iterations: Positions
@@ -42,7 +42,7 @@ def _at(length: int) -> Positions:
     return grid[grid <= length]
 
 
-def run_demo(m: float = 0.9, instances: int = 20, seed: int = 0) -> tuple[dict[str, Summary], float]:
+def run_demo(m: float = 0.9, instances: int = 20, seed: int = 0) -> tuple[dict[str, DemoCurve], float]:
     """Errors of every method on the paper's Markov reward process, and the mean error of LSTD."""
     curves: dict[str, list[Vector]] = {method.name: [] for method in METHODS}
     exact = []
@@ -58,11 +58,11 @@ def run_demo(m: float = 0.9, instances: int = 20, seed: int = 0) -> tuple[dict[s
     for name, found in curves.items():
         iterations, errors = found[0][0].astype(np.int64), np.array([curve[1] for curve in found])
         spread = errors.std(axis=0, ddof=1) / np.sqrt(instances) if instances > 1 else np.zeros(len(iterations))
-        summaries[name] = Summary(iterations, errors.mean(axis=0), spread)
+        summaries[name] = DemoCurve(iterations, errors.mean(axis=0), spread)
     return summaries, float(np.mean(exact))
 
 
-def demo_table(summaries: Mapping[str, Summary], lstd: float) -> TextTable:
+def demo_table(summaries: Mapping[str, DemoCurve], lstd: float) -> TextTable:
     """One row a method: error early, at its end, and at its best."""
     rows: list[dict[str, str | int]] = []
     for name, (iterations, mean, error) in summaries.items():
@@ -79,7 +79,7 @@ def demo_table(summaries: Mapping[str, Summary], lstd: float) -> TextTable:
     return TextTable(rows, title="Squared error ‖θ − θ*‖²/‖θ*‖² of the averaged iterate (mean ± standard error)")
 
 
-def draw_demo(summaries: Mapping[str, Summary], lstd: float, m: float, instances: int, path: Path) -> None:
+def draw_demo(summaries: Mapping[str, DemoCurve], lstd: float, m: float, instances: int, path: Path) -> None:
     """Error by iterations, log-log, with LSTD as a line."""
     figure = Figure(figsize=(8, 5), layout="constrained")
     ax = figure.subplots()

@@ -186,10 +186,11 @@ class Kept(NamedTuple):
 
 
 class Folding(NamedTuple):
-    """How a sum is carried out: on how many threads, and who is told of the rows that are done."""
+    """How a sum is carried out: on how many threads, who is told of the rows that are done, and in how many batches."""
 
     threads: int = 1
     advanced: Callable[[int], object] = lambda rows: None
+    pieces: int = BATCHES
 
 
 ALONE = Folding()
@@ -205,9 +206,9 @@ class _Block(NamedTuple):
     end: int
 
 
-def batch_bounds(length: int, dim: int) -> Positions:
-    """Where the batches of a record of that length begin and end, for sums of `dim` numbers."""
-    batches = min(BATCHES, length, max(FEWEST_BATCHES, BATCH_NUMBERS // dim))
+def batch_bounds(length: int, dim: int, pieces: int = BATCHES) -> Positions:
+    """Where the batches of a record of that length begin and end, for sums of `dim` numbers; `pieces` at most."""
+    batches = min(pieces, length, max(FEWEST_BATCHES, max(1, pieces // 1024) * BATCH_NUMBERS // dim))
     return np.linspace(0, length, batches + 1).astype(np.int64)
 
 
@@ -332,7 +333,7 @@ def operator_batches(
 ) -> list[Batches]:
     """F̂ at each of the points by batches, in one pass over the record in order."""
     places = np.array(list(points))
-    bounds = batch_bounds(record.length, record.dim)
+    bounds = batch_bounds(record.length, record.dim, how.pieces)
     if kept is None and not record.problem.on_host:
         sums = record.problem.stretch_sums(places, next(record.parts(0))[1], bounds)
         how.advanced(record.length)

@@ -1,1 +1,34 @@
-"""How well the record knows what it says: standard errors under dependence."""
+"""How well the record knows what it says: standard errors, intervals and tests that hold under dependence.
+
+Estimators of the variance of a mean under dependence are `BatchMeans`, the default, `NeweyWest`, `FixedB`,
+`RandomScaling` and `MultiplierBootstrap`: ``result.interval(by=mr.inference.NeweyWest())``. One of one's own is a
+`LongRun`.
+"""
+
+from multireplay.inference.images import Images
+from multireplay.inference.longrun import (
+    BatchMeans,
+    FixedB,
+    LongRun,
+    MultiplierBootstrap,
+    NeweyWest,
+    RandomScaling,
+    Spread,
+    WaldTest,
+)
+from multireplay.inference.summary import Summary
+from multireplay.inference.uncertainty import Uncertainty
+
+__all__ = [
+    "BatchMeans",
+    "FixedB",
+    "Images",
+    "LongRun",
+    "MultiplierBootstrap",
+    "NeweyWest",
+    "RandomScaling",
+    "Spread",
+    "Summary",
+    "Uncertainty",
+    "WaldTest",
+]

@@ -188,6 +188,24 @@ class Problem(ABC):
         assert basis is None, f"{self!r} has no features to change the basis of"
         return self, columns
 
+    def energies(
+        self, x: Vector, columns: Columns, starts: Positions, which: Positions | None = None
+    ) -> tuple[Vector, Vector]:
+        """Σ_t F̃(x, ξ_t)² over the rows, and Σ_t w_t ψ_t² from each of `starts` to the next, a row each.
+
+        By coordinate, or of `which` of them, and without the penalty. Without features ψ_t every row counts as one.
+        """
+        samples, count = self.samples(columns), row_count(columns)
+        squares = np.zeros(len(x))
+        for row in range(count):
+            squares += self.operator(x.copy(), samples, row) ** 2
+        sizes = np.diff(starts, append=count).astype(np.float64)
+        return picked(squares, which), picked(np.tile(sizes[:, None], len(x)), which)
+
+    def response(self, scores: Vector) -> Vector:
+        """What is predicted where ⟨ψ, x⟩ is that: the mean response of a regression, a value in policy evaluation."""
+        raise InputError(f"{self!r} has no features to predict from: use result.interval(of=...)")
+
     def penalty_diagonal(self, dim: int) -> Vector:
         """λ by coordinate, where λx is the part of F̃ that is the same on every sample; 0 without a penalty."""
         return np.zeros(dim)
@@ -310,3 +328,8 @@ def as_double(block: Columns) -> Columns:
         name: column.astype(np.float64) if column.dtype == np.float32 and not issparse(column) else column
         for name, column in block.items()
     }
+
+
+def picked(values: Vector, which: Positions | None) -> Vector:
+    """Some of the last axis, or all of it."""
+    return values if which is None else values[..., which]

@@ -183,6 +183,9 @@ class GLM(ResidualProblem):
         """The derivative of F̂ at x, for a link whose derivative is known; the ridge is in it."""
         return self.curvature(x, columns) if self.has_jacobian else None
 
+    def response(self, scores: Vector) -> Vector:
+        return np.asarray(self.link.function(scores), dtype=np.float64)
+
     def slopes(self, x: Vector, columns: Columns) -> Vector | None:
         if self.link.name == "identity" and "weights" not in columns:
             return None

@@ -23,7 +23,7 @@ from multireplay.buffer.foreign import (
     rows_of,
 )
 from multireplay.errors import InputError
-from multireplay.problems.base import Problem
+from multireplay.problems.base import Problem, picked
 
 CHANGED = "the operator changed {} in place; it must return a new array instead"
 
@@ -97,6 +97,22 @@ class OverBatches(Problem):
 
     def operator_sums(self, points: Vector, columns: Columns) -> Vector:
         return np.asarray(self.stretch_sums(points, columns, np.array([0, row_count(columns)]))[0])
+
+    def energies(
+        self, x: Vector, columns: Columns, starts: Positions, which: Positions | None = None
+    ) -> tuple[Vector, Vector]:
+        batch, count = self.samples(columns), row_count(columns)
+        X = like(np.tile(x, (count, 1)), batch[0])
+        squares = (as_numpy(self.spread(self.residuals(X, batch), batch)).astype(np.float64) ** 2).sum(axis=0)
+        energies = np.ones((count, len(x)))
+        if "features" in columns:
+            energies = as_numpy(array_of(columns["features"])).astype(np.float64) ** 2
+            if "weights" in columns:
+                energies = energies * as_numpy(array_of(columns["weights"]))[:, None]
+        return picked(squares, which), picked(np.add.reduceat(energies, starts, axis=0), which)
+
+    def response(self, scores: Vector) -> Vector:
+        return self.plain.response(scores)
 
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         mean = self.operator_sums(x[None, :], columns)[0] / row_count(columns)

@@ -238,6 +238,9 @@ class PolicyEvaluation(ResidualProblem):
         moments = np.asarray(dense_products(rows, rows, columns.get("weights")) / rows.shape[0])
         return (1 - self.gamma) * moments + np.diag(self.penalty_diagonal(len(x)))
 
+    def response(self, scores: Vector) -> Vector:
+        return scores
+
     @property
     def has_jacobian(self) -> bool:
         return True

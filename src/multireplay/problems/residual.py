@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, diags_array, issparse
 
-from multireplay._check import Vector, number_in, whole_number
+from multireplay._check import Positions, Vector, number_in, whole_number
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.foreign import array_of, as_numpy, is_foreign, like
 from multireplay.errors import FeatureError, InputError
-from multireplay.problems.base import GROWTH, UNBOUNDED, Problem, row_blocks
+from multireplay.problems.base import GROWTH, UNBOUNDED, Problem, picked, row_blocks
 from multireplay.problems.packed import IndexedRows, Rows, largest_square, square_lengths
 
 NARROW = 32
@@ -135,6 +135,20 @@ class ResidualProblem(Problem):
                 return np.asarray(self.residuals_at(points[0], columns) @ rows, dtype=np.float64)[None, :]
             return np.asarray(self.residuals_at(points, columns) @ rows, dtype=np.float64)
 
+    def energies(
+        self, x: Vector, columns: Columns, starts: Positions, which: Positions | None = None
+    ) -> tuple[Vector, Vector]:
+        rows, errors = self.rows(columns), np.asarray(self.residuals_at(x, columns), dtype=np.float64) ** 2
+        weights = columns.get("weights")
+        if not isinstance(rows, np.ndarray):  # neither kind has weights
+            each = np.zeros((len(starts), len(errors)))
+            each[np.searchsorted(starts, np.arange(len(errors)), side="right") - 1, np.arange(len(errors))] = 1.0
+            found = squared_products(rows, np.vstack([errors, each]), which)
+            return found[0], found[1:]
+        squares = np.square(picked(rows, which), dtype=np.float64)
+        heavy = squares if weights is None else squares * weights[:, None]
+        return errors @ squares, np.add.reduceat(heavy, starts, axis=0)
+
     def penalty_diagonal(self, dim: int) -> Vector:
         return self.penalty.diagonal(dim)
 
@@ -183,6 +197,17 @@ class ResidualProblem(Problem):
         lengths = np.einsum("ij,ij->i", rows, rows, dtype=np.float64) if dense else square_lengths(rows)
         watched = [self.outcomes_of(samples), self.scores(samples, x0)]
         return extremes(lengths, *watched) if weights is None else extremes(weights * lengths, weights, *watched)
+
+
+def squared_products(rows: Rows, weights: Vector, which: Positions | None) -> Vector:
+    """Σ_t w_t ψ_t² of sparse rows or rows of a table, for each row w of `weights`."""
+    if isinstance(rows, IndexedRows):
+        states = rows.table.shape[0]
+        weights = np.array([np.bincount(rows.index, part, minlength=states) for part in weights])
+        rows = rows.table
+    chosen = rows if which is None else rows[:, which]
+    squares = chosen.astype(np.float64).power(2) if issparse(chosen) else np.square(chosen, dtype=np.float64)
+    return np.asarray((squares.T @ weights.T).T)
 
 
 def weighted(values: Vector, columns: Columns) -> Vector:

@@ -21,7 +21,7 @@ from multireplay.problems import Problem
 from multireplay.replay import PlannedEpoch
 from multireplay.report import rivals as contest
 from multireplay.report.coverage import plan_of
-from multireplay.report.rivals import IN_ORDER, SHUFFLED, Contender, Missing, Uncertainty
+from multireplay.report.rivals import IN_ORDER, SHUFFLED, Contender, ErrorBars, Missing
 from multireplay.result import Result
 from multireplay.solving.run import Lost, Run
 from multireplay.tracking import Track
@@ -58,7 +58,7 @@ class Evidence:
     exact: Contender | Missing
     in_order: Contender | Missing
     shuffled: Contender | Missing
-    uncertainty: Uncertainty | Missing
+    uncertainty: ErrorBars | Missing
     operator: Vector | None = None
     """F̃(x, ξ_t) at the answer row by row, at the end of the record, of some coordinates."""
 
@@ -202,7 +202,7 @@ def _residuals(run: Run, points: list[Vector]) -> list[Residual | Missing]:
         return [residual_of(found, run.feasible, x) for found, x in zip(batches, points, strict=True)]
 
 
-def _spread(run: Run, columns: Columns, fit: Contender | Missing) -> Uncertainty | Missing:
+def _spread(run: Run, columns: Columns, fit: Contender | Missing) -> ErrorBars | Missing:
     assert run.problem is not None
     if isinstance(fit, Missing):
         return Missing("Standard errors come with the exact fit, which is not here.")

@@ -20,7 +20,7 @@ from multireplay.report.sections import repeat
 from multireplay.show.text import plural, short
 
 if TYPE_CHECKING:
-    from multireplay.bench.demo import Summary
+    from multireplay.bench.demo import DemoCurve
     from multireplay.bench.table import Row
 
 File = str | os.PathLike[str]
@@ -166,7 +166,7 @@ def _line(name: str, points: Any, top: float) -> Line:
 
 
 def report_of_demo(
-    path: File, summaries: Mapping[str, Summary], lstd: float, m: float, instances: int, *, command: str | None = None
+    path: File, summaries: Mapping[str, DemoCurve], lstd: float, m: float, instances: int, *, command: str | None = None
 ) -> Path:
     """Write one self-contained HTML page on what `multireplay.bench.demo.run_demo` found, and return its path.
 

@@ -83,7 +83,7 @@ def exact_fit(problem: Problem, buffer: Buffer, feasible: Set, wanted: bool | st
 
 
 @dataclass(frozen=True, eq=False)
-class Uncertainty:
+class ErrorBars:
     """How far the exact fit is expected to be from the truth: standard errors, from batches of so many rows.
 
     They are infinite for coordinates of which the record says nothing.
@@ -102,15 +102,15 @@ class Uncertainty:
         return self.batch < 10 * tau
 
 
-def uncertainty_of_run(result: Result, rows: int) -> Uncertainty | None:
+def uncertainty_of_run(result: Result, rows: int) -> ErrorBars | None:
     """What the run itself found out, if it did."""
-    errors = result.standard_error
+    errors = None if result.images is None else result.standard_error
     if errors is None or not np.isfinite(errors).any() or result.measured == np.inf:
         return None
-    return Uncertainty(errors, rows // BATCHES)
+    return ErrorBars(errors, rows // BATCHES)
 
 
-def uncertainty(problem: Problem, columns: Columns, feasible: Set, x: Vector) -> Uncertainty | None:
+def uncertainty(problem: Problem, columns: Columns, feasible: Set, x: Vector) -> ErrorBars | None:
     """The sandwich J⁻¹ S J⁻ᵀ with the Jacobian J of F̂ at x and S the covariance of F̂, from means of consecutive rows.
 
     None where J is not known, there is a constraint, or the record is too short for batches of two rows.
@@ -124,7 +124,7 @@ def uncertainty(problem: Problem, columns: Columns, feasible: Set, x: Vector) ->
         return None
     (batches,) = operator_batches(MemoryRecord(problem, columns), [x])
     moved = np.linalg.lstsq(slope, (batches.means - batches.means.mean(axis=0)).T, rcond=None)[0]
-    return Uncertainty(standard_errors(moved.T), length // BATCHES)
+    return ErrorBars(standard_errors(moved.T), length // BATCHES)
 
 
 def one_pass(name: str, run: Run, reference: Vector | None) -> Contender | Missing:

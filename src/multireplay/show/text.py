@@ -6,11 +6,14 @@ import html
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from multireplay.result import Epoch
 
 
 class TextTable:
@@ -141,3 +144,26 @@ def _typeset(text: str) -> str:
     """A real minus, and exponents without leading zeros."""
     mantissa, _, power = text.partition("e")
     return (f"{mantissa}e{int(power)}" if power else mantissa).replace("-", "−")
+
+
+def epoch_table(epochs: Sequence[Epoch], chosen: int | None = None) -> TextTable:
+    """The table of the epochs of a run, with what each would have answered and which one does."""
+    rows = []
+    for index, epoch in enumerate(epochs):
+        row: dict[str, Any] = {
+            "epoch": epoch.k,
+            "gap": "-" if epoch.gap is None else f"{epoch.gap:.6g}",
+            "steps": epoch.taken,
+            "step size": f"{epoch.step:.4g}",
+            "‖last‖": f"{math.hypot(*epoch.last):.4g}",
+            "‖average‖": f"{math.hypot(*epoch.average):.4g}",
+        }
+        if epoch.curve is not None:
+            row["‖last − x*‖²"] = f"{epoch.curve.end_last:.3e}"
+            row["‖average − x*‖²"] = f"{epoch.curve.end_average:.3e}"
+        row["residual"] = "" if epoch.residual is None else f"{epoch.residual:.3e}"
+        row["note"] = f"diverged at step {epoch.taken + 1}" if epoch.diverged else ""
+        if index == chosen and len(epochs) > 1:
+            row["note"] = "the answer" + (": smallest residual" if epoch.residual is not None else "")
+        rows.append(row)
+    return TextTable(rows)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from multireplay._check import Vector
+from multireplay.inference.images import Images
 from multireplay.result import Epoch
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ class Found:
     """What was done and what the answer is, as the sentence of a status that begins with "Finished: "."""
     notes: tuple[str, ...] = ()
     """What else a person should know."""
-    standard_error: Vector | None = None
-    """Standard error of every coordinate under dependence, where it is known."""
+    images: Images | None = None
+    """What the batches of the record say of the answer, where the update has come by it: standard errors follow."""
     distance: float | None = None
     """Distance to the exact fit in standard errors of the worst coordinate, as far as it is known; None if not."""
     free: tuple[tuple[int, ...], ...] = ()

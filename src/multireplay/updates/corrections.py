@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay.buffer.record import Record
 from multireplay.engine.checkpoint import KeptPasses
 from multireplay.engine.sums import (
     Batches,
@@ -19,6 +22,8 @@ from multireplay.engine.sums import (
     fold,
     operator_batches,
 )
+from multireplay.inference.images import Images
+from multireplay.inference.on_set import OnSet
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
 from multireplay.result import Epoch
@@ -62,6 +67,9 @@ AFFORDABLE = 1e12
 PASSES_WORTH = 300
 """… and otherwise as many as so many passes need."""
 
+WIDEST_KEPT = 1024
+"""Up to so many coordinates a result keeps the inverse Jacobian, for estimators that need more pieces than batches."""
+
 
 class _Step(NamedTuple):
     """A point, the correction there, the slope that it was made with, standard errors as it sees them, and the loss."""
@@ -100,6 +108,7 @@ class Corrections:
         self.whole, self.passes = 0, 0
         self.coarse: Coarse | None = None
         self.error: Vector = np.full(run.record.dim, np.inf)
+        self.seen: tuple[Vector, Batches, Slope] | None = None
         self.distance = np.inf
         self.notes: tuple[str, ...] = ()
 
@@ -110,6 +119,12 @@ class Corrections:
         rate = max(coarse.rate, np.sqrt(self.record.dim / coarse.rows))  # one difference may be small by chance
         start = coarse.x if self.run.on_the_whole_space else self.run.feasible.projected(coarse.x)
         return self.of(start, None if doubtful and self.can_afford else coarse.slope, rate)
+
+    @property
+    def images(self) -> Images | None:
+        """What the batches of the last pass say of the answer; None where the fit was given up."""
+        found = None if self.seen is None else images_of(self.run, *self.seen)
+        return found if found is None or self.record.dim <= WIDEST_KEPT else replace(found, through=None)
 
     @property
     def price(self) -> float:
@@ -153,7 +168,7 @@ class Corrections:
                 if self.known is None and not done:
                     raise Singular("some features are all but combinations of others")
                 return self._given_up(done or [x])
-            self.error = standard_errors(images)
+            self.error, self.seen = standard_errors(images), (x, batches, slope)
             now = _Step(x, self._move(x, slope, batches, images), slope, self.error, loss)
             if not done and not fresh and self._is_aged(now):
                 x, slope = self._careful_start(x), None
@@ -224,7 +239,7 @@ class Corrections:
 
     def _given_up(self, done: list[Vector]) -> list[Vector]:
         """What was done up to a point at which the operator does not change any more in some direction."""
-        self.distance, self.error = np.inf, np.full(self.record.dim, np.inf)
+        self.distance, self.error, self.seen = np.inf, np.full(self.record.dim, np.inf), None
         self.notes = runaway_note(self.run, done[-1], done[-1] - done[max(0, len(done) - 3)])
         return done
 
@@ -237,15 +252,10 @@ class Corrections:
 
     def _linearized(self, x: Vector) -> tuple[Batches, Slope, float]:
         """F̂ at x by batches, the Jacobian of all rows there, and the loss, NaN where there is none."""
-        record, self.whole, self.passes = self.record, self.whole + 1, self.passes + 1
+        self.whole, self.passes = self.whole + 1, self.passes + 1
         basis = None if self.known is None else self.known.basis
-        sums, bounds = Linearization(record.problem, x, basis), batch_bounds(record.length, record.dim)
         with self._told() as advanced:
-            totals = fold(record, sums, bounds, Folding(self.run.threads, advanced))
-        batches = as_batches(record, x[None, :], np.array([total[:1] for total in totals]), bounds)[0]
-        penalty = record.problem.penalty_diagonal(len(x))
-        slope = slope_of(sums.matrix / record.length, penalty, basis)
-        return batches, slope, sums.loss / record.length + float(penalty @ x**2) / 2
+            return linearized(self.record, x, basis, Folding(self.run.threads, advanced))
 
     def _told(self) -> AbstractContextManager[Callable[[int], object]]:
         return step_bar(self.record.length, "rows") if self.run.progress else nullcontext(lambda rows: None)
@@ -265,6 +275,33 @@ class Corrections:
         changes = np.diff(np.array([step.move for step in trail]), axis=0)
         weights = np.linalg.lstsq((changes / trail[-1].units).T, move / trail[-1].units, rcond=None)[0]
         return np.asarray(x + move - weights @ (steps + changes))
+
+
+def linearized(record: Record, x: Vector, basis: Vector | None, how: Folding) -> tuple[Batches, Slope, float]:
+    """F̂ at x by batches, the Jacobian of all rows there, in a basis if there is one, and the loss, in one pass."""
+    sums, bounds = Linearization(record.problem, x, basis), batch_bounds(record.length, record.dim)
+    totals = fold(record, sums, bounds, how)
+    batches = as_batches(record, x[None, :], np.array([total[:1] for total in totals]), bounds)[0]
+    penalty = record.problem.penalty_diagonal(len(x))
+    slope = slope_of(sums.matrix / record.length, penalty, basis)
+    return batches, slope, sums.loss / record.length + float(penalty @ x**2) / 2
+
+
+def images_of(run: Run, x: Vector, batches: Batches, slope: Slope) -> Images:
+    """What the batches at x say of the answer, through this slope; on a set, through the solution's derivative."""
+    means, sizes = batches.means, batches.sizes.astype(np.float64)
+    if run.on_the_whole_space:
+        through = partial(_times, slope, slope.squared_shrink(run.record.length) / slope.shrink)
+        return Images(through(means), means, sizes, through)
+    there = OnSet(slope.full, batches.mean, run.feasible, x)
+    there.matrix *= slope.squared_shrink(run.record.length, there.freedom)
+    boundary = there.boundary if there.boundary.any() else None
+    values = there.images(means - batches.mean)
+    return Images(values, means, sizes, there.images, boundary=boundary, set_active=there.active)
+
+
+def _times(slope: Slope, factor: float, scores: Vector) -> Vector:
+    return factor * slope.solve(scores)
 
 
 class Singular(Unsuitable):

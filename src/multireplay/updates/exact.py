@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,15 +12,16 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
 from multireplay.engine.checkpoint import kept_fold
-from multireplay.engine.sums import Folding, Largest, MomentSum, batch_bounds, fold
+from multireplay.engine.sums import Batches, Folding, Largest, MomentSum, batch_bounds, fold
 from multireplay.errors import FeatureError, InputError
+from multireplay.inference.images import Images
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
 from multireplay.problems.residual import refuse_overflow
 from multireplay.show.progress import step_bar
 from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
 from multireplay.updates.coarse import coarse_start
-from multireplay.updates.corrections import Corrections, Singular, as_epoch, slope_of
+from multireplay.updates.corrections import Corrections, Singular, as_epoch, images_of, slope_of
 from multireplay.updates.doubts import free_note, wrong_way_note
 from multireplay.updates.plain import extreme_samples
 from multireplay.updates.rank import Known, known_directions
@@ -43,10 +44,10 @@ DIGITS = 1e-5
 
 
 class Fitted(NamedTuple):
-    """The fit, its standard errors, the distance to it that rounding or the last step may have left, and passes."""
+    """The fit, what its batches say of it, the distance that rounding or the last step may have left, and passes."""
 
     x: Vector
-    error: Vector
+    images: Images | None
     distance: float
     passes: float
     notes: tuple[str, ...]
@@ -115,7 +116,7 @@ class Exact(Update):
             seconds,
             what,
             notes=(*free_note(free, run.feature_names), *fitted.notes),
-            standard_error=fitted.error,
+            images=fitted.images,
             distance=fitted.distance,
             free=free,
         )
@@ -160,11 +161,18 @@ def _by_moments(run: Run, known: Known | None) -> Fitted:
     z, move = _solved(run, slope, vectors.sum(axis=0) / record.length, back)
     x = back @ z
     means = (matrices @ z - vectors) / np.diff(bounds)[:, None] + back.T @ (ridge * x)
-    error = standard_errors(slope.images(means)) if slope.dependable else np.full(record.dim, np.inf)
+    values = slope.images(means) if slope.dependable else np.full((len(means), record.dim), np.nan)
+    error = standard_errors(values) if slope.dependable else np.full(record.dim, np.inf)
     distance = distance_of(move, error, x, slope.scale)
     if distance > ROUNDED and known is None and run.on_the_whole_space and slope.condition < DIGITS:
         raise Singular("some features are so nearly combinations of others that digits are lost")
-    return _shortest(Fitted(x, error, distance, 1.0, wrong_way_note(run, slope)), known)
+    scores, sizes = means if basis is None else means @ np.linalg.pinv(basis), np.diff(bounds)
+    images: Images | None = None
+    if not run.on_the_whole_space:
+        images = images_of(run, x, Batches(scores, sizes), slope)
+    elif slope.dependable:
+        images = Images(values, scores, sizes.astype(np.float64), slope.solve)
+    return _shortest(Fitted(x, images, distance, 1.0, wrong_way_note(run, slope)), known)
 
 
 def _solved(run: Run, slope: Slope, vector: Vector, back: Vector) -> tuple[Vector, Vector]:
@@ -188,13 +196,13 @@ def _by_steps(run: Run, known: Known | None) -> Fitted:
         start = known.basis @ np.linalg.lstsq(known.basis, start, rcond=None)[0]
     steps = Corrections(run, TIGHT, run.passes or MOST, known=known)
     points = steps.of(start if run.on_the_whole_space else run.feasible.projected(start), None)
-    found = Fitted(points[-1], steps.error, steps.distance, float(steps.passes), steps.notes, tuple(points))
+    found = Fitted(points[-1], steps.images, steps.distance, float(steps.passes), steps.notes, tuple(points))
     return _shortest(found, known)
 
 
 def _shortest(fitted: Fitted, known: Known | None) -> Fitted:
     if known is None:
         return fitted
-    error = np.where(known.mask, np.inf, fitted.error)
+    images = fitted.images and replace(fitted.images, unknown=known.unknown)
     points = tuple(known.shortest(np.array(fitted.points))) if fitted.points else ()
-    return fitted._replace(x=known.shortest(fitted.x[None, :])[0], error=error, points=points)
+    return fitted._replace(x=known.shortest(fitted.x[None, :])[0], images=images, points=points)

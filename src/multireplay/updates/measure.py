@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -9,15 +10,22 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import Batches, Folding, operator_batches
+from multireplay.inference.images import Images
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
 from multireplay.updates.base import Unsuitable
 from multireplay.updates.coarse import MOST_NUMBERS, coarse_rows
+from multireplay.updates.corrections import AFFORDABLE, CHEAP, PRODUCTS, images_of, linearized
+from multireplay.updates.rank import known_directions
 from multireplay.updates.samples import Samples
 from multireplay.updates.slope import Slope
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
+
+FEWEST = 4
+"""Rows of which a variance under dependence can be made at all."""
+WIDEST = 4096
 
 
 class Measured(NamedTuple):
@@ -45,6 +53,41 @@ def measured(run: Run, x: Vector) -> Measured:
     else:
         move = affine_vi(slope.full, slope.full @ x - batches.mean, run.feasible, x).x - x
     return Measured(distance_of(move, error, x, slope.scale), error)
+
+
+def images_at(run: Run, x: Vector) -> Images:
+    """What the batches of the record say of an answer that came without: in one pass, or a few where J is singular.
+
+    J is that of all rows where it costs little more than the pass itself, and otherwise of rows spread over the record,
+    if these settle it. `Unsuitable`, with the reason as a sentence, where there is nothing to divide by.
+    """
+    record, how = run.record, Folding(run.threads)
+    if record.length < FEWEST:
+        raise Unsuitable(f"{record.length} rows are too few to see how they vary")
+    if not record.problem.has_jacobian:
+        raise Unsuitable(f"{run.problem!r} has no Jacobian, which standard errors are made with")
+    x = record.problem.evaluable(x)
+    if 1 + record.dim / PRODUCTS / 2 > CHEAP:
+        try:
+            slope = slope_at(record, x)
+            return images_of(run, x, operator_batches(record, [x], how)[0], slope)
+        except Unsuitable as why:
+            if record.dim > WIDEST or record.length * record.dim**2 > AFFORDABLE:
+                raise Unsuitable(
+                    f"{record.dim} coordinates are too many for a Jacobian of all rows, and {why}"
+                ) from why
+    batches, slope, _ = linearized(record, x, None, how)
+    if slope.dependable or not run.on_the_whole_space:
+        return images_of(run, x, batches, slope)
+    if record.problem.users_code:
+        raise Unsuitable(f"{run.problem!r} has a singular Jacobian")
+    known = known_directions(record, how)
+    if not known.basis.size:
+        raise Unsuitable("every feature in the buffer is 0")
+    batches, slope, _ = linearized(record, x, known.basis, how)
+    if not slope.dependable:
+        raise Unsuitable("the operator does not change any more in some direction, as where the fit does not exist")
+    return replace(images_of(run, x, batches, slope), unknown=known.unknown)
 
 
 def _of_operator(run: Run, batches: Batches, x: Vector) -> float:

@@ -107,6 +107,6 @@ class Newton(Update):
             time.perf_counter() - began,
             what,
             notes=corrections.notes,
-            standard_error=corrections.error,
+            images=corrections.images,
             distance=corrections.distance,
         )

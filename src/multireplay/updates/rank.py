@@ -49,6 +49,12 @@ class Known:
         return np.asarray(points - (points @ inside) @ inside.T)
 
     @property
+    def unknown(self) -> Vector:
+        """The free directions, with 0 for coordinates that have no part in them."""
+        sizes = np.abs(self.free / self.scale)
+        return np.where(sizes > PART * sizes.max(axis=1, keepdims=True, initial=0.0), self.free, 0.0)
+
+    @property
     def mask(self) -> Vector:
         """Which coordinates have part in a free direction."""
         found = np.zeros(len(self.basis), dtype=bool)

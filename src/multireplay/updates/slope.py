@@ -76,7 +76,7 @@ class Slope:
 
     def __init__(self, matrix: Array, scale: Vector, rows: int | None = None) -> None:
         self.matrix, self.scale, self.wobble = matrix, scale, 0.0
-        share = 0.0 if rows is None else min(0.5, len(scale) / rows)
+        self.share = share = 0.0 if rows is None else min(0.5, len(scale) / rows)
         self.shrink, self.damping = 1 - share, (1 - share) / (1 + share)
         self.factors = Lapack(matrix) if isinstance(matrix, np.ndarray) else Inverse(matrix)
         self.condition = self.factors.condition
@@ -93,6 +93,16 @@ class Slope:
     def solve(self, values: Vector) -> Vector:
         """J⁻¹ times each row."""
         return np.asarray(self.shrink * self.scale * self.divide((values * self.scale).T).T, dtype=np.float64)
+
+    def squared_shrink(self, length: int, freedom: float | None = None) -> float:
+        """What J⁻¹ of m rows is to be multiplied by where its square is what matters, as in a variance.
+
+        If W is the sum of m rows' products, E W⁻² = (m − 1)/((m − d)(m − d − 1)(m − d − 3)) (inverse Wishart), so that
+        the square of (W/m)⁻¹ is (1 − d/m)⁻³ times too large; but the Jacobian of all n rows, which it stands for, has
+        its own (1 − d/n)⁻³, which is in no way an error. On a set d is the number of directions that it leaves.
+        """
+        free = 1.0 if freedom is None else freedom / len(self.scale)
+        return float(((1 - self.share * free) / (1 - min(self.share, len(self.scale) / length) * free)) ** 1.5)
 
     def images(self, values: Vector, inside: bool = False) -> Vector:
         """J⁻¹ times each row, where the rows are in the basis that J is in, and so are the images if `inside`."""

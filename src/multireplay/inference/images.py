@@ -1,0 +1,76 @@
+"""What is kept of a fit to tell how well the record knows it: J⁻¹F̂ of every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay._check import Vector
+from multireplay.inference.longrun import BatchMeans
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """F̂ of consecutive batches at the answer, and what each alone would have moved the answer by.
+
+    The error of an estimate is −J⁻¹F̂ to first order, and so is that of every batch: between them they show how large
+    it is, whatever the dependence inside a batch. A pickled one leaves `through` behind.
+    """
+
+    values: Vector
+    """J⁻¹F̂_b, of shape (batches, d); on a feasible set, the derivative of the solution there times F̂_b."""
+    scores: Vector
+    """F̂_b, of shape (batches, d)."""
+    rows: Vector
+    """Rows of every batch."""
+    through: Callable[[Vector], Vector] | None = None
+    """What makes images of scores: J⁻¹ times each row."""
+    unknown: Vector | None = None
+    """Directions that the record says nothing of, a row each."""
+    boundary: NDArray[np.bool_] | None = None
+    """Which coordinates a feasible set holds where they are; None without one, or where it holds nothing."""
+    set_active: bool = False
+    """Whether the feasible set matters to the answer."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "through": None}
+
+    def of(self, scores: Vector) -> Vector:
+        """The images of other scores; these must be of the same record and point."""
+        assert self.through is not None
+        return self.through(scores)
+
+    @property
+    def standard_error(self) -> Vector:
+        """Of every coordinate, by batch means; infinite where the record says nothing, NaN on the boundary of a set."""
+        error = np.sqrt(BatchMeans().spread(self.values).variance)
+        return self.marked(None, error)
+
+    def marked(self, functionals: Vector | None, error: Vector) -> Vector:
+        """Standard errors of these functionals, infinite where they have part in what is unknown, NaN if held fixed."""
+        error = error.copy()
+        if self.boundary is not None:
+            held = self.boundary if functionals is None else ~(functionals[:, ~self.boundary] != 0).any(axis=1)
+            error[held] = np.nan
+        if self.unknown is not None and len(self.unknown):
+            error[has_part(self.unknown, functionals)] = np.inf
+        return error
+
+
+CANCELS = 1e-3
+"""A functional has no part in an unknown direction where its terms cancel to less than this share of the largest."""
+
+
+def has_part(unknown: Vector, functionals: Vector | None) -> Vector:
+    """Which functionals (all coordinates for None) change along an unknown direction."""
+    if functionals is None:
+        return np.asarray((unknown != 0).any(axis=0))
+    found = np.zeros(len(functionals), dtype=bool)
+    for direction in unknown:
+        terms = np.abs(functionals * direction).max(axis=1)
+        found |= np.abs(functionals @ direction) > CANCELS * np.where(terms > 0, terms, 1.0)
+    return found

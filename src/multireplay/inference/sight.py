@@ -1,0 +1,99 @@
+"""How much of each feature a record has seen, and how large its scores are: what effective sample sizes are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multireplay._check import Positions, Vector
+from multireplay.buffer.columns import Columns, row_count
+from multireplay.buffer.record import Record
+from multireplay.engine.sums import BlockSum, Folding, Part, batch_bounds, fold, operator_batches
+from multireplay.inference.images import Images
+from multireplay.inference.longrun import BatchMeans
+from multireplay.problems import Problem
+
+SPREAD = 2048
+"""Rows spread over the record that are looked at first."""
+ENOUGH = 100.0
+"""A feature that these have visited so often is known; others are looked for in all rows."""
+
+START = np.zeros(1, dtype=np.int64)
+
+
+class Sight(NamedTuple):
+    """Of every coordinate: the variance of a row's score, and the independent visits of its feature."""
+
+    row_variance: Vector
+    visits: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class RecordAt:
+    """The record and the point that images are of, for what is worked out only when asked for.
+
+    A pickled one leaves the record behind.
+    """
+
+    record: Record | None
+    x: Vector
+    threads: int = 1
+    images: Callable[[], Images] | None = None
+    """What makes images of it anew, for those whose inverse Jacobian was too large to be kept."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"record": None, "x": self.x, "threads": 1, "images": None}
+
+    def scores(self, pieces: int) -> Vector:
+        """F̂ at the point on so many consecutive pieces of the record, fewer where there are fewer rows: one pass."""
+        assert self.record is not None
+        return operator_batches(self.record, [self.x], Folding(self.threads, pieces=pieces))[0].means
+
+    def sight(self, mean: Vector) -> Sight:
+        """Variances of scores whose mean is known, and visits: from spread rows, and all for features they hardly see.
+
+        With w_t ψ_tj² as the energy of a row, the visits of a feature are the square of its mean over the variance of
+        the mean under dependence: the number of independent rows that would know the mean energy as well, which for an
+        event is the number of independent occasions on which it was seen.
+        """
+        assert self.record is not None
+        record, problem = self.record, self.record.problem
+        columns = record.spread(SPREAD)
+        bounds = batch_bounds(row_count(columns), record.dim)
+        squares, energies = problem.energies(self.x, columns, bounds[:-1])
+        squares, visits = squares / bounds[-1], _visits(energies / np.diff(bounds)[:, None])
+        few = np.flatnonzero(~(visits >= ENOUGH))
+        if few.size and bounds[-1] < record.length:
+            bounds = batch_bounds(record.length, record.dim)
+            totals = fold(record, _Energies(problem, self.x, few), bounds, Folding(self.threads))
+            squares[few] = sum(total[0] for total in totals) / record.length
+            visits[few] = _visits(np.array([total[1] for total in totals]) / np.diff(bounds)[:, None])
+        centre = mean - problem.penalty_diagonal(len(self.x)) * self.x
+        return Sight(np.maximum(squares - centre**2, 0.0), visits)
+
+
+class _Energies(BlockSum):
+    """Σ_t F̃(x, ξ_t)² and Σ_t w_t ψ_t² of some coordinates."""
+
+    def __init__(self, problem: Problem, x: Vector, which: Positions) -> None:
+        self.problem, self.x, self.which = problem, x, which
+
+    def zero(self) -> Part:
+        return np.zeros(len(self.which)), np.zeros(len(self.which))
+
+    def of(self, block: Columns) -> Part:
+        squares, energies = self.problem.energies(self.x, block, START, self.which)
+        return squares, energies[0]
+
+
+def _visits(energies: Vector) -> Vector:
+    """By feature; infinite where its energy is the same in all batches, and 0 where it is never seen."""
+    if len(energies) < 2:
+        return np.full(energies.shape[1], np.inf)
+    mean, variance = energies.mean(axis=0), BatchMeans().spread(energies).variance
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = mean**2 / variance
+    return np.where(mean > 0, np.where(variance > 1e-24 * mean**2, found, np.inf), 0.0)

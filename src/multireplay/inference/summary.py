@@ -1,0 +1,102 @@
+"""The table of a fit: coefficients with standard errors, tests and intervals, and how it was made below it."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from multireplay.show.text import TextTable, short
+
+BLANK = (math.nan, math.nan, math.nan)
+
+
+class Summary:
+    """A table of coefficients that prints as text and shows as a table in a notebook.
+
+    Attributes
+    ----------
+    rows : list of dict
+        Numbers by name: ``name``, ``coefficient``, ``standard error``, ``t``, ``p``, ``low``, ``high``, ``effective``
+        (the effective sample size) and ``mark``, which says why not to rely on the interval, or is empty.
+    level : float
+        Of the intervals.
+    lines : tuple of str
+        What is said below the table.
+
+    Examples
+    --------
+    >>> from multireplay.inference.summary import Summary, coefficient_row
+    >>> print(Summary([coefficient_row("hum", 0.5, (0.1, 5.0, 0.00002), (0.3, 0.7), 812.4)], 0.95, ["4096 rows."]))
+     name   coefficient   standard error   t         p   95 % from    to   effective
+     ───────────────────────────────────────────────────────────────────────────────
+     hum            0.5              0.1   5   2.0e-05         0.3   0.7         812
+    4096 rows.
+    """
+
+    def __init__(self, rows: Sequence[dict[str, Any]], level: float, lines: Sequence[str]) -> None:
+        self.rows, self.level, self.lines = list(rows), level, tuple(lines)
+
+    def table(self) -> TextTable:
+        """The table alone, with numbers as a person reads them."""
+        return TextTable([self._shown(row) for row in self.rows])
+
+    def _shown(self, row: dict[str, Any]) -> dict[str, str]:
+        kept: dict[str, Any] = {name: "" if _missing(value) else value for name, value in row.items()}
+        return {
+            "name": str(kept["name"]),
+            "coefficient": _digits(kept["coefficient"]),
+            "standard error": _digits(kept["standard error"]),
+            "t": "" if kept["t"] == "" else f"{kept['t']:.3g}",
+            "p": "" if kept["p"] == "" else _chance(kept["p"]),
+            f"{100 * self.level:g} % from": _digits(kept["low"]),
+            "to": _digits(kept["high"]),
+            "effective": "" if kept["effective"] == "" else f"{kept['effective']:.0f}",
+            "note": str(kept["mark"]),
+        }
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.table()), *self.lines])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        below = "".join(f"<p>{html.escape(line)}</p>" for line in self.lines)
+        return f"{self.table()._repr_html_()}{below}"
+
+
+def coefficient_row(
+    name: str,
+    coefficient: float,
+    error: tuple[float, float, float] = BLANK,
+    interval: tuple[float, float] = (math.nan, math.nan),
+    effective: float | None = None,
+    mark: str = "",
+) -> dict[str, Any]:
+    """One row of a `Summary`; `error` is the standard error, the ratio to it and its p value."""
+    return {
+        "name": name,
+        "coefficient": float(coefficient),
+        "standard error": error[0],
+        "t": error[1],
+        "p": error[2],
+        "low": interval[0],
+        "high": interval[1],
+        "effective": math.nan if effective is None else effective,
+        "mark": mark,
+    }
+
+
+def _missing(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _digits(value: Any) -> str:
+    if value == "":
+        return ""
+    return short(value).replace(",", "").replace("−", "-") if math.isfinite(value) else "∞" if value > 0 else "-∞"
+
+
+def _chance(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"

@@ -1,0 +1,264 @@
+"""What the record leaves open of an answer: standard errors, intervals, tests, and when not to rely on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from multireplay._check import Vector, number_in
+from multireplay.errors import InputError, UncertaintyWarning, warn
+from multireplay.inference.images import Images
+from multireplay.inference.longrun import BatchMeans, LongRun, Spread, WaldTest
+from multireplay.inference.sight import RecordAt, Sight
+from multireplay.inference.summary import Summary, coefficient_row
+
+FEW = 30.0
+"""With fewer effective samples, or independent visits of its feature, a coordinate's interval is marked. An estimate of
+such a number is right to a factor of about two, and below 15 intervals begin to be too short."""
+NAMED = 6
+
+
+class Uncertainty:
+    """How well the record knows an answer, under dependence.
+
+    Made by ``result.uncertainty``. `mapped` gives that of linear functions of the answer, such as coefficients in
+    other units.
+
+    Attributes
+    ----------
+    x, names : ndarray, tuple of str
+        The answer, and the names of its coordinates.
+    images : Images or None
+        What is known of the batches of the record; None where there are no standard errors.
+    why_not : str
+        Why there are none, in one sentence; empty where there are.
+    notes : tuple of str
+        What holds for all intervals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import multireplay as mr
+    >>> A = np.random.default_rng(0).standard_normal((4096, 2))
+    >>> y = A @ [1.0, 0.0] + np.random.default_rng(1).standard_normal(4096)
+    >>> found = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=y)).uncertainty
+    >>> found.standard_error.round(3), found.doubts, found.why_not
+    (array([0.014, 0.021]), {}, '')
+    """
+
+    def __init__(
+        self,
+        x: Vector,
+        names: Sequence[str],
+        images: Images | None,
+        source: RecordAt | None = None,
+        why_not: str = "",
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.x, self.names, self.images, self.source = x, tuple(names), images, source
+        self.why_not, self.notes = why_not, tuple(notes)
+        self._matrix: Vector | None = None
+        self._whole: Uncertainty = self
+
+    def mapped(self, matrix: Any, names: Sequence[str], shift: Any = 0.0) -> Uncertainty:
+        """The uncertainty of ``matrix @ x + shift``.
+
+        Where the matrix is square, each coordinate has the effective sample size and the doubts of the old one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import multireplay as mr
+        >>> A = np.random.default_rng(0).standard_normal((4096, 2))
+        >>> found = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=A[:, 0] + A[:, 1] ** 3)).uncertainty
+        >>> both = found.mapped([[100.0, 0.0], [1.0, 1.0]], ["in percent", "sum"])
+        >>> bool(np.isclose(both.standard_error[0], 100 * found.standard_error[0]))
+        True
+        """
+        rows = _functionals(matrix, len(self.x))
+        found = Uncertainty(rows @ self.x + shift, names, self.images, self.source, self.why_not, self.notes)
+        found._matrix, found._whole = rows if self._matrix is None else rows @ self._matrix, self._whole
+        return found
+
+    @cached_property
+    def standard_error(self) -> Vector | None:
+        """Of every coordinate, by batch means; infinite where the record says nothing, NaN on the boundary of a set."""
+        return None if self.images is None else self._spread(None, None)[0]
+
+    def interval(self, level: float = 0.95, *, of: Any = None, by: LongRun | None = None) -> Vector:
+        """Intervals that contain the truth with that probability, of shape (k, 2): see `Result.interval`."""
+        level, rows = number_in("level", level, 0, 1, low_open=True), _functionals(of, len(self.x))
+        error, spread = self._spread(rows, by)
+        centre, half = (self.x if rows is None else rows @ self.x), spread.quantile(level) * error
+        if of is None:
+            self._warn()
+        return np.column_stack([centre - half, centre + half])
+
+    def covariance(self, by: LongRun | None = None) -> Vector:
+        """The covariances of all coordinates, of shape (d, d): see `Result.covariance`."""
+        found = _estimator(by).covariance(self._values(None, by))
+        error = self._marked(None, np.ones(len(self.x)))
+        found[np.isnan(error)] = found[:, np.isnan(error)] = 0.0
+        found[np.isinf(error)] = found[:, np.isinf(error)] = np.nan
+        return found
+
+    def test(self, R: Any, r: Any = 0.0, by: LongRun | None = None) -> WaldTest:
+        """Wald's test that R x = r: see `Result.test`."""
+        rows = _functionals(R, len(self.x))
+        assert rows is not None
+        target = np.broadcast_to(np.asarray(r, dtype=np.float64), (len(rows),))
+        values = self._values(rows, by)
+        if not np.isfinite(self._marked(rows, np.ones(len(rows)))).all():
+            raise InputError(
+                "R speaks of coordinates that the record does not know, or that a set holds where they are"
+            )
+        return _estimator(by).wald(values, rows @ self.x - target)
+
+    @cached_property
+    def effective(self) -> Vector | None:
+        """The effective sample size of the score of every coordinate: rows that were independent would do as well.
+
+        The variance of a row's score over that of the mean score under dependence. None where it cannot be known: the
+        record is not there any more, or these are functions of several coordinates.
+        """
+        if self._matrix is not None:
+            return self._whole.effective if len(self.x) == len(self._whole.x) else None
+        if self.images is None or self._sight is None:
+            return None
+        rows, variance = float(self.images.rows.sum()), BatchMeans().spread(self.images.scores).variance
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = self._sight.row_variance / variance
+        return np.minimum(np.nan_to_num(found, nan=rows, posinf=rows), rows)
+
+    @property
+    def visits(self) -> Vector | None:
+        """Independent visits of the feature of every coordinate; infinite where all rows show it alike."""
+        if self._matrix is not None:
+            return self._whole.visits if len(self.x) == len(self._whole.x) else None
+        return None if self._sight is None else self._sight.visits
+
+    @cached_property
+    def _sight(self) -> Sight | None:
+        if self.images is None or self.source is None or self.source.record is None:
+            return None
+        return self.source.sight(np.average(self.images.scores, axis=0, weights=self.images.rows))
+
+    @cached_property
+    def doubts(self) -> dict[int, str]:
+        """Coordinates whose intervals are not to be relied on, each with the reason."""
+        effective, visits, found = self.effective, self.visits, {}
+        if effective is None or visits is None:
+            return {}
+        for i in np.flatnonzero((effective < FEW) | (visits < FEW)):
+            seen, what = (
+                (visits[i], "independent visit") if visits[i] < effective[i] else (effective[i], "effective sample")
+            )
+            count = max(1, round(float(seen)))
+            found[int(i)] = f"about {count} {what}{'s' * (count != 1)}: do not rely on this interval"
+        return found
+
+    def doubt_note(self) -> str:
+        """The doubts in one short sentence with names; empty if there are none."""
+        if not self.doubts:
+            return ""
+        some = ", ".join(self.names[i] for i in list(self.doubts)[:NAMED])
+        more = f" and {len(self.doubts) - NAMED} more" if len(self.doubts) > NAMED else ""
+        which = "its interval" if len(self.doubts) == 1 else "their intervals"
+        return f"the record has seen too little of {some}{more} to rely on {which}"
+
+    def summary(self, level: float = 0.95, by: LongRun | None = None, made: Sequence[str] = ()) -> Summary:
+        """The table of all coordinates, with sentences on how the fit was made below it: see `Result.summary`."""
+        level, lines = number_in("level", level, 0, 1, low_open=True), list(made)
+        if self.images is None:
+            rows = [coefficient_row(name, value) for name, value in zip(self.names, self.x, strict=True)]
+            return Summary(rows, level, (*lines, f"No standard errors: {self.why_not}."))
+        error, spread = self._spread(None, by)
+        half, effective = spread.quantile(level) * error, self.effective
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = self.x / error
+        chances, held = spread.p_value(ratios), np.isnan(error)
+        rows = [
+            coefficient_row(
+                name,
+                float(self.x[i]),
+                (float(error[i]), float(ratios[i]), float(chances[i])),
+                (float(self.x[i] - half[i]), float(self.x[i] + half[i])),
+                None if effective is None else float(effective[i]),
+                "on the boundary"
+                if held[i]
+                else "the record says nothing of it"
+                if np.isinf(error[i])
+                else self.doubts.get(i, ""),
+            )
+            for i, name in enumerate(self.names)
+        ]
+        how = f"Standard errors under dependence: {by or BatchMeans()!r}"
+        notes = [*self.notes, *([self.doubt_note()] if self.doubts else [])]
+        self._warn()
+        return Summary(rows, level, (*lines, f"{how}.", *(f"Note: {note}." for note in notes)))
+
+    def _warn(self) -> None:
+        if self.doubts:
+            warn(self.doubt_note(), UncertaintyWarning)
+
+    def _values(self, rows: Vector | None, by: LongRun | None) -> Vector:
+        """The numbers of every piece whose mean is the error of these functionals, or of all coordinates."""
+        if self.images is None:
+            raise InputError(f"there are no standard errors here: {self.why_not}")
+        values = self.images.values
+        if by is not None and by.pieces != BatchMeans.pieces:
+            values = self._whole._pieces(by.pieces)
+        rows = self._rows(rows)
+        return values if rows is None else np.asarray(values @ rows.T)
+
+    def _pieces(self, count: int) -> Vector:
+        """Images of so many pieces, kept for the next question."""
+        source, images = self.source, self.images
+        if source is None or source.record is None or images is None:
+            raise InputError("only BatchMeans() can be had here: the others read the record, and it was left behind")
+        found: dict[int, Vector] = self.__dict__.setdefault("_kept_pieces", {})
+        if count not in found:
+            if images.through is None and source.images is not None:
+                images = source.images()
+            found[count] = images.of(source.scores(count))
+        return found[count]
+
+    def _rows(self, rows: Vector | None) -> Vector | None:
+        if self._matrix is None:
+            return rows
+        return self._matrix if rows is None else np.asarray(rows @ self._matrix)
+
+    def _marked(self, rows: Vector | None, error: Vector) -> Vector:
+        assert self.images is not None
+        return self.images.marked(self._rows(rows), error)
+
+    def _spread(self, rows: Vector | None, by: LongRun | None) -> tuple[Vector, Spread]:
+        """Standard errors of these functionals, and the law of their ratios."""
+        found = _estimator(by).spread(self._values(rows, by))
+        return self._marked(rows, np.sqrt(found.variance)), found
+
+    def __repr__(self) -> str:
+        return f"Uncertainty({len(self.x)} coordinates{f': {self.why_not}' if self.why_not else ''})"
+
+
+def _estimator(by: LongRun | None) -> LongRun:
+    """What was asked for, `BatchMeans` by default."""
+    if by is not None and not isinstance(by, LongRun):
+        raise InputError(f"by must be an estimator from mr.inference such as NeweyWest(), not {by!r}")
+    return BatchMeans() if by is None else by
+
+
+def _functionals(of: Any, dim: int) -> Any:
+    """Linear functionals as rows, checked; None stays None."""
+    if of is None:
+        return None
+    rows: Any = of if hasattr(of, "tocsr") else np.asarray(of, dtype=np.float64)
+    rows = rows.toarray() if hasattr(rows, "toarray") else np.atleast_2d(rows)
+    if rows.ndim != 2 or rows.shape[1] != dim:
+        raise InputError(f"linear functions of x need {dim} numbers a row, but their shape is {np.shape(of)}")
+    if not np.isfinite(rows).all():
+        raise InputError("linear functions of x need finite numbers")
+    return rows

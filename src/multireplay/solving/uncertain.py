@@ -1,0 +1,93 @@
+"""What a result knows of its own uncertainty: what the update left of it, or one pass over the record."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multireplay._check import Vector
+from multireplay.errors import InputError
+from multireplay.inference.on_set import boundary_sentence
+from multireplay.inference.sight import RecordAt
+from multireplay.inference.uncertainty import Uncertainty
+from multireplay.result import CONVERGED
+from multireplay.show.text import plural
+from multireplay.updates.base import Unsuitable
+from multireplay.updates.measure import images_at
+
+if TYPE_CHECKING:
+    from multireplay.inference.images import Images
+    from multireplay.inference.longrun import LongRun
+    from multireplay.inference.summary import Summary
+    from multireplay.result import Result
+    from multireplay.solving.run import Run
+
+NO_FIT = "the fit was not found, or does not exist, so that x is no estimate"
+LEFT_BEHIND = "the result was pickled before they were worked out, and has left its record behind"
+
+
+def uncertainty_of(result: Result) -> Uncertainty:
+    """How well the record knows the answer of a result; measured in one pass where the update has left no images."""
+    run, x = result.run, result.x
+    names = getattr(run, "names", None) or tuple(f"x[{i}]" for i in range(len(x)))
+    images, why = result.images, ""
+    if result.status.code == "diverged":
+        images, why = None, "the run diverged"
+    elif result.measured == np.inf:
+        images, why = None, NO_FIT
+    elif images is None and (run is None or run.record is None):
+        why = LEFT_BEHIND
+    elif images is None:
+        try:
+            images = images_at(run, x)
+        except Unsuitable as reason:
+            why = str(reason)
+    if images is not None and len(images.values) < 2:
+        images, why = None, "a single row does not show how rows vary"
+    source = None if run is None else RecordAt(run.record, x, run.threads, partial(images_at, run, x))
+    notes = () if images is None else _notes(result, images, names)
+    return Uncertainty(x, names, images, source, why, notes)
+
+
+def _notes(result: Result, images: Images, names: tuple[str, ...]) -> tuple[str, ...]:
+    """What holds for all intervals: how far x is from the fit, what a set or a penalty does to them."""
+    run, notes = result.run, []
+    if result.measured is not None and result.measured > CONVERGED:
+        notes.append(
+            f"x is about {result.measured:.2g} standard errors from the exact fit, which intervals do not count"
+        )
+    if images.set_active and images.boundary is not None:
+        notes.append(boundary_sentence([names[i] for i in np.flatnonzero(images.boundary)], repr(run.feasible)))
+    elif images.set_active:
+        notes.append(f"{run.feasible!r} is active: intervals hold given that")
+    if run is not None and run.record is not None and run.record.problem.penalty_diagonal(len(result.x)).any():
+        notes.append("intervals are for the penalized fit: what the ridge pulls towards 0 is not in them")
+    return tuple(notes)
+
+
+def summary_of(result: Result, level: float, by: LongRun | None) -> Summary:
+    """The table of a result, with how it was made below it."""
+    run, made = result.run, []
+    if run is not None:
+        took = f"{result.passes:.3g} pass{'es' * (result.passes != 1)}"
+        made.append(f"{run.problem!r} on {plural(run.rows, 'row')}, {took}: {run.why}.")
+    if result.measured is not None and np.isfinite(result.measured):
+        made.append(f"Distance to the exact fit: {result.measured:.2g} standard errors in the worst coordinate.")
+    made += [f"Note: {note}." for note in result.notes]
+    return result.uncertainty.summary(level, by, made)
+
+
+def predict_interval_of(result: Result, rows: Any, level: float, by: LongRun | None) -> tuple[Vector, Vector, Vector]:
+    """The mean response at rows of features, and its interval: that of the score, through the link."""
+    run: Run = result.run
+    if run is None or run.problem is None:
+        raise InputError("the problem was lost in pickling, so that nothing can be predicted")
+    table = getattr(run.problem, "table", None)
+    if table is not None and np.ndim(rows) == 1 and np.asarray(rows).dtype.kind in "iu":
+        rows = table[np.asarray(rows)]
+    response = run.problem.response
+    ends = result.uncertainty.interval(level, of=rows, by=by)
+    fitted = np.asarray(np.atleast_2d(rows) @ result.x if not hasattr(rows, "tocsr") else rows @ result.x)
+    return response(fitted), response(ends[:, 0]), response(ends[:, 1])

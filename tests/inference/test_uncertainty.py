@@ -1,0 +1,225 @@
+"""What a result says of its own uncertainty: intervals, tests, effective samples, visits, marks and the table."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+import multireplay as mr
+from multireplay.inference import BatchMeans, FixedB, MultiplierBootstrap, NeweyWest, RandomScaling
+from multireplay.inference.sight import RecordAt
+
+OTHERS = [NeweyWest(), FixedB(), RandomScaling(), MultiplierBootstrap()]
+
+
+def regression(rows=4000, rho=0.0, seed=0, dim=3):
+    """Features and noise that are autoregressions of unit variance, and the buffer of them."""
+    rng = np.random.default_rng(seed)
+    made = lfilter([np.sqrt(1 - rho**2)], [1, -rho], rng.standard_normal((rows, dim + 1)), axis=0)
+    made[:, 0] = 1.0  # an intercept
+    return mr.Buffer(features=made[:, :dim], targets=made[:, :dim] @ np.arange(1.0, dim + 1) + made[:, dim])
+
+
+def test_an_interval_is_made_of_the_standard_error_and_the_quantile():
+    result = mr.solve(mr.GLM(), regression())
+    half = BatchMeans().spread(result.images.values).quantile(0.9) * result.standard_error
+    assert np.allclose(result.interval(0.9), np.column_stack([result.x - half, result.x + half]))
+    row = result.summary(level=0.9).rows[1]
+    assert (row["low"], row["high"]) == pytest.approx(tuple(result.interval(0.9)[1]))
+    assert row["t"] == pytest.approx(result.x[1] / result.standard_error[1])
+    assert row["p"] == pytest.approx(result.test([0.0, 1.0, 0.0]).p_value)
+
+
+@pytest.mark.parametrize("by", OTHERS, ids=repr)
+def test_other_estimators_take_a_pass_more(by):
+    result = mr.solve(mr.GLM(), regression(rho=0.5))
+    widths = np.diff(result.interval(by=by), axis=1) / np.diff(result.interval(), axis=1)
+    assert ((widths > 0.4) & (widths < 2.5)).all()
+    assert 0 <= result.test([1.0, 0.0, 0.0], 1.0, by=by).p_value <= 1
+    assert repr(by) in str(result.summary(by=by))
+    left = pickle.loads(pickle.dumps(result))
+    assert np.array_equal(left.interval(), result.interval())
+    with pytest.raises(mr.InputError, match="it was left behind"):
+        left.interval(by=by)
+
+
+def test_covariances_give_the_variance_of_every_function():
+    result = mr.solve(mr.GLM(), regression(rho=0.3))
+    half = np.diff(result.interval(of=[[1.0, 0.0, 0.0]]))[0, 0] / 2
+    assert half == pytest.approx(
+        np.sqrt(result.covariance()[0, 0]) * BatchMeans().spread(np.zeros((32, 1))).quantile(0.95)
+    )
+    assert np.linalg.eigvalsh(result.covariance())[0] > 0
+
+
+def test_mapped_is_the_uncertainty_of_linear_functions():
+    found = mr.solve(mr.GLM(), regression()).uncertainty
+    matrix = np.array([[2.0, 0.0, 0.0], [0.0, 1.0, -1.0]])
+    other = found.mapped(matrix, ["double", "difference"], shift=[0.0, 5.0])
+    assert np.allclose(other.interval() - [[0.0], [5.0]], found.interval(of=matrix))
+    assert np.allclose(other.interval(by=NeweyWest()) - [[0.0], [5.0]], found.interval(of=matrix, by=NeweyWest()))
+    assert np.allclose(other.interval(of=[[0.0, 3.0]]), 3 * other.interval()[1:])
+    assert other.effective is None
+    assert found.mapped(np.diag([1.0, 2.0, 3.0]), found.names).effective is found.effective
+    assert [row["name"] for row in other.summary().rows] == ["double", "difference"]
+
+
+def test_predictions():
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((4000, 2))
+    y = (rng.random(4000) < 1 / (1 + np.exp(-X[:, 0]))) * 1.0
+    result = mr.solve(mr.GLM("logistic"), mr.Buffer(features=X, targets=y))
+    fitted, low, high = result.predict_interval(X[:4])
+    ends = result.interval(of=X[:4])
+    assert np.allclose(fitted, 1 / (1 + np.exp(-X[:4] @ result.x)))
+    assert np.allclose([low, high], 1 / (1 + np.exp(-ends.T)))
+    states = rng.integers(0, 3, 2001)
+    record = mr.Buffer(states=states[:-1], next_states=states[1:], rewards=states[:-1] * 1.0)
+    values = mr.solve(mr.PolicyEvaluation(0.5, table=np.eye(3)), record).predict_interval([0, 2])
+    assert np.allclose(values[0], [1.0, 3.0], atol=0.1)
+    own = mr.solve(mr.VariationalInequality(lambda x, s: x - s, dim=2), mr.Buffer(samples=X))
+    with pytest.raises(mr.InputError, match="no features to predict from"):
+        own.predict_interval(X[:1])
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.9])
+def test_the_effective_sample_size_is_that_of_the_score(rho):
+    """The score of the intercept is the noise; that of a feature forgets twice as fast."""
+    found = [mr.solve(mr.GLM(), regression(20_000, rho, seed=60 + i)).uncertainty.effective for i in range(12)]
+    slow, fast = (1 - rho) / (1 + rho), (1 - rho**2) / (1 + rho**2)
+    assert np.allclose(np.median(found, axis=0), 20_000 * np.array([slow, fast, fast]), rtol=0.25)
+
+
+def test_visits_of_an_event_are_its_independent_occasions():
+    """Seen 12 times for 100 rows each: 12 visits or so, however many rows; a constant has no end of them."""
+    rng = np.random.default_rng(7)
+    X = np.ones((60_000, 3))
+    X[:, 1] = 0.0
+    for start in rng.choice(590, 12, replace=False) * 100:
+        X[start : start + 100, 1] = 1.0
+    X[:, 2] = rng.standard_normal(60_000)
+    buffer = mr.Buffer(features=X, targets=X @ [1.0, 2.0, 3.0] + rng.standard_normal(60_000))
+    result = mr.solve(mr.GLM(), buffer)
+    visits = result.uncertainty.visits
+    assert visits[0] == np.inf
+    assert 5 < visits[1] < 25
+    assert visits[2] > 500
+    assert list(result.uncertainty.doubts) == [1]
+    with pytest.warns(mr.UncertaintyWarning, match=r"seen too little of x\[1\] to rely on its interval"):
+        summary = result.summary()
+    assert "independent visits: do not rely on this interval" in summary.rows[1]["mark"]
+    assert summary.rows[0]["mark"] == summary.rows[2]["mark"] == ""
+    with pytest.warns(mr.UncertaintyWarning):
+        result.interval()
+    assert "Note: the record has seen too little of x[1]" in str(result.status)
+    assert result.status.ok
+    assert "too little" not in result.status.message  # worked out when it is read
+
+
+def test_a_feature_seen_once_in_a_thousand_rows_is_looked_for_in_all_of_them():
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((100_000, 2))
+    X[:, 1] = rng.random(100_000) < 1e-3
+    buffer = mr.Buffer(features=X, targets=X[:, 0] + rng.standard_normal(100_000))
+    for options in ({}, {"update": mr.Plain()}):
+        result = mr.solve(mr.GLM(), buffer, **options)
+        assert result.uncertainty.visits[1] == pytest.approx(X[:, 1].sum(), rel=0.5)
+        assert result.standard_error[1] == pytest.approx(1 / np.sqrt(X[:, 1].sum()), rel=0.5)
+        assert not result.uncertainty.doubts
+
+
+@pytest.mark.parametrize("kind", ["sparse", "table", "weights", "batched"])
+def test_energies_as_written(kind):
+    import scipy.sparse
+
+    from multireplay.solving.resolve import over_batches
+
+    rng = np.random.default_rng(9)
+    X, y, w = rng.standard_normal((60, 3)), rng.standard_normal(60), rng.exponential(size=60)
+    problem, columns, features = mr.GLM(), {"features": X, "targets": y}, X
+    if kind == "sparse":
+        columns["features"] = scipy.sparse.csr_array(X)
+    elif kind == "weights":
+        columns["weights"] = w
+    elif kind == "table":
+        states = rng.integers(0, 5, 61)
+        table = rng.standard_normal((5, 3))
+        problem = mr.PolicyEvaluation(0.5, table=table)
+        columns = {"states": states[:-1], "next_states": states[1:], "rewards": y}
+        features = table[states[:-1]]
+    x, starts, which = rng.standard_normal(3), np.array([0, 20, 45]), np.array([0, 2])
+    buffer = mr.Buffer(**columns)
+    samples = problem.samples(problem.columns(buffer))
+    rows = np.array([problem.operator(x, samples, t) for t in range(60)])
+    if kind == "batched":
+        problem = over_batches(problem, buffer, "batched")
+    heavy = features**2 * (w[:, None] if kind == "weights" else 1.0)
+    squares, energies = problem.energies(x, problem.columns(buffer), starts)
+    assert np.allclose(squares, (rows**2).sum(axis=0))
+    assert np.allclose(energies, [heavy[:20].sum(axis=0), heavy[20:45].sum(axis=0), heavy[45:].sum(axis=0)])
+    some = problem.energies(x, problem.columns(buffer), starts, which)
+    assert np.allclose(some[0], squares[which])
+    assert np.allclose(some[1], energies[:, which])
+
+
+def test_rows_are_not_read_again_where_nothing_is_rare(monkeypatch):
+    result = mr.solve(mr.GLM(), regression(rows=20_000))
+    monkeypatch.setattr(type(result.run.record), "parts", lambda *_: pytest.fail("the record was read"))
+    assert (result.uncertainty.visits > 30).all()
+    assert result.summary().rows
+
+
+def test_few_effective_samples_are_marked():
+    """An autoregression with 10 effective samples is marked in 95 % of the runs at least, one with 400 never."""
+    for rho, rows, share in ((0.99, 2000, 1.0), (0.5, 2000, 0.0)):
+        marked = 0
+        for seed in range(40):
+            buffer = regression(rows, rho, seed=100 + seed, dim=1)
+            marked += bool(mr.solve(mr.GLM(), buffer).uncertainty.doubts)
+        assert abs(marked / 40 - share) <= 0.05
+
+
+def test_the_table():
+    result = mr.solve(mr.GLM(ridge=0.01), regression())
+    summary = result.summary()
+    text = str(summary)
+    assert text.splitlines()[0].split()[:4] == ["name", "coefficient", "standard", "error"]
+    assert "4,000 rows" in text
+    assert "BatchMeans()" in text
+    assert "intervals are for the penalized fit" in text
+    assert summary._repr_html_().startswith("<table>")
+    assert set(summary.rows[0]) == {
+        "name", "coefficient", "standard error", "t", "p", "low", "high", "effective", "mark",
+    }  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result.summary()
+        result.interval()
+
+
+def test_what_does_not_fit_is_refused():
+    result = mr.solve(mr.GLM(), regression())
+    with pytest.raises(mr.InputError, match="level must be a number in"):
+        result.interval(1.0)
+    with pytest.raises(mr.InputError, match=r"need 3 numbers a row, but their shape is \(2,\)"):
+        result.interval(of=[1.0, 2.0])
+    with pytest.raises(mr.InputError, match="finite"):
+        result.interval(of=[1.0, np.nan, 0.0])
+    with pytest.raises(mr.InputError, match=r"by must be an estimator from mr.inference"):
+        result.interval(by="newey-west")
+    with pytest.raises(mr.InputError, match="speaks of something that the record does not know, or that does not vary"):
+        result.test([0.0, 0.0, 0.0])
+
+
+def test_a_pickled_source_leaves_the_record_behind():
+    result = mr.solve(mr.GLM(), regression())
+    assert result.summary().rows[0]["effective"] > 0
+    again = pickle.loads(pickle.dumps(result))
+    assert isinstance(again.uncertainty.source, RecordAt)
+    assert again.uncertainty.source.record is None
+    assert np.array_equal(again.uncertainty.effective, result.uncertainty.effective)  # known by then
+    fresh = pickle.loads(pickle.dumps(mr.solve(mr.GLM(), regression())))
+    assert fresh.uncertainty.effective is None
+    assert fresh.uncertainty.doubts == {}
