@@ -87,6 +87,11 @@ class Problem(ABC):
         """
         raise NotImplementedError
 
+    def operator_along(self, x: Vector, directions: Vector, columns: Columns) -> Vector:
+        """⟨F̃(x, ξ_t), v⟩ of every row for each column v; what is the same on every row may be left out."""
+        samples = self.samples(columns)
+        return np.array([self.operator(x.copy(), samples, row) @ directions for row in range(row_count(columns))])
+
     def evaluable(self, x: Vector) -> Vector:
         """The point closest to x at which the operator can be evaluated: x rounded as the columns are."""
         return x

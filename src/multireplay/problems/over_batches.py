@@ -98,6 +98,11 @@ class OverBatches(Problem):
     def operator_sums(self, points: Vector, columns: Columns) -> Vector:
         return np.asarray(self.stretch_sums(points, columns, np.array([0, row_count(columns)]))[0])
 
+    def operator_along(self, x: Vector, directions: Vector, columns: Columns) -> Vector:
+        batch = self.samples(columns)
+        X = self.xp.broadcast_to(like(x, batch[0]), (row_count(columns), len(x)))
+        return as_numpy(self.spread(self.residuals(X, batch), batch) @ like(directions, batch[0])).astype(np.float64)
+
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         mean = self.operator_sums(x[None, :], columns)[0] / row_count(columns)
         return np.asarray(mean + self.penalty_diagonal(len(x)) * x)

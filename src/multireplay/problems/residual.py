@@ -135,6 +135,9 @@ class ResidualProblem(Problem):
                 return np.asarray(self.residuals_at(points[0], columns) @ rows, dtype=np.float64)[None, :]
             return np.asarray(self.residuals_at(points, columns) @ rows, dtype=np.float64)
 
+    def operator_along(self, x: Vector, directions: Vector, columns: Columns) -> Vector:
+        return np.asarray(self.residuals_at(x, columns)[:, None] * (self.rows(columns) @ directions))
+
     def penalty_diagonal(self, dim: int) -> Vector:
         return self.penalty.diagonal(dim)
 
