@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 
 from multireplay._check import Positions, Vector
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.columns import Columns, check_places, row_count
+from multireplay.buffer.columns import Columns, row_count, with_own_places
 from multireplay.buffer.foreign import as_numpy, first_true, is_foreign
 from multireplay.errors import InputError
 from multireplay.sets import Set, WholeSpace
@@ -219,8 +219,8 @@ class Problem(ABC):
         found = {name: self.column(buffer, name) for name in wanted}
         for name, ndim in wanted.items():
             _require_shape(name, found[name], ndim)
-            if issparse(found[name]):  # somebody may have written into it since the buffer was made
-                check_places(name, found[name])
+            if issparse(found[name]):  # somebody may have written into it, and may do so during the run
+                found[name] = with_own_places(name, found[name])
         self.check(found)
         return found
 
