@@ -154,7 +154,8 @@ class Result:
 
     def table(self) -> TextTable:
         """One row an epoch; prints as text, shows as a table in a notebook, ``.rows`` has the values."""
-        return epoch_table(self.epochs, self.chosen % len(self.epochs))
+        route = "steps" if self.run is None else self.run.update.route
+        return epoch_table(self.epochs, self.chosen % len(self.epochs), route)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Error by iterations if the run was tracked, otherwise the distance of every epoch's answer to the final one.
@@ -217,15 +218,18 @@ class Result:
         return f"Result(x of {len(self.x)} coordinates, {len(self.epochs)} epochs, {self.status.code}: {self.status})"
 
 
-def epoch_table(epochs: tuple[Epoch, ...], chosen: int | None = None) -> TextTable:
-    """The table of the epochs of a run, with what each would have answered and which one does."""
+def epoch_table(epochs: tuple[Epoch, ...], chosen: int | None = None, route: str = "steps") -> TextTable:
+    """The table of the epochs of a run, with what each would have answered and which one does.
+
+    Exact fits have no gap, and they and corrections no step size.
+    """
     rows = []
     for index, epoch in enumerate(epochs):
         row: dict[str, Any] = {
             "epoch": epoch.k,
-            "gap": "-" if epoch.gap is None else f"{epoch.gap:.6g}",
+            "gap": "-" if epoch.gap is None or route == "exact" else f"{epoch.gap:.6g}",
             "steps": epoch.taken,
-            "step size": f"{epoch.step:.4g}",
+            "step size": "-" if route in ("exact", "corrections") else f"{epoch.step:.4g}",
             "‖last‖": f"{np.linalg.norm(epoch.last):.4g}",
             "‖average‖": f"{np.linalg.norm(epoch.average):.4g}",
         }

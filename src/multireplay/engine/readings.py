@@ -1,4 +1,7 @@
-"""How a plan is read, decided once: which epochs share a reading of the record, and which are read by themselves."""
+"""How a plan is read, decided once: which epochs share a reading of the record, and which are read by themselves.
+
+And whether an epoch may be in step with a period of the record, so that its chains read one part of the period alone.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,33 @@ from typing import Any
 
 import numpy as np
 
+from multireplay._check import Vector
+from multireplay.buffer.record import Record
 from multireplay.engine.chains import ALONE, Member, OneChain, Team, run_alone, run_in_parts
 from multireplay.engine.epoch import Job
 from multireplay.engine.stepper import Told, Way
+from multireplay.engine.sums import operator_batches
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.base import BLOCK
 from multireplay.result import Epoch
+from multireplay.sets import Set, WholeSpace
 
 Plan = tuple[PlannedEpoch, ...]
 Place = tuple[int, int]
 """An epoch of the plan and a job, by their numbers."""
 Served = tuple[Member, list[Place]]
 """A member of the reading in order, and the epochs that it finds."""
+
+ROWS, FEW, NUMBERS = 2**18, 2**13, 2**24
+"""Rows that are looked at at most; rows on disk, or with a call of a Python function for each; and numbers in them."""
+FAR, WORST = 3.0, 3
+"""Standard errors of F̂ from which on an answer is far from the exact fit, and coordinates that are looked at."""
+BAND, SKIPPED = 64, 2
+"""Frequencies among which a spectrum is level, and such bands of the lowest, which have none."""
+FALSE_ALARMS, DOUBT = 1e-3, 1.4
+"""Chance of a period in a record that has none, and what the level of a band may be off."""
+ROUNDING = 1e-9
+"""Share of F̂ at 0 below which one is rounding."""
 
 
 @dataclass(frozen=True)
@@ -174,3 +192,50 @@ def _in_parts(plan: Plan, ways: Sequence[Way], length: int) -> list[int]:
     ]
     most = max((plan[number].length for number in found), default=1)
     return [number for number in found if most % plan[number].length == 0]
+
+
+def in_step(record: Record, planned: PlannedEpoch, x: Vector, feasible: Set) -> bool:
+    """Whether an order that leaves gaps led far from the exact fit of a record that has a period.
+
+    Looked at are at most 2^18 rows: the mean operator on rows spread over the record, and the spectrum of F̃ on
+    consecutive ones, in directions in which that mean is not 0.
+    """
+    if not planned.nested and (planned.gap is None or planned.gap <= 1):
+        return False
+    away = _away(record, x, feasible)
+    return bool(away.any()) and any(map(_has_lines, _series(record, x, away).T))
+
+
+def _away(record: Record, x: Vector, feasible: Set) -> Vector:
+    """Directions in which F̂(x) is far from 0, a column each: all of what is left of it, and the worst coordinates."""
+    part = record.part(record.spread(_most(record)))
+    here, nowhere = operator_batches(part, [x, np.zeros_like(x)])
+    found = (here.mean, *here.means)
+    left, *parts = found if isinstance(feasible, WholeSpace) else [x - feasible.projected(x - mean) for mean in found]
+    error = np.std(parts, axis=0, ddof=1) / np.sqrt(len(parts))
+    known = (error > 0) & (np.abs(left) > ROUNDING * np.abs(nowhere.mean).max())
+    far = np.where(known, np.abs(left), 0.0) / np.where(known, error, 1.0)
+    if far.max() <= FAR:
+        return np.zeros((len(x), 0))
+    worst = np.argsort(-far)[:WORST]
+    return np.column_stack([far * np.sign(left) / np.where(known, error, 1.0), np.eye(len(x))[:, worst]])
+
+
+def _series(record: Record, x: Vector, along: Vector) -> Vector:
+    """F̃(x, ξ) in these directions, on consecutive rows in the middle of the record."""
+    count = min(record.length, _most(record))
+    first = (record.length - count) // 2
+    return record.problem.operator_along(x, along, record.take(np.arange(first, first + count)))
+
+
+def _most(record: Record) -> int:
+    most = FEW if record.on_disk or record.problem.is_slow else ROWS
+    return max(2 * BAND, min(most, NUMBERS // record.dim))
+
+
+def _has_lines(series: Vector) -> bool:
+    """Whether some frequency stands out from those around it by more than chance."""
+    spectrum = np.abs(np.fft.rfft((series - series.mean()) * np.hanning(len(series)))) ** 2
+    bands = spectrum[len(spectrum) % BAND :].reshape(-1, BAND)[SKIPPED:]
+    level = np.median(bands, axis=1) / np.log(2)
+    return bool((bands.max(axis=1) > DOUBT * level * np.log((bands.size + 1) / FALSE_ALARMS)).any())

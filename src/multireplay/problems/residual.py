@@ -257,6 +257,7 @@ def products(left: Rows, right: Rows, weights: Vector | None = None) -> Any:
     return total
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def joint_moments(left: NDArray[Any], right: NDArray[Any], outcome: NDArray[Any]) -> tuple[Vector, Vector]:
     """Σ_t l_t r_tᵀ and Σ_t o_t l_t of dense rows in float64.
 

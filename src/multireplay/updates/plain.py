@@ -16,6 +16,7 @@ from multireplay.buffer.disk.memory import in_words
 from multireplay.buffer.foreign import as_numpy, is_foreign
 from multireplay.buffer.record import Record, StoredRecord
 from multireplay.engine import Itinerary, Job, Stepper, arrange, make_stepper
+from multireplay.engine.readings import in_step
 from multireplay.engine.sums import ExtremeRows, Folding, fold, operator_batches
 from multireplay.errors import InputError, warn
 from multireplay.inference.residuals import residual_of
@@ -28,7 +29,6 @@ from multireplay.result import Epoch
 from multireplay.show.progress import step_bar
 from multireplay.steps import Constant, Schedule
 from multireplay.updates.base import Found, Update
-from multireplay.updates.periods import in_step
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -127,7 +127,7 @@ class StepRun:
     def in_step(self, answer: Epoch) -> tuple[str, ...]:
         """A note where the order of the epoch that answers is in step with a period of the record."""
         planned = next(planned for planned in self.plan if planned.k == answer.k)
-        if answer.diverged or not in_step(self.run, planned, answer.answer):
+        if answer.diverged or not in_step(self.run.record, planned, answer.answer, self.run.feasible):
             return ()
         return (
             "the order may be in step with a period of the record: there is one, the answer is far from the exact fit, "
