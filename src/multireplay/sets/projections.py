@@ -245,7 +245,7 @@ _interpreted = [0]
 
 def project_sparingly(x: Vector, spec: Vector) -> None:
     """`project` called from Python: compiled once it is called so often that this pays, which an exact fit does not."""
-    if _interpreted[0] > ENOUGH or getattr(project, "signatures", ()):
+    if _interpreted[0] > ENOUGH or getattr(project, "signatures", False):
         project(x, spec)
         return
     _interpreted[0] += x.size
