@@ -63,9 +63,10 @@ class Exact(Update):
     second pass does). Otherwise there are Newton steps with the Jacobian of all rows. On a feasible set it is the
     solution of the variational inequality there.
 
-    Features that are combinations of others, or never active, leave directions of which the record says nothing: x is
-    the shortest of all solutions, and ``result.free`` and the status name the coordinates. Features that are nearly so
-    are fitted in a basis of their own, to the last digit that they have.
+    Features that are combinations of others, or never active, leave directions of which the record says nothing, in
+    which x has no part: it is the shortest of all solutions (in policy evaluation among those without a part in
+    features that are seen only as the next ones). ``result.free`` and the status name the coordinates. Features that
+    are nearly so are fitted in a basis of their own, to the last digit that they have.
 
     Examples
     --------
