@@ -157,6 +157,10 @@ class Problem(ABC):
         """Σ_t ∂F̃(x, ξ_t)/∂x over the rows, without the penalty, where `jacobian` is known."""
         raise NotImplementedError
 
+    def jacobian_diagonal(self, x: Vector, columns: Columns) -> Vector:
+        """The diagonal of `jacobian_sum`."""
+        return np.asarray(np.diag(self.jacobian_sum(x, columns)))
+
     def slopes(self, x: Vector, columns: Columns) -> Vector | None:
         """The derivative of every row's residual by its score at x, with its weight; None where it never changes."""
         return None

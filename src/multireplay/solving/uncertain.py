@@ -10,6 +10,7 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.errors import InputError
 from multireplay.inference.on_set import boundary_sentence
+from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.inference.sight import RecordAt
 from multireplay.inference.uncertainty import Uncertainty
 from multireplay.result import CONVERGED
@@ -31,7 +32,7 @@ LEFT_BEHIND = "the result was pickled before they were worked out, and has left 
 def uncertainty_of(result: Result) -> Uncertainty:
     """How well the record knows the answer of a result; measured in one pass where the update has left no images."""
     run, x = result.run, result.x
-    names = getattr(run, "names", None) or tuple(f"x[{i}]" for i in range(len(x)))
+    names = tuple(f"x[{i}]" for i in range(len(x))) if run is None else run.names
     images, why = result.images, ""
     if result.status.code == "diverged":
         images, why = None, "the run diverged"
@@ -53,11 +54,15 @@ def uncertainty_of(result: Result) -> Uncertainty:
 
 def _notes(result: Result, images: Images, names: tuple[str, ...]) -> tuple[str, ...]:
     """What holds for all intervals: how far x is from the fit, what a set or a penalty does to them."""
-    run, notes = result.run, []
-    if result.measured is not None and result.measured > CONVERGED:
-        notes.append(
-            f"x is about {result.measured:.2g} standard errors from the exact fit, which intervals do not count"
-        )
+    notes: list[str] = []
+    run, away = result.run, result.measured
+    if away is None and run.on_the_whole_space:  # the pass that gave the images gives the distance too
+        move = np.average(images.values, axis=0, weights=images.rows)
+        away = distance_of(move, standard_errors(images.values), result.x, np.ones(len(move)))
+    elif away is None:
+        away = result.distance
+    if away > CONVERGED:
+        notes.append(f"x is about {away:.2g} standard errors from the exact fit, which intervals do not count")
     if images.set_active and images.boundary is not None:
         notes.append(boundary_sentence([names[i] for i in np.flatnonzero(images.boundary)], repr(run.feasible)))
     elif images.set_active:
