@@ -9,6 +9,7 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.errors import InputError
+from multireplay.inference.left_out import HELD
 from multireplay.inference.on_set import boundary_sentence
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.inference.sight import RecordAt
@@ -16,7 +17,7 @@ from multireplay.inference.uncertainty import Uncertainty
 from multireplay.result import CONVERGED
 from multireplay.show.text import plural
 from multireplay.updates.base import Unsuitable
-from multireplay.updates.measure import images_at
+from multireplay.updates.measure import images_at, left_out_at
 
 if TYPE_CHECKING:
     from multireplay.inference.images import Images
@@ -49,7 +50,18 @@ def uncertainty_of(result: Result) -> Uncertainty:
         images, why = None, "a single row does not show how rows vary"
     source = None if run is None else RecordAt(run.record, x, run.threads, partial(images_at, run, x))
     notes = () if images is None else _notes(result, images, names)
-    return Uncertainty(x, names, images, source, why, notes)
+    found = Uncertainty(x, names, images, source, why, notes)
+    if images is None or not _holds_itself(run, found):
+        return found
+    return Uncertainty(x, names, left_out_at(run, x, images), source, why, notes)
+
+
+def _holds_itself(run: Run, found: Uncertainty) -> bool:
+    """Whether batches know so much of the answer that each has to be left out to see how it varies."""
+    images = found.images
+    if images is None or images.left_out or images.unknown is not None or not run.on_the_whole_space:
+        return False
+    return run.record is not None and found.visits is not None and found.visits.min() < HELD * len(found.x)
 
 
 def _notes(result: Result, images: Images, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from multireplay.engine.checkpoint import kept_fold
 from multireplay.engine.sums import Batches, Folding, Largest, MomentSum, batch_bounds, fold
 from multireplay.errors import FeatureError, InputError
 from multireplay.inference.images import Images
+from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
 from multireplay.problems.residual import refuse_overflow
@@ -172,7 +173,9 @@ def _by_moments(run: Run, known: Known | None) -> Fitted:
     if not run.on_the_whole_space:
         images = images_of(run, x, Batches(scores, sizes), slope)
     elif slope.dependable:
-        images = Images(values, scores, sizes.astype(np.float64), slope.solve)
+        rows = sizes.astype(np.float64)
+        without = left_out(matrices, means, rows, back.T @ (ridge[:, None] * back)) @ back.T
+        images = Images(in_place_of(without, values), scores, rows, slope.solve, left_out=True)
     return _shortest(Fitted(x, images, distance, 1.0, wrong_way_note(run, slope)), known)
 
 
