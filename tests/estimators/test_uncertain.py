@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from estimators.worlds import make
 from scipy import sparse
 from scipy.signal import lfilter
 from scipy.special import expit
-from estimators.worlds import make
 
 import multireplay as mr
 from multireplay.inference import BatchMeans, NeweyWest
@@ -104,7 +104,7 @@ def test_neither_standardization_nor_sparseness_changes_them():
         assert np.allclose(other.predict_interval(X[:3]), model.predict_interval(world.X[:3]), rtol=1e-6)
     without = mr.MERRegressor(alpha=0, fit_intercept=False).fit(world.X, world.amounts)
     assert without.intercept_se_ == 0.0
-    assert without.conf_int().shape == without.coef_se_.shape + (2,)
+    assert without.conf_int().shape == (*without.coef_se_.shape, 2)
     assert without.names_ == ("x[0]", "x[1]", "x[2]")
 
 
@@ -132,10 +132,12 @@ def test_one_table_a_class():
     assert model.covariance().shape == (3, 4, 4)
     for index, name in enumerate(tables):
         alone = mr.MERClassifier().fit(world.X, size == name)
-        assert [row["standard error"] for row in tables[name].rows] == pytest.approx([
-            *alone.coef_se_[0],
-            *alone.intercept_se_,
-        ])
+        assert [row["standard error"] for row in tables[name].rows] == pytest.approx(
+            [
+                *alone.coef_se_[0],
+                *alone.intercept_se_,
+            ]
+        )
         assert model.coef_se_[index] == pytest.approx(alone.coef_se_[0])
         assert f"class {name!r} against the rest" in str(tables)
     assert "class True against False" in str(alone.summary())
@@ -147,17 +149,16 @@ def test_probabilities_of_many_classes_have_the_error_of_their_scores_together()
     model = mr.MERClassifier(alpha=0).fit(world.X, np.digitize(world.amounts, [4.0, 6.0]))
     fitted, low, high = model.predict_interval(world.X[:4], 0.9)
     assert fitted == pytest.approx(model.predict_proba(world.X[:4]))
-    assert ((0 < low) & (low < fitted) & (fitted < high) & (high < 1)).all()
+    assert ((low > 0) & (low < fitted) & (fitted < high) & (high < 1)).all()
     design, found = with_ones(world.X[:4]), model.uncertainties_
 
-    def odds(step):
-        each = np.column_stack([expit(design @ (one.x + step * one.pieces()[b])) for one in found])
+    def odds(step, batch):
+        each = np.column_stack([expit(design @ (one.x + step * one.pieces()[batch])) for one in found])
         chance = each / each.sum(axis=1, keepdims=True)
         return np.log(chance / (1 - chance)).ravel()
 
-    moved = []
-    for b in range(len(found[0].images.rows)):
-        moved.append((odds(1e-4) - odds(-1e-4)) / 2e-4)
+    batches = range(len(found[0].images.rows))
+    moved = [(odds(1e-4, batch) - odds(-1e-4, batch)) / 2e-4 for batch in batches]
     spread = BatchMeans().spread(np.array(moved))
     half = (np.log(high / (1 - high)) - np.log(low / (1 - low))).ravel() / 2
     assert half == pytest.approx(np.sqrt(spread.variance) * spread.quantile(0.9), rel=1e-4)
@@ -178,7 +179,7 @@ def test_the_value_of_a_policy():
     assert [*model.coef_se_, model.intercept_se_] == pytest.approx(np.sqrt(spread.variance), rel=1e-6)
     fitted, low, high = model.predict_interval(X[:3])
     assert fitted == pytest.approx(model.predict(X[:3]))
-    assert (low < fitted).all() and (fitted < high).all()
+    assert ((low < fitted) & (fitted < high)).all()
 
 
 def test_after_a_stream_there_are_none_and_it_says_why():

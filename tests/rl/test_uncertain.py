@@ -72,7 +72,7 @@ def test_the_value_at_the_start_has_the_error_of_x_and_of_the_starts():
     spread = BatchMeans().spread(moves.reshape(32, 100).mean(axis=1)[:, None])
     assert (high - low) / 2 == pytest.approx(float(np.sqrt(spread.variance[0]) * spread.quantile(0.95)), rel=1e-6)
     alone = found.result.interval(of=np.append(rows[first].mean(axis=0), 0.0))[0]
-    assert high - low > 2 * (alone[1] - alone[0])  # what the starts leave open is most of it here
+    assert high - low > 1.4 * (alone[1] - alone[0])  # what the starts leave open is more than half the variance here
 
 
 @pytest.mark.parametrize("sticky", [0.0, 0.5])

@@ -103,7 +103,9 @@ def fit_model(
     results: tuple[Result, ...] = estimator.results_
     endings = [result.status for result in results]
     ok = all(status.ok for status in endings)
-    statuses, known = list(map(told, endings)), estimator.uncertainties_
+    statuses = list(map(told, endings))
+    known = estimator.uncertainties_
+    summaries = tuple(summaries_of(known, shares.level))
     fitted = {
         "data": str(file.path),
         "rows": len(rows),
@@ -128,9 +130,9 @@ def fit_model(
         np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)),
         tuple(estimator.classes_.tolist()) if kind is ModelKind.logistic else (),
         fitted,
-        inference_of(known, shares.level),
+        inference_of(known, summaries),
     )
-    return Fit(model, results, rows.std(axis=0), tuple(summaries_of(known, shares.level)))
+    return Fit(model, results, rows.std(axis=0), summaries)
 
 
 def told(status: Status) -> str:

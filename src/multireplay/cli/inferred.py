@@ -27,10 +27,10 @@ def summaries_of(found: Sequence[Uncertainty], level: float) -> list[Summary]:
         return [one.summary(level) for one in found]
 
 
-def inference_of(found: Sequence[Uncertainty], level: float) -> dict[str, Any]:
+def inference_of(found: Sequence[Uncertainty], summaries: Sequence[Summary]) -> dict[str, Any]:
     """All that a fit knows of its own uncertainty: a table for every row of its coefficients."""
     tables = []
-    for one, summary in zip(found, summaries_of(found, level), strict=True):
+    for one, summary in zip(found, summaries, strict=True):
         keep = one.images is not None and len(one.x) <= KEPT + 1
         table: dict[str, Any] = {
             "coefficients": [{name.replace(" ", "_"): value for name, value in row.items()} for row in summary.rows],
@@ -43,7 +43,7 @@ def inference_of(found: Sequence[Uncertainty], level: float) -> dict[str, Any]:
         if keep and one.images is not None and one.images.unknown is not None:
             table["unknown"] = one.image_of_unknown()
         tables.append(table)
-    return {"level": level, "by": repr(BatchMeans()), "tables": tables}
+    return {"level": summaries[0].level, "by": repr(BatchMeans()), "tables": tables}
 
 
 def doubts_in(model: Model) -> list[str]:
@@ -58,7 +58,10 @@ def doubts_in(model: Model) -> list[str]:
 
 def table_of(summary: Summary, shown: NDArray[np.intp], title: str | None = None) -> TextTable:
     """The table of a summary with some rows, and short notes: a sentence below says what they mean."""
-    rows = [{**summary.rows[place], "mark": summary.rows[place]["mark"].partition(":")[0]} for place in shown]
+    rows = []
+    for row in (summary.rows[place] for place in shown):
+        brief = row["mark"].partition(":")[0].replace("independent ", "").replace("effective ", "")
+        rows.append({**row, "mark": "not known" if np.isinf(row["standard error"]) else brief})
     table = Summary(rows, summary.level, ()).table()
     table.title = title
     return table
@@ -76,8 +79,8 @@ def known_by(model: Model, path: Any) -> list[Uncertainty]:
                 raise InputError(f"{path} has no intervals: {table['why_not']}")
             if table["batches"] is None:
                 raise InputError(
-                    f"{path} has no intervals of predictions: it keeps what they are made of for up to {KEPT} features, "
-                    f"and has {len(model.features)}; MERRegressor and the other estimators have predict_interval"
+                    f"{path} has no intervals of predictions: files keep what they are made of for up to {KEPT} "
+                    f"features, and this has {len(model.features)}; the estimators have predict_interval"
                 )
             batches = np.array(table["batches"], dtype=np.float64)
             if batches.ndim != 2 or batches.shape[1] != len(names) or not np.isfinite(batches).all():
@@ -100,7 +103,9 @@ def bands(model: Model, found: Sequence[Uncertainty], rows: NDArray[Any], level:
 
         _, low, high = chance_bands(found, whole, level)
         pairs = zip(model.classes, low.T, high.T, strict=True)
-        return {f"{end} of {name}": ends for name, *both in pairs for end, ends in zip(("low", "high"), both, strict=True)}
+        return {
+            f"{end} of {name}": ends for name, *both in pairs for end, ends in zip(("low", "high"), both, strict=True)
+        }
     ends = found[0].interval(level, of=whole)
     if model.kind is ModelKind.poisson:
         with np.errstate(over="ignore"):

@@ -52,9 +52,9 @@ def start_value(estimate: ValueEstimate) -> StartValue:
 
     There are two errors in v̄ = ⟨ψ̄, x⟩ with the mean ψ̄ of the features of N starts among n rows: that of x, and that of
     the starts, which are a sample too. To first order, with V for v̄ at no error, v̄ − V is the mean over the rows of
-    −⟨ψ̄, J⁻¹F̃_t⟩ + (n/N) 1{t is a start}(v(s_t) − V). Both are taken together in the batches of the record, so that what
-    they have to do with one another is counted, and so is dependence between episodes. Of a single start, or starts that
-    are all alike, the second is 0: the interval is then of the value there.
+    −⟨ψ̄, J⁻¹F̃_t⟩ + (n/N) 1{t is a start}(v(s_t) − V). Both are taken together in the batches of the record, so that
+    what they have to do with one another is counted, and so is dependence between episodes. Of a single start, or of
+    starts that are all alike, the second is 0: the interval is then of the value there.
     """
     record, known = estimate.trajectory, estimate.result.uncertainty
     first = np.flatnonzero(record.starts)
