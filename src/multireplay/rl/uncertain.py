@@ -10,7 +10,7 @@ from multireplay._check import Vector
 from multireplay.inference import BatchMeans
 from multireplay.inference.uncertainty import FEW
 from multireplay.rl.spaces import Array
-from multireplay.show.text import plural, short
+from multireplay.show.text import plural
 
 if TYPE_CHECKING:
     from multireplay.rl.evaluate import ValueEstimate
@@ -79,12 +79,12 @@ def start_sentence(estimate: ValueEstimate) -> str:
     found, known = estimate.start_value, estimate.result.uncertainty
     first = estimate.trajectory.starts.nonzero()[0]
     number = len(first)
-    text = f"Value at the start: {short(found.value)}"
+    text = f"Value at the start: {found.value:.4g}"
     if known.images is None:
         return f"{text}; no interval: {known.why_not}."
     if not np.isfinite(found.low):
         return f"{text}; no interval: the record says nothing of some of the {plural(number, 'start')}."
-    text += f", 95 % from {short(found.low)} to {short(found.high)}, over {plural(number, 'start')}."
+    text += f", 95 % from {found.low:.4g} to {found.high:.4g}, over {plural(number, 'start')}."
     mean = estimate.features.total(estimate.trajectory.observations[first]) / number
     doubt = known.mapped(mean[None, :], ["the start"]).doubts.get(0, "")
     values = estimate.values(estimate.trajectory.observations[first])
