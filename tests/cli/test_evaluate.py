@@ -60,9 +60,11 @@ def test_four_numbers_an_observation_have_a_picture_and_a_page(run, tmp_path):
     result = run("evaluate", "--env", "CartPole-v1", *given, *files)
     assert result.exit_code == 0, result.stderr
     assert (tmp_path / "value.png").stat().st_size > 5000
+    assert "Value at the start: " in result.stdout
     page = (tmp_path / "value.html").read_text(encoding="utf-8")
     assert 'id="value"' in page
     assert "Monte Carlo check" in page
+    assert "Value at the start: " in page
 
 
 @pytest.mark.parametrize(
@@ -103,4 +105,5 @@ def test_ctrl_c_learns_from_the_steps_so_far(tmp_path):
     found = json.loads(out)
     assert found["interrupted"] is True
     assert 400 <= found["steps"] < 10**8
+    assert list(found["start_value"]) == ["value", "low", "high"]
     assert len(mr.rl.Trajectory.load(tmp_path / "kept.npz").rewards) == found["steps"]

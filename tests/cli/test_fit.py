@@ -87,7 +87,7 @@ def test_three_classes_and_numbers_as_classes(run, tmp_path, columns):
     size = np.digitize(columns["x"] + np.random.default_rng(1).standard_normal(len(columns["x"])), [-1.0, 1.0])
     parquet.write_table(pa.table({"x": columns["x"], "size": size}), tmp_path / "size.parquet")
     given = ("fit", tmp_path / "size.parquet", "--target", "size", "--model", "logistic")
-    assert "for 2" in run(*given).stdout
+    assert "size, logistic, 2" in run(*given).stdout
     found = json.loads(run(*given, "--json").stdout)
     assert found["classes"] == [0, 1, 2]
     assert [row[0] > 0 for row in found["coef"]][::2] == [False, True]
@@ -200,3 +200,82 @@ def test_what_cannot_be_used_is_named(run, data, arguments, text):
 def test_a_missing_target_or_a_model_that_is_none_is_not_understood(run, data):
     assert run("fit", data).exit_code == 2
     assert run("fit", data, "--target", "heat", "--model", "cubic").exit_code == 2
+
+
+@pytest.mark.parametrize("kind", list(EXACT))
+def test_the_file_carries_what_the_estimator_says_of_its_coefficients(run, tmp_path, data, columns, kind):
+    target, _ = EXACT[kind]
+    estimator = {"linear": mr.MERRegressor, "logistic": mr.MERClassifier, "poisson": mr.MERPoissonRegressor}[kind]()
+    rows = np.column_stack([columns["x"], columns["z"]])
+    estimator.set_params(warn_autocorrelation=False).fit(rows, columns[target])
+    given = ("fit", data, "--target", target, "--model", kind, "--features", "x,z", "--level", 0.9)
+    found = json.loads(run(*given, "--json").stdout)["inference"]
+    assert (found["level"], found["by"], len(found["tables"])) == (0.9, "BatchMeans()", 1)
+    table = found["tables"][0]["coefficients"]
+    assert [row["name"] for row in table] == ["x", "z", "(intercept)"]
+    error = [*np.ravel(estimator.coef_se_), *np.ravel(estimator.intercept_se_)]
+    assert [row["standard_error"] for row in table] == pytest.approx(error)
+    assert np.allclose([[row["low"], row["high"]] for row in table], estimator.conf_int(0.9))
+    assert [row["effective"] for row in table] == pytest.approx(estimator.uncertainties_[0].effective)
+    text = run(*given).stdout
+    assert "90 % from" in text
+    assert all(name in text for name in ("standard error", "effective", " t ", " p "))
+
+
+def rare_file(tmp_path):
+    rng = np.random.default_rng(31)
+    load, storm = rng.standard_normal(3000), (rng.random(3000) < 0.002) * 1.0
+    wear = load - 2 * storm + rng.standard_normal(3000)
+    parquet.write_table(pa.table({"load": load, "storm": storm, "wear": wear}), tmp_path / "rare.parquet")
+    return tmp_path / "rare.parquet"
+
+
+def test_what_is_doubtful_is_marked_and_said_in_a_sentence(run, tmp_path):
+    result = run("fit", rare_file(tmp_path), "--target", "wear")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert result.stdout.count("The record has seen too little of storm to rely on its interval.") == 1
+    marked = next(line for line in result.stdout.splitlines() if line.split()[:1] == ["storm"])
+    assert "visit" in marked
+    printed = run("fit", rare_file(tmp_path), "--target", "wear", "--json")
+    table = json.loads(printed.stdout)["inference"]["tables"][0]
+    assert table["doubts"] == "the record has seen too little of storm to rely on its interval"
+    assert "do not rely on this interval" in table["coefficients"][1]["mark"]
+    assert table["coefficients"][0]["mark"] == ""
+
+
+def test_numbers_that_json_has_no_name_for_are_null(run, tmp_path):
+    """A column twice: without a penalty nothing is known of either, but of their sum it is."""
+    rng = np.random.default_rng(32)
+    x = rng.standard_normal(600)
+    np.savez(tmp_path / "twice.npz", x=x, again=x, y=x + rng.standard_normal(600))
+    out = tmp_path / "model.json"
+    text = run("fit", tmp_path / "twice.npz", "--target", "y", "--alpha", 0, "--out", out).stdout
+    assert text.count("not known") == 2
+    table = json.loads(out.read_text(), parse_constant=pytest.fail)["inference"]["tables"][0]["coefficients"]
+    assert [row["standard_error"] is None for row in table] == [True, True, False]
+    np.savez(tmp_path / "new.npz", x=np.array([1.0, 1.0]), again=np.array([1.0, 0.0]))
+    given = ("predict", out, tmp_path / "new.npz", "--interval", "--json")
+    low = json.loads(run(*given).stdout)["low"]
+    assert low[0] == pytest.approx(1.0, abs=0.3)
+    assert low[1] is None  # 1 of the one and 0 of the other was never seen
+
+
+def test_at_most_forty_rows(run, tmp_path):
+    X = np.random.default_rng(33).standard_normal((1200, 110)) * np.arange(1, 111)
+    named = {f"c{i}": X[:, i] for i in range(110)}
+    parquet.write_table(pa.table({**named, "y": X[:, 7] + X[:, 90]}), tmp_path / "wide.parquet")
+    lines = run("fit", tmp_path / "wide.parquet", "--target", "y", "--holdout", 0).stdout.splitlines()
+    names = [line.split()[0] for line in lines if line.strip() and line.split()[0] in (*named, "(intercept)")]
+    assert len(names) == 41
+    assert {"c7", "c90", "(intercept)"} <= set(names)
+    assert "70 smaller coefficients are not shown." in lines
+
+
+def test_a_table_for_each_of_three_classes(run, tmp_path, columns):
+    size = np.digitize(columns["x"], [-1.0, 1.0]).astype(str)
+    parquet.write_table(pa.table({"z": columns["z"], "size": size}), tmp_path / "size.parquet")
+    given = ("fit", tmp_path / "size.parquet", "--target", "size", "--model", "logistic")
+    text = run(*given).stdout
+    assert [f"size, logistic, {name}" in text for name in "012"] == [True] * 3
+    assert len(json.loads(run(*given, "--json").stdout)["inference"]["tables"]) == 3

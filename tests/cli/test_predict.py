@@ -6,9 +6,11 @@ import io
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
+import multireplay as mr
 from multireplay.cli.model import Model, ModelKind
 from multireplay.errors import InputError
 
@@ -120,3 +122,54 @@ def test_ctrl_c_leaves_the_predictions_made_so_far(run, tmp_path, data, columns,
     assert result.stderr == f"Interrupted. {out} has the predictions of the first 2000 rows of 4000.\n"
     wanted = (3 * columns["x"] - columns["z"] + 7)[:2000]
     assert table_of(out).column("prediction").to_numpy() == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("kind", ["linear", "poisson", "logistic", "three"])
+def test_intervals_are_those_of_the_estimator(run, tmp_path, data, columns, kind):
+    target = {"linear": "heat", "poisson": "count", "logistic": "fails", "three": "size"}[kind]
+    rows = np.column_stack([columns["x"], columns["z"]])
+    truth = columns.get(target, np.digitize(columns["x"] + np.cos(columns["z"]), [-1.0, 1.0]))
+    csv.write_csv(pa.table({"x": rows[:, 0], "z": rows[:, 1], target: truth}), tmp_path / "data.csv")
+    chosen = {"linear": mr.MERRegressor, "poisson": mr.MERPoissonRegressor}.get(kind, mr.MERClassifier)
+    estimator = chosen(warn_autocorrelation=False).fit(rows, truth)
+    model = kind if kind != "three" else "logistic"
+    out = tmp_path / "model.json"
+    fitted = run("fit", tmp_path / "data.csv", "--target", target, "--model", model, "--out", out, "--holdout", 0)
+    assert fitted.exit_code == 0, fitted.stderr
+    result = run("predict", out, tmp_path / "data.csv", "--interval", "--level", 0.8, "--json")
+    found = json.loads(result.stdout)
+    _, low, high = estimator.predict_interval(rows, 0.8)
+    if kind in ("linear", "poisson"):
+        assert np.allclose([found["low"], found["high"]], [low, high])
+    else:
+        for place, name in enumerate(estimator.classes_):
+            assert np.allclose(found[f"low of {name}"], low[:, place])
+            assert np.allclose(found[f"high of {name}"], high[:, place])
+
+
+def test_a_file_of_an_earlier_version_predicts_and_says_why_it_has_no_intervals(run, tmp_path, data):
+    kept = LINEAR.to_dict()
+    del kept["inference"]
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(kept))
+    assert run("predict", path, data, "--json").exit_code == 0
+    result = run("predict", path, data, "--interval")
+    assert result.exit_code == 3
+    assert "has no intervals: it was written by an earlier version" in result.stderr
+
+
+def test_files_without_what_intervals_are_made_of_say_why(run, tmp_path, data):
+    path = tmp_path / "model.json"
+    run("fit", data, "--target", "heat", "--features", "x,z", "--out", path)
+    kept = json.loads(path.read_text())
+    table = kept["inference"]["tables"][0]
+    for change, message in (
+        ({"batches": None}, "for up to 1000 features, and this has 2"),
+        ({"why_not": "the run diverged"}, "has no intervals: the run diverged"),
+        ({"batches": [[1.0, 2.0]]}, "is damaged: its batches"),
+        ({"batches": "many"}, "is damaged"),
+    ):
+        path.write_text(json.dumps({**kept, "inference": {**kept["inference"], "tables": [{**table, **change}]}}))
+        result = run("predict", path, data, "--interval")
+        assert result.exit_code == 3, result.stderr
+        assert message in result.stderr

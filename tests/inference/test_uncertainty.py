@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.signal import lfilter
+from scipy.sparse import csr_array
 
 import multireplay as mr
 from multireplay.inference import BatchMeans, FixedB, MultiplierBootstrap, NeweyWest, RandomScaling
@@ -61,8 +62,12 @@ def test_mapped_is_the_uncertainty_of_linear_functions():
     assert np.allclose(other.interval() - [[0.0], [5.0]], found.interval(of=matrix))
     assert np.allclose(other.interval(by=NeweyWest()) - [[0.0], [5.0]], found.interval(of=matrix, by=NeweyWest()))
     assert np.allclose(other.interval(of=[[0.0, 3.0]]), 3 * other.interval()[1:])
-    assert other.effective is None
-    assert found.mapped(np.diag([1.0, 2.0, 3.0]), found.names).effective is found.effective
+    assert np.allclose(found.mapped(np.diag([1.0, 2.0, 3.0]), found.names).effective, found.effective)
+    parts = found.standard_error[1:] ** 2
+    assert np.allclose(other.effective, [found.effective[0], parts.sum() / (parts / found.effective[1:]).sum()])
+    sparse = found.mapped(csr_array(matrix), ["double", "difference"], shift=[0.0, 5.0])
+    assert np.allclose(sparse.interval(), other.interval())
+    assert np.allclose(sparse.effective, other.effective)
     assert [row["name"] for row in other.summary().rows] == ["double", "difference"]
 
 

@@ -76,6 +76,7 @@ def evaluate(
             "interrupted": interrupted, "features": repr(found.features), "coef": found.x,
             "status": str(found.result.status), "ok": found.result.status.ok,
             "converged": found.result.converged, "distance": None if diverged else found.result.distance,
+            "start_value": found.start_value._asdict(),
             "check": None if found.check is None else [asdict(group) for group in found.check.groups],
             "check_sentence": check_sentence, "record": kept, "plot": plot, "report": report,
         })  # fmt: skip
@@ -99,8 +100,10 @@ def _draw(found: ValueEstimate, file: Path | BytesIO) -> None:
 
 def _write_report(found: ValueEstimate, path: Path, command: str) -> Path:
     """The page on the run, and a tab with the picture of the values and the Monte Carlo check."""
+    from multireplay.rl.uncertain import start_sentence
+
     _draw(found, picture := BytesIO())
-    blocks: list[Block] = [Text(str(found).splitlines()[0], tone="lead")]
+    blocks: list[Block] = [Text(str(found).splitlines()[0], tone="lead"), Text(start_sentence(found))]
     if found.check is not None:
         blocks += [Text(found.check.sentence), Table(found.check.table().rows, caption="Monte Carlo check")]
     elif found.note:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -11,9 +11,10 @@ import typer
 from multireplay.cli.app import app, exit_code, note
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.diagnose import choose_columns
-from multireplay.cli.fitting import INTERCEPT, Fit, fit_model
+from multireplay.cli.fitting import Fit, Shares, fit_model
+from multireplay.cli.inferred import table_of
 from multireplay.cli.model import ModelKind
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, print_json
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Level, Memory, Report, Time, print_json
 from multireplay.errors import InputError
 from multireplay.report import Block, Section, Table, Text, sections_of_result, write
 from multireplay.show.text import TextTable, terminal
@@ -46,6 +47,7 @@ def fit(
         int | None, typer.Option(min=1, help="The most passes over the rows; as many as it takes by default.")
     ] = None,
     step: Annotated[float | None, typer.Option(help="Step size; found from the features by default.")] = None,
+    level: Level = 0.95,
     out: Annotated[Path | None, typer.Option(help="JSON file for the model, for 'multireplay predict'.")] = None,
     report: Report = None,
     memory: Memory = DEFAULT_MEMORY,
@@ -54,7 +56,8 @@ def fit(
     """Fit a regression to a record whose rows are in time order and depend on their neighbours.
 
     The rows are learnt one at a time in an order that sets neighbours far apart. Do not shuffle the file. A fit to its
-    first part is scored on its last part (--holdout 0 leaves that out); the model is then fitted to all rows.
+    first part is scored on its last part (--holdout 0 leaves that out); the model is then fitted to all rows. Standard
+    errors and intervals count the dependence of the rows, and are marked where the record has seen too little.
 
     Example: multireplay fit data.parquet --target fails --model logistic --features load,heat --out model.json
     """
@@ -68,7 +71,7 @@ def fit(
     if left_out:
         note(f"Left out, because they are not numbers: {', '.join(left_out)}.")
     settings = {"alpha": alpha, "standardize": standardize, "passes": passes, "step": "auto" if step is None else step}
-    found = fit_model(record, model, target, names, settings, holdout)
+    found = fit_model(record, model, target, names, settings, Shares(holdout, level))
     if out is not None and not found.diverged:
         found.model.save(out)
     if report is not None:
@@ -86,7 +89,8 @@ def fit(
 
 def _show(found: Fit, out: Path | None) -> None:
     console = terminal()
-    console.print(_coefficient_table(found))
+    for table in _tables(found):
+        console.print(table)
     hidden = len(found.model.features) - SHOWN
     if hidden > 0:
         console.print(f"{hidden} smaller coefficients are not shown.")
@@ -96,20 +100,16 @@ def _show(found: Fit, out: Path | None) -> None:
         console.print(f"Model: {out}", soft_wrap=True)
 
 
-def _coefficient_table(found: Fit, most: int = SHOWN) -> TextTable:
-    """One row a feature: its coefficient and what one standard deviation of it does, or its coefficients by class."""
-    model = found.model
-    weight = np.abs(model.coef * found.spread).max(axis=0)
-    largest = np.sort(np.argsort(-weight, kind="stable")[:most])
-    heads = ["coefficient"] if len(model.coef) == 1 else [f"for {name}" for name in model.classes]
-    rows: list[dict[str, Any]] = []
-    for place in largest:
-        values = {head: f"{row[place]:.6g}" for head, row in zip(heads, model.coef, strict=True)}
-        rows.append({"feature": model.features[place], **values})
-        if len(model.coef) == 1:
-            rows[-1]["times its deviation"] = f"{model.coef[0, place] * found.spread[place]:.3g}"
-    ends = {head: f"{end:.6g}" for head, end in zip(heads, model.intercept, strict=True)}
-    return TextTable([*rows, {"feature": INTERCEPT, **ends}], title=f"{model.target}, {model.kind.value}")
+def _tables(found: Fit, most: int = SHOWN) -> list[TextTable]:
+    """A table for every row of the coefficients: those that matter most in it, and the intercept."""
+    model, tables = found.model, []
+    for place, summary in enumerate(found.summaries):
+        weight = np.abs(model.coef[place] * found.spread)
+        largest = np.sort(np.argsort(-weight, kind="stable")[:most])
+        of = f", {model.classes[place if len(model.coef) > 1 else 1]}" if model.classes else ""
+        title = f"{model.target}, {model.kind.value}{of}"
+        tables.append(table_of(summary, np.append(largest, len(model.features)), title))
+    return tables
 
 
 def _write_page(found: Fit, path: Path, command: str) -> Path:
@@ -118,11 +118,11 @@ def _write_page(found: Fit, path: Path, command: str) -> Path:
     status, *rest = found.sentences()
     units = " with every feature brought to mean 0 and standard deviation 1" if model.fitted["standardize"] else ""
     runs = f" for the class {model.classes[0]}" if len(model.coef) > 1 else ""
-    table = _coefficient_table(found, most=len(model.features))
+    tables = _tables(found, most=len(model.features))
     blocks: list[Block] = [
         Text(status, tone="lead"),
         *map(Text, rest),
-        Table(table.rows, caption="Coefficients, for the columns as they are in the file"),
+        *(Table(table.rows, caption=f"{table.title}: for the columns as they are in the file") for table in tables),
         Text(f"The other tabs are on the run{runs}{units}."),
     ]
     sections = sections_of_result(found.results[0], command=command)

@@ -7,26 +7,34 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from multireplay._check import Vector
 from multireplay.cli.data_file import DataFile
+from multireplay.cli.inferred import doubts_in, inference_of, summaries_of
 from multireplay.cli.model import Model, ModelKind
 from multireplay.diagnose import diagnose
 from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError
+from multireplay.inference import Summary
 from multireplay.result import Result, Status
 from multireplay.show.progress import bar
 
-INTERCEPT = "(intercept)"
 SCORES = {ModelKind.linear: "R²", ModelKind.logistic: "accuracy", ModelKind.poisson: "D²"}
 MEANINGS = {
     "R²": "the share of the variance explained",
     "accuracy": "{:.4g} for the most frequent class alone",
     "D²": "the share of the deviance explained",
 }
+
+
+class Shares(NamedTuple):
+    """The share of the rows that is held out, and the level of intervals."""
+
+    held_out: float = 0.2
+    level: float = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +46,8 @@ class Fit:
     """One a row of the coefficients."""
     spread: Vector
     """Standard deviation of every feature."""
+    summaries: tuple[Summary, ...] = ()
+    """The table of every row of the coefficients."""
 
     @property
     def worst(self) -> Status:
@@ -53,7 +63,7 @@ class Fit:
     def sentences(self) -> list[str]:
         """All that a person should know besides the coefficients."""
         held, dependence = self.model.fitted["holdout"], self.model.fitted["dependence"]
-        lines = [str(self.worst)]
+        lines = [str(self.worst), *doubts_in(self.model)]
         if held is not None:
             meaning = MEANINGS[held["metric"]].format(held["baseline"])
             lines.append(
@@ -65,7 +75,7 @@ class Fit:
 
 
 def fit_model(
-    file: DataFile, kind: ModelKind, target: str, features: Sequence[str], settings: Mapping[str, Any], share: float
+    file: DataFile, kind: ModelKind, target: str, features: Sequence[str], settings: Mapping[str, Any], shares: Shares
 ) -> Fit:
     """Read, fit, score on the share of the rows that is held out, and look at the dependence."""
     import multireplay
@@ -81,7 +91,7 @@ def fit_model(
         learn = partial(_learn, partial(kinds[kind], **settings), f"{file.path}, target {target!r}", features)
         rows, targets = file.matrix(features), _targets(file, kind, target)
         done("fitting", 0.1)
-        held = _held_out(learn, kind, rows, targets, share)
+        held = _held_out(learn, kind, rows, targets, shares.held_out)
         done("fitting", 0.4)
         began = time.perf_counter()
         estimator = learn(rows, targets)
@@ -94,6 +104,8 @@ def fit_model(
     endings = [result.status for result in results]
     ok = all(status.ok for status in endings)
     statuses = list(map(told, endings))
+    known = estimator.uncertainties_
+    summaries = tuple(summaries_of(known, shares.level))
     fitted = {
         "data": str(file.path),
         "rows": len(rows),
@@ -118,13 +130,14 @@ def fit_model(
         np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)),
         tuple(estimator.classes_.tolist()) if kind is ModelKind.logistic else (),
         fitted,
+        inference_of(known, summaries),
     )
-    return Fit(model, results, rows.std(axis=0))
+    return Fit(model, results, rows.std(axis=0), summaries)
 
 
 def told(status: Status) -> str:
     """What a status says, with options as they are called here."""
-    return str(status).replace("alpha=...", "--alpha")
+    return status.message.replace("alpha=...", "--alpha")
 
 
 def _diverged(status: Status) -> bool:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from multireplay._check import Vector
-from multireplay.cli.options import plain
+from multireplay.cli.options import json_text, plain
 from multireplay.errors import InputError
 from multireplay.report.page import save_text
 
@@ -39,6 +39,8 @@ class Model:
     """Of a logistic model; of two, the coefficients are for the second."""
     fitted: Mapping[str, Any] = field(default_factory=dict)
     """How it was fitted, for people."""
+    inference: Mapping[str, Any] | None = None
+    """Standard errors, intervals and what they are made of; None in files of earlier versions."""
 
     def predict(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Predictions by name of the column: "prediction", and the probability of every class."""
@@ -72,11 +74,12 @@ class Model:
             "intercept": plain(self.intercept[0] if single else self.intercept),
             "classes": plain(self.classes) or None,
             "fitted": plain(self.fitted),
+            "inference": plain(self.inference),
         }
 
     def save(self, path: Path) -> None:
         """Write the file, which has its name only when it is complete."""
-        save_text(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
+        save_text(path, json_text(self.to_dict()) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Model:
@@ -100,6 +103,7 @@ class Model:
                 np.atleast_1d(np.array(found["intercept"], dtype=np.float64)),
                 tuple(found["classes"] or ()),
                 found["fitted"],
+                found.get("inference"),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path} is damaged: {type(error).__name__} {error}") from None

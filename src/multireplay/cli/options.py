@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,6 +32,11 @@ Time = Annotated[
 Memory = Annotated[str, typer.Option(help="How much memory the record may take, such as '8 GB'.")]
 DEFAULT_MEMORY = "2 GB"
 
+Level = Annotated[float, typer.Option(min=0.5, max=0.9999, help="Of the intervals.")]
+
+NUMBERS = re.compile(r"\[\n\s*((?:[-+\d.eE]+|null)(?:,\s+(?:[-+\d.eE]+|null))*)\s+\]")
+"""A list of numbers over several lines; a text has no line breaks in JSON."""
+
 
 def _writable(path: Path | None) -> Path | None:
     """Say before the work begins, not after it, that a report cannot be written."""
@@ -51,7 +57,13 @@ Report = Annotated[
 
 def print_json(value: Any) -> None:
     """One JSON object on standard output; numbers that JSON has no name for are null."""
-    print(json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False))
+    print(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """JSON that a person can read, with lists of numbers on one line each."""
+    text = json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False)
+    return NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
 
 
 def plain(value: Any) -> Any:

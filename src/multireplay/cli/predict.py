@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from multireplay.cli.app import INTERRUPTED, app, note
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.fitting import SCORES
+from multireplay.cli.inferred import bands, known_by
 from multireplay.cli.model import Model, ModelKind
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, print_json
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Level, Memory, Report, print_json
 from multireplay.errors import InputError
 from multireplay.report import report_of_tables
 from multireplay.show.progress import step_bar
@@ -32,6 +33,10 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(help="File for the predictions, .csv or .parquet; they are printed otherwise.")
     ] = None,
+    interval: Annotated[
+        bool, typer.Option("--interval", help="Add the ends of an interval of the mean response: low and high.")
+    ] = False,
+    level: Level = 0.95,
     report: Report = None,
     memory: Memory = DEFAULT_MEMORY,
     as_json: Json = False,
@@ -39,7 +44,8 @@ def predict(
     """Predict the target for every row of a file, by a model that was fitted before.
 
     The columns are found by their names. The predictions come in the order of the rows: the column 'prediction', and
-    for classes the probability of each. Where the file has the target too, they are scored by it.
+    for classes the probability of each. Where the file has the target too, they are scored by it. --interval adds an
+    interval of the mean response, which counts the dependence of the rows that the model was fitted to.
 
     Example: multireplay predict model.json new.csv --out predictions.csv
     """
@@ -48,6 +54,7 @@ def predict(
     learnt = Model.load(model)
     if learnt.fitted.get("converged") is False:
         note(f"{model} is of a fit that has not converged, as it says.")
+    known = known_by(learnt, model) if interval else []
     record = DataFile.open(data, memory)
     missing = [name for name in learnt.features if name not in record.features]
     if missing:
@@ -63,6 +70,8 @@ def predict(
             advance = opened.enter_context(step_bar(record.source.rows, "predicting", "rows")) if long else None
             for first, block in record.blocks(learnt.features):
                 found = learnt.predict(block)
+                if known:
+                    found |= bands(learnt, known, block, level)
                 if out is not None or not as_json:
                     table = pa.table(found)
                     writer = writer or opened.enter_context(_writer(out, table.schema))

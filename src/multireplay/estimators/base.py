@@ -21,17 +21,17 @@ from multireplay.errors import AutocorrelationWarning, warn
 from multireplay.errors import ConvergenceWarning as NotConverged
 from multireplay.estimators.dependence import Dependence, examine
 from multireplay.estimators.standardize import Columns, Standardization, measured
+from multireplay.estimators.uncertain import INTERCEPT, Inference
 from multireplay.online import Online
 from multireplay.problems import Problem
 from multireplay.replay import Replay
-from multireplay.result import Result, Status
+from multireplay.result import Result
 from multireplay.solve import solve
 from multireplay.solving.resolve import DEFAULT_TAIL
 from multireplay.steps import Schedule
 
 GROWTH = 1.25
 """While the buffer fills, the rows so far are solved anew each time there are this many times more of them."""
-INTERCEPT = "(intercept)"
 
 
 class Start(NamedTuple):
@@ -42,7 +42,7 @@ class Start(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class MEREstimator(BaseEstimator):  # type: ignore[misc]
+class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
     """A linear predictor that is learnt from rows in time order. See `MERRegressor` for the parameters."""
 
     rival: ClassVar[str]
@@ -112,8 +112,9 @@ class MEREstimator(BaseEstimator):  # type: ignore[misc]
 
     def _told(self, result: Result) -> Result:
         """The result as it speaks here: of alpha."""
-        status, *notes = (text.replace("ridge=...", "alpha=...") for text in (str(result.status), *result.notes))
-        return replace(result, status=Status(result.status.code, status), notes=tuple(notes))
+        said = result.status
+        message, *notes = (text.replace("ridge=...", "alpha=...") for text in (said.message, *result.notes))
+        return replace(result, status=replace(said, message=message), notes=tuple(notes))
 
     @property
     def _called(self) -> list[Any]:
@@ -140,7 +141,7 @@ class MEREstimator(BaseEstimator):  # type: ignore[misc]
         short = [result.status for result in self.results_ if result.status.code == "not converged"]
         if short:
             several = f"{len(short)} of {len(self.results_)} fits, one a class, have not converged, such as this: "
-            warn(f"{several if len(self.results_) > 1 else ''}{short[0]}", ConvergenceWarning)
+            warn(f"{several if len(self.results_) > 1 else ''}{short[0].message}", ConvergenceWarning)
         self.dependence_: Dependence | None = None
         if self.warn_autocorrelation and all(result.status.ok for result in self.results_):
             buffer = buffers[int(np.argmax(targets.var(axis=0)))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,8 @@ from multireplay._check import Vector
 from multireplay.errors import InputError
 from multireplay.estimators.regressors import WeightedEstimator
 from multireplay.estimators.standardize import Standardization
+from multireplay.estimators.uncertain import Band, chance_bands
+from multireplay.inference import LongRun
 
 
 class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
@@ -35,6 +38,8 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         The labels, sorted.
     coef_, intercept_ : ndarray of shape (1, features) and (1,), or (classes, features) and (classes,)
         For two classes of the second, otherwise of each against the rest.
+    coef_se_, intercept_se_, names_, uncertainties_
+        As in `MERRegressor`, with one `Uncertainty` a row of `coef_`.
     n_features_in_, feature_names_in_, converged_, free_, results_, dependence_
         As in `MERRegressor`; ``results_`` has one `Result` a row of `coef_`.
 
@@ -109,6 +114,13 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         even = np.full_like(each, 1 / each.shape[1])
         return np.asarray(np.divide(each, total, out=even, where=total > 0))
 
+    def predict_interval(self, X: Any, level: float = 0.95, by: LongRun | None = None) -> Band:
+        """What `predict_proba` gives with the two ends of its interval: (probabilities, low, high).
+
+        Each is of shape (rows, classes); see `MERRegressor.predict_interval` for the parameters.
+        """
+        return chance_bands(self.uncertainties_, self._rows_at(X), level, by)
+
     def predict_log_proba(self, X: Any) -> Vector:
         """The logarithm of `predict_proba`."""
         with np.errstate(divide="ignore"):
@@ -124,6 +136,15 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         """1 where a row has the class: a column for the second of two, or for each of more."""
         wanted = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return np.asarray(labels[:, None] == wanted, dtype=np.float64)
+
+    def _fitted_as(self, index: int) -> str:
+        two = len(self.classes_) == 2
+        labels = self.classes_.tolist()
+        one, rest = (labels[1], repr(labels[0])) if two else (labels[index], "the rest")
+        return f"{super()._fitted_as(index)}, class {one!r} against {rest},"
+
+    def _classes_told(self) -> Sequence[Any]:
+        return list(self.classes_.tolist())
 
     def _inverse(self, mean: float, rows: int) -> float:
         share = min(max(mean, 0.5 / rows), 1 - 0.5 / rows)  # as if half a row were of the other class

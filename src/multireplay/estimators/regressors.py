@@ -90,6 +90,10 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
     ----------
     coef_, intercept_ : ndarray of shape (features,), float
         w and b, for the features as they were given.
+    coef_se_, intercept_se_ : ndarray of shape (features,), float
+        Their standard errors under dependence; `summary` and `conf_int` have intervals. None after `partial_fit`.
+    names_, uncertainties_ : tuple of str, tuple of multireplay.inference.Uncertainty
+        Names of the coefficients and the intercept, and all that is known of them.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of features, and their names if X was a data frame (pandas or polars) with string names.
     converged_ : bool

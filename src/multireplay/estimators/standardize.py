@@ -58,6 +58,18 @@ class Standardization:
         constant = float(x[width]) if self.intercept else 0.0
         return coefficients, constant - float(coefficients @ self.mean)
 
+    def way_back(self) -> Any:
+        """The sparse matrix that makes coefficients, and the intercept where there is one, for the user's own rows.
+
+        Mean and scale are of the rows, and so is their error, but with no penalty it is in none of these: the fit is
+        the same whatever they are.
+        """
+        scales = sparse.diags_array(1 / self.scale)
+        if not self.intercept:
+            return scales.tocsr()
+        last = sparse.csr_array((-self.mean / self.scale)[None, :])
+        return sparse.block_array([[scales, None], [last, sparse.csr_array([[1.0]])]], format="csr")
+
 
 def measured(rows: Any, weights: Vector | None, *, standardize: bool, intercept: bool) -> Standardization:
     """The standardization of these rows, in one pass over blocks of them, by scikit-learn's `StandardScaler`.

@@ -52,13 +52,15 @@ class Images:
         error = np.sqrt(BatchMeans().spread(self.values).variance)
         return self.marked(None, error)
 
-    def marked(self, functionals: Vector | None, error: Vector) -> Vector:
+    def marked(self, functionals: Any, error: Vector) -> Vector:
         """Standard errors of these functionals, infinite where they have part in what is unknown, NaN if held fixed."""
-        error = error.copy()
+        error, unknown = error.copy(), self.unknown is not None and len(self.unknown) > 0
+        if hasattr(functionals, "toarray") and (self.boundary is not None or unknown):
+            functionals = functionals.toarray()
         if self.boundary is not None:
             held = self.boundary if functionals is None else ~(functionals[:, ~self.boundary] != 0).any(axis=1)
             error[held] = np.nan
-        if self.unknown is not None and len(self.unknown):
+        if self.unknown is not None and unknown:
             error[has_part(self.unknown, functionals)] = np.inf
         return error
 

@@ -40,7 +40,7 @@ class Summary:
 
     def table(self) -> TextTable:
         """The table alone, with numbers as a person reads them."""
-        return TextTable([self._shown(row) for row in self.rows])
+        return TextTable([self._shown(row) for row in self.rows], wrap="note")
 
     def _shown(self, row: dict[str, Any]) -> dict[str, str]:
         kept: dict[str, Any] = {name: "" if _missing(value) else value for name, value in row.items()}

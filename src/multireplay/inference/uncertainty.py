@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from multireplay._check import Vector, number_in
 from multireplay.errors import InputError, UncertaintyWarning, warn
@@ -60,13 +61,14 @@ class Uncertainty:
     ) -> None:
         self.x, self.names, self.images, self.source = x, tuple(names), images, source
         self.why_not, self.notes = why_not, tuple(notes)
-        self._matrix: Vector | None = None
+        self._matrix: Any = None
         self._whole: Uncertainty = self
 
     def mapped(self, matrix: Any, names: Sequence[str], shift: Any = 0.0) -> Uncertainty:
         """The uncertainty of ``matrix @ x + shift``.
 
-        Where the matrix is square, each coordinate has the effective sample size and the doubts of the old one.
+        Each has the effective sample size of the coordinates that it is made of: their harmonic mean, by their parts in
+        its variance. The matrix may be sparse.
 
         Examples
         --------
@@ -78,7 +80,7 @@ class Uncertainty:
         >>> bool(np.isclose(both.standard_error[0], 100 * found.standard_error[0]))
         True
         """
-        rows = _functionals(matrix, len(self.x))
+        rows = csr_array(matrix) if hasattr(matrix, "tocsr") else _functionals(matrix, len(self.x))
         found = Uncertainty(rows @ self.x + shift, names, self.images, self.source, self.why_not, self.notes)
         found._matrix, found._whole = rows if self._matrix is None else rows @ self._matrix, self._whole
         return found
@@ -99,7 +101,7 @@ class Uncertainty:
 
     def covariance(self, by: LongRun | None = None) -> Vector:
         """The covariances of all coordinates, of shape (d, d): see `Result.covariance`."""
-        found = _estimator(by).covariance(self._values(None, by))
+        found = _estimator(by).covariance(self.pieces(None, by))
         error = self._marked(None, np.ones(len(self.x)))
         found[np.isnan(error)] = found[:, np.isnan(error)] = 0.0
         found[np.isinf(error)] = found[:, np.isinf(error)] = np.nan
@@ -110,7 +112,7 @@ class Uncertainty:
         rows = _functionals(R, len(self.x))
         assert rows is not None
         target = np.broadcast_to(np.asarray(r, dtype=np.float64), (len(rows),))
-        values = self._values(rows, by)
+        values = self.pieces(rows, by)
         if not np.isfinite(self._marked(rows, np.ones(len(rows)))).all():
             raise InputError(
                 "R speaks of coordinates that the record does not know, or that a set holds where they are"
@@ -122,10 +124,10 @@ class Uncertainty:
         """The effective sample size of the score of every coordinate: rows that were independent would do as well.
 
         The variance of a row's score over that of the mean score under dependence. None where it cannot be known: the
-        record is not there any more, or these are functions of several coordinates.
+        record is not there any more.
         """
         if self._matrix is not None:
-            return self._whole.effective if len(self.x) == len(self._whole.x) else None
+            return self._of_parts(self._whole.effective)
         if self.images is None or self._sight is None:
             return None
         rows, variance = float(self.images.rows.sum()), BatchMeans().spread(self.images.scores).variance
@@ -136,8 +138,18 @@ class Uncertainty:
     def visits(self) -> Vector | None:
         """Independent visits of the feature of every coordinate; infinite where all rows show it alike."""
         if self._matrix is not None:
-            return self._whole.visits if len(self.x) == len(self._whole.x) else None
+            return self._of_parts(self._whole.visits)
         return None if self._sight is None else self._sight.visits
+
+    def _of_parts(self, counts: Vector | None) -> Vector | None:
+        """Such numbers of functions of coordinates: the harmonic mean of theirs, by their parts in the variance."""
+        if counts is None or self.images is None:
+            return None
+        variance = BatchMeans().spread(self.images.values).variance
+        parts = self._matrix * self._matrix * np.maximum(variance, 1e-30 * variance.max() or 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = parts.sum(axis=1) / (parts @ (1 / np.maximum(counts, 1e-9)))
+        return np.nan_to_num(np.asarray(found), nan=np.inf, posinf=np.inf)
 
     @cached_property
     def _sight(self) -> Sight | None:
@@ -196,6 +208,8 @@ class Uncertainty:
         ]
         how = f"Standard errors under dependence: {by or BatchMeans()!r}"
         notes = [*self.notes, *([self.doubt_note()] if self.doubts else [])]
+        if effective is None:
+            notes.append("the record was left behind, so that nobody knows whether it has seen enough for this")
         self._warn()
         return Summary(rows, level, (*lines, f"{how}.", *(f"Note: {note}." for note in notes)))
 
@@ -203,8 +217,8 @@ class Uncertainty:
         if self.doubts:
             warn(self.doubt_note(), UncertaintyWarning)
 
-    def _values(self, rows: Vector | None, by: LongRun | None) -> Vector:
-        """The numbers of every piece whose mean is the error of these functionals, or of all coordinates."""
+    def pieces(self, rows: Any = None, by: LongRun | None = None) -> Vector:
+        """The numbers of every piece of the record whose mean is minus the error of these functionals, or of all."""
         if self.images is None:
             raise InputError(f"there are no standard errors here: {self.why_not}")
         values = self.images.values
@@ -212,6 +226,11 @@ class Uncertainty:
             values = self._whole._pieces(by.pieces)
         rows = self._rows(rows)
         return values if rows is None else np.asarray(values @ rows.T)
+
+    def image_of_unknown(self) -> Vector | None:
+        """Directions that the record says nothing of, a row each, for these coordinates."""
+        unknown = None if self.images is None else self.images.unknown
+        return unknown if unknown is None or self._matrix is None else np.asarray(unknown @ self._matrix.T)
 
     def _pieces(self, count: int) -> Vector:
         """Images of so many pieces, kept for the next question."""
@@ -236,7 +255,7 @@ class Uncertainty:
 
     def _spread(self, rows: Vector | None, by: LongRun | None) -> tuple[Vector, Spread]:
         """Standard errors of these functionals, and the law of their ratios."""
-        found = _estimator(by).spread(self._values(rows, by))
+        found = _estimator(by).spread(self.pieces(rows, by))
         return self._marked(rows, np.sqrt(found.variance)), found
 
     def __repr__(self) -> str:

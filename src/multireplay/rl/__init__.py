@@ -19,9 +19,10 @@ from multireplay.rl.features.scaled import RBF, Fourier, Polynomial
 from multireplay.rl.features.tiles import TileCoding
 from multireplay.rl.policies import Batched, policy_from_name
 from multireplay.rl.trajectory import Trajectory, from_minari
+from multireplay.rl.uncertain import StartValue
 
 __all__ = [
     "RBF", "Agreement", "Batched", "BoundFeatures", "Check", "CollectionError", "CollectionInterrupted", "Features",
-    "Fourier", "Function", "Joined", "LastLayer", "OneHot", "Polynomial", "TileCoding", "Trajectory", "ValueEstimate",
-    "collect", "estimate", "evaluate", "features_from_name", "from_minari", "policy_from_name",
+    "Fourier", "Function", "Joined", "LastLayer", "OneHot", "Polynomial", "StartValue", "TileCoding", "Trajectory",
+    "ValueEstimate", "collect", "estimate", "evaluate", "features_from_name", "from_minari", "policy_from_name",
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from multireplay.rl.sampling import reference
 from multireplay.rl.seen import Subject
 from multireplay.rl.spaces import Array, opened, single, spaces_of
 from multireplay.rl.trajectory import Trajectory, summary
+from multireplay.rl.uncertain import StartValue, intervals_at, start_sentence, start_value
 from multireplay.solve import solve
 
 if TYPE_CHECKING:
@@ -89,6 +91,41 @@ class ValueEstimate:
         """The values of many observations, one a row, as they are stored."""
         return np.asarray(self.features.values(observations, self.x), dtype=np.float64)
 
+    def interval(self, observations: Any, level: float = 0.95) -> Any:
+        """The interval of the value of one observation, as (low, high), or of many, as an array of shape (k, 2).
+
+        It counts the dependence of the record. Infinite where the record says nothing of an observation; an
+        `UncertaintyWarning` says which intervals are not to be relied on.
+
+        Parameters
+        ----------
+        observations : array_like, dict or tuple
+            As in `value`.
+        level : float
+            The probability that an interval contains the value.
+
+        Examples
+        --------
+        >>> import multireplay as mr
+        >>> estimate = mr.rl.evaluate("FrozenLake-v1", "random", "one-hot", gamma=0.99, steps=50_000, seed=0, check=0)
+        >>> low, high = estimate.interval(14)  # beside the goal
+        >>> low < estimate.value(14) < high
+        True
+        """
+        array, one = Coding(self.trajectory.environment_space).encode(observations)
+        if one:
+            low, high = intervals_at(self, array[None], level)[0].tolist()
+            return low, high
+        return intervals_at(self, array, level)
+
+    @cached_property
+    def start_value(self) -> StartValue:
+        """The value where episodes start: the mean over the first observations of the record, with its interval.
+
+        The interval counts the error of x and that of the starts, of which the record has a sample.
+        """
+        return start_value(self)
+
     def plot(self, ax: Axes | None = None, *, dims: Any = None, names: Any = None) -> Axes:
         """Draw the value function: a line over one number, a heat map over two, bars for discrete observations.
 
@@ -110,7 +147,7 @@ class ValueEstimate:
         record = self.trajectory
         head = f"Value on {record.name} at gamma {self.gamma:g}, from {summary(record)}; {self.features}."
         check = str(self.check) if self.check is not None else self.note
-        return "\n".join(part for part in (head, check, f"Solver: {self.result.status}") if part)
+        return "\n".join(part for part in (head, start_sentence(self), check, f"Solver: {self.result.status}") if part)
 
     def __repr__(self) -> str:
         return f"ValueEstimate({self.trajectory.name}, gamma={self.gamma:g}, {self.features}, {self.check!r})"

@@ -79,21 +79,27 @@ def _notes(result: Result, images: Images, names: tuple[str, ...]) -> tuple[str,
         notes.append(boundary_sentence([names[i] for i in np.flatnonzero(images.boundary)], repr(run.feasible)))
     elif images.set_active:
         notes.append(f"{run.feasible!r} is active: intervals hold given that")
-    if run is not None and run.record is not None and run.record.problem.penalty_diagonal(len(result.x)).any():
+    problem = None if run is None else run.problem if run.record is None else run.record.problem
+    if problem is not None and problem.penalty_diagonal(len(result.x)).any():
         notes.append("intervals are for the penalized fit: what the ridge pulls towards 0 is not in them")
     return tuple(notes)
 
 
 def summary_of(result: Result, level: float, by: LongRun | None) -> Summary:
     """The table of a result, with how it was made below it."""
+    made = made_of(result, "" if result.run is None else repr(result.run.problem))
+    return result.uncertainty.summary(level, by, made)
+
+
+def made_of(result: Result, what: str) -> list[str]:
+    """How a fit was made, in sentences; the first begins with what was fitted."""
     run, made = result.run, []
     if run is not None:
         took = f"{result.passes:.3g} pass{'es' * (result.passes != 1)}"
-        made.append(f"{run.problem!r} on {plural(run.rows, 'row')}, {took}: {run.why}.")
+        made.append(f"{what} on {plural(run.rows, 'row')}, {took}: {run.why}.")
     if result.measured is not None and np.isfinite(result.measured):
         made.append(f"Distance to the exact fit: {result.measured:.2g} standard errors in the worst coordinate.")
-    made += [f"Note: {note}." for note in result.notes]
-    return result.uncertainty.summary(level, by, made)
+    return [*made, *(f"Note: {note}." for note in result.notes)]
 
 
 def predict_interval_of(result: Result, rows: Any, level: float, by: LongRun | None) -> tuple[Vector, Vector, Vector]:

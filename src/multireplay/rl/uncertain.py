@@ -1,0 +1,93 @@
+"""How well a record knows the value of its policy: at observations, and where episodes start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multireplay._check import Vector
+from multireplay.inference import BatchMeans
+from multireplay.inference.uncertainty import FEW
+from multireplay.rl.spaces import Array
+from multireplay.show.text import plural
+
+if TYPE_CHECKING:
+    from multireplay.rl.evaluate import ValueEstimate
+
+LEVEL = 0.95
+
+
+class StartValue(NamedTuple):
+    """The value where episodes start: the mean over the first observations of a record, and its interval (95 %).
+
+    The ends are NaN where there are no standard errors, and infinite where the record says nothing of some start.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> estimate = mr.rl.evaluate("CartPole-v1", "random", "polynomial(degree=2)", 0.9, steps=5000, check=0)
+    >>> value, low, high = estimate.start_value
+    >>> low < value < high
+    True
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+def intervals_at(estimate: ValueEstimate, observations: Array, level: float) -> Vector:
+    """Intervals of the values of many observations, as they are stored, of shape (k, 2); blocks bound the memory."""
+    features, found = estimate.features, [np.zeros((0, 2))]
+    for start, stop in features._blocks(observations):
+        names = [f"observation {place}" for place in range(start, stop)]
+        rows = features.rows(observations[start:stop])
+        found.append(estimate.result.uncertainty.mapped(rows, names).interval(level))
+    return np.concatenate(found)
+
+
+def start_value(estimate: ValueEstimate) -> StartValue:
+    """The mean value of the starts of a record with its interval.
+
+    There are two errors in v̄ = ⟨ψ̄, x⟩ with the mean ψ̄ of the features of N starts among n rows: that of x, and that of
+    the starts, which are a sample too. To first order, with V for v̄ at no error, v̄ − V is the mean over the rows of
+    −⟨ψ̄, J⁻¹F̃_t⟩ + (n/N) 1{t is a start}(v(s_t) − V). Both are taken together in the batches of the record, so that
+    what they have to do with one another is counted, and so is dependence between episodes. Of a single start, or of
+    starts that are all alike, the second is 0: the interval is then of the value there.
+    """
+    record, known = estimate.trajectory, estimate.result.uncertainty
+    first = np.flatnonzero(record.starts)
+    mean = estimate.features.total(record.observations[first]) / len(first)
+    value = float(mean @ estimate.x)
+    if known.images is None:
+        return StartValue(value, np.nan, np.nan)
+    if not np.isfinite(known.mapped(mean[None, :], ["the start"]).standard_error).all():  # type: ignore[arg-type]
+        return StartValue(value, -np.inf, np.inf)
+    rows = known.images.rows
+    bounds = np.round(np.cumsum(rows) / rows.sum() * len(record))
+    off = estimate.values(record.observations[first]) - value
+    sums = np.bincount(np.searchsorted(bounds, first, side="right"), weights=off, minlength=len(rows))
+    series = sums / rows * rows.sum() / len(first) - known.pieces(mean[None, :])[:, 0]
+    spread = BatchMeans().spread(series[:, None])
+    half = float(spread.quantile(LEVEL) * np.sqrt(spread.variance[0]))
+    return StartValue(value, value - half, value + half)
+
+
+def start_sentence(estimate: ValueEstimate) -> str:
+    """The value at the start, in words, with what is doubtful of it."""
+    found, known = estimate.start_value, estimate.result.uncertainty
+    first = estimate.trajectory.starts.nonzero()[0]
+    number = len(first)
+    text = f"Value at the start: {found.value:.4g}"
+    if known.images is None:
+        return f"{text}; no interval: {known.why_not}."
+    if not np.isfinite(found.low):
+        return f"{text}; no interval: the record says nothing of some of the {plural(number, 'start')}."
+    text += f", 95 % from {found.low:.4g} to {found.high:.4g}, over {plural(number, 'start')}."
+    mean = estimate.features.total(estimate.trajectory.observations[first]) / number
+    doubt = known.mapped(mean[None, :], ["the start"]).doubts.get(0, "")
+    values = estimate.values(estimate.trajectory.observations[first])
+    if not doubt and 1 < number < FEW and np.ptp(values) > 0:
+        doubt = f"{number} starts are few: do not rely on this interval"
+    return f"{text} Note: {doubt}." if doubt else text

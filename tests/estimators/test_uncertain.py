@@ -1,0 +1,264 @@
+"""Standard errors, intervals and tables of the estimators: in the units of X, the intercept with them."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from estimators.worlds import make
+from scipy import sparse
+from scipy.signal import lfilter
+from scipy.special import expit
+
+import multireplay as mr
+from multireplay.inference import BatchMeans, NeweyWest
+from multireplay.inference.sight import RecordAt
+
+KINDS = {
+    "linear": (mr.MERRegressor, "amounts", sm.families.Gaussian(), lambda z: z, lambda z: np.ones_like(z)),
+    "logistic": (mr.MERClassifier, "labels", sm.families.Binomial(), expit, lambda z: expit(z) * expit(-z)),
+    "poisson": (mr.MERPoissonRegressor, "counts", sm.families.Poisson(), np.exp, np.exp),
+}
+
+
+def with_ones(X):
+    return np.column_stack([X, np.ones(len(X))])
+
+
+def numbers(y):
+    return (y == "up") * 1.0 if y.dtype.kind == "U" else y
+
+
+def images(design, errors, slopes, rows):
+    """J⁻¹F̂ of batches, worked out in the units of X: what the batches alone would move the coefficients by."""
+    scores = design * errors[:, None]
+    ends = np.cumsum(rows).astype(int)
+    means = np.array([part.mean(axis=0) for part in np.split(scores, ends[:-1])])
+    return np.linalg.solve((design * slopes[:, None]).T @ design / len(design), means.T).T
+
+
+def sticky_world(rows=4000, rho=0.9, seed=3):
+    return make(rows, rho, seed)
+
+
+@pytest.mark.filterwarnings("ignore::multireplay.errors.AutocorrelationWarning")
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_all_is_in_the_units_of_X(kind, weighted):
+    estimator, target, _, mean, slope = KINDS[kind]
+    world = sticky_world()
+    y, weights = getattr(world, target), world.weights if weighted else np.ones(len(world.X))
+    model = estimator(alpha=0).fit(world.X, y, sample_weight=world.weights if weighted else None)
+    design = with_ones(world.X)
+    z = design @ np.append(np.ravel(model.coef_), model.intercept_)
+    found = images(
+        design, weights * (mean(z) - numbers(y)), weights * slope(z), model.results_[0].uncertainty.images.rows
+    )
+    spread = BatchMeans().spread(found)
+    error = np.sqrt(spread.variance)
+    tolerance = 1e-6 if kind == "linear" else 1e-2  # elsewhere J is made at a point nearby, or of some rows
+    assert np.ravel(model.coef_se_) == pytest.approx(error[:-1], rel=tolerance)
+    assert np.ravel(model.intercept_se_) == pytest.approx(error[-1:], rel=tolerance)
+    assert np.shape(model.coef_se_) == np.shape(model.coef_)
+    assert np.shape(model.intercept_se_) == np.shape(model.intercept_)
+    scaled = (model.covariance() - BatchMeans().covariance(found)) / error[:, None] / error
+    assert np.abs(scaled).max() < 5 * tolerance
+    half = spread.quantile(0.9) * error
+    x = np.append(np.ravel(model.coef_), model.intercept_)
+    assert np.allclose(model.conf_int(0.9), np.column_stack([x - half, x + half]), rtol=tolerance)
+    table = model.summary(0.9)
+    assert [row["name"] for row in table.rows] == ["x[0]", "x[1]", "x[2]", "(intercept)"]
+    assert [row["coefficient"] for row in table.rows] == pytest.approx(x)
+    fitted, low, high = model.predict_interval(world.X[:5], 0.9)
+    error = np.sqrt(BatchMeans().spread(found @ design[:5].T).variance) * spread.quantile(0.9)
+    pick = (lambda band: band[:, 1]) if kind == "logistic" else (lambda band: band)
+    assert pick(fitted) == pytest.approx(mean(z[:5]))
+    assert np.allclose(pick(low), mean(z[:5] - error), rtol=tolerance)
+    assert np.allclose(pick(high), mean(z[:5] + error), rtol=tolerance)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_on_white_rows_they_are_those_of_statsmodels(kind):
+    estimator, target, family, *_ = KINDS[kind]
+    ratios = []
+    for seed in range(40):
+        world = make(1000, seed=100 + seed)
+        y = getattr(world, target)
+        model = estimator(alpha=0).fit(world.X, y)
+        other = sm.GLM(numbers(y), with_ones(world.X), family=family).fit(cov_type="HC0")
+        ratios.append(np.append(np.ravel(model.coef_se_), model.intercept_se_) / other.bse)
+    assert np.median(ratios, axis=0) == pytest.approx(1, abs=0.15)
+
+
+def test_neither_standardization_nor_sparseness_changes_them():
+    world = make(sparse=True)
+    model = mr.MERRegressor(alpha=0).fit(world.X, world.amounts)
+    for options, X in [({"standardize": False}, world.X), ({}, sparse.csr_array(world.X))]:
+        other = mr.MERRegressor(alpha=0, **options).fit(X, world.amounts)
+        assert other.coef_se_ == pytest.approx(model.coef_se_, rel=1e-6)
+        assert other.intercept_se_ == pytest.approx(model.intercept_se_, rel=1e-6)
+        assert np.allclose(other.predict_interval(X[:3]), model.predict_interval(world.X[:3]), rtol=1e-6)
+    without = mr.MERRegressor(alpha=0, fit_intercept=False).fit(world.X, world.amounts)
+    assert without.intercept_se_ == 0.0
+    assert without.conf_int().shape == (*without.coef_se_.shape, 2)
+    assert without.names_ == ("x[0]", "x[1]", "x[2]")
+
+
+def test_columns_keep_their_names_and_other_estimators_can_be_had():
+    world = make()
+    model = mr.MERRegressor().fit(pd.DataFrame(world.X, columns=["temp", "hum", "wind"]), world.amounts)
+    text = str(model.summary(by=NeweyWest()))
+    assert [line.split()[0] for line in text.splitlines()[2:6]] == ["temp", "hum", "wind", "(intercept)"]
+    assert "MERRegressor() on 3,000 rows, 1 pass" in text
+    assert "NeweyWest" in text
+    assert "what alpha=0.0001 pulls towards 0 is not in them" in text
+    assert "alpha" not in str(mr.MERRegressor(alpha=0).fit(world.X, world.amounts).summary().lines[1:])
+    assert model.conf_int(by=NeweyWest()) == pytest.approx(model.conf_int(), rel=0.3)
+
+
+def test_one_table_a_class():
+    world = make()
+    size = np.array(["low", "middle", "high"])[np.digitize(world.amounts, [4.0, 6.0])]
+    model = mr.MERClassifier().fit(world.X, size)
+    tables = model.summary()
+    assert list(tables) == ["high", "low", "middle"]
+    assert model.coef_se_.shape == (3, 3)
+    assert model.intercept_se_.shape == (3,)
+    assert model.conf_int().shape == (3, 4, 2)
+    assert model.covariance().shape == (3, 4, 4)
+    for index, name in enumerate(tables):
+        alone = mr.MERClassifier().fit(world.X, size == name)
+        assert [row["standard error"] for row in tables[name].rows] == pytest.approx(
+            [
+                *alone.coef_se_[0],
+                *alone.intercept_se_,
+            ]
+        )
+        assert model.coef_se_[index] == pytest.approx(alone.coef_se_[0])
+        assert f"class {name!r} against the rest" in str(tables)
+    assert "class True against False" in str(alone.summary())
+
+
+def test_probabilities_of_many_classes_have_the_error_of_their_scores_together():
+    """By differences: what a batch moves all coefficients by, and with them the probabilities."""
+    world = make(seed=5)
+    model = mr.MERClassifier(alpha=0).fit(world.X, np.digitize(world.amounts, [4.0, 6.0]))
+    fitted, low, high = model.predict_interval(world.X[:4], 0.9)
+    assert fitted == pytest.approx(model.predict_proba(world.X[:4]))
+    assert ((low > 0) & (low < fitted) & (fitted < high) & (high < 1)).all()
+    design, found = with_ones(world.X[:4]), model.uncertainties_
+
+    def odds(step, batch):
+        each = np.column_stack([expit(design @ (one.x + step * one.pieces()[batch])) for one in found])
+        chance = each / each.sum(axis=1, keepdims=True)
+        return np.log(chance / (1 - chance)).ravel()
+
+    batches = range(len(found[0].images.rows))
+    moved = [(odds(1e-4, batch) - odds(-1e-4, batch)) / 2e-4 for batch in batches]
+    spread = BatchMeans().spread(np.array(moved))
+    half = (np.log(high / (1 - high)) - np.log(low / (1 - low))).ravel() / 2
+    assert half == pytest.approx(np.sqrt(spread.variance) * spread.quantile(0.9), rel=1e-4)
+
+
+def test_the_value_of_a_policy():
+    """LSTD's sandwich in the units of X, by hand."""
+    rng = np.random.default_rng(11)
+    X = np.column_stack([100 + 10 * lfilter([1.0], [1.0, -0.8], rng.standard_normal(3001)), rng.standard_normal(3001)])
+    rewards = X[:, 0] / 50 + rng.standard_normal(3001)
+    model = mr.MERValueRegressor(0.7, alpha=0, warn_autocorrelation=False).fit(X, rewards)
+    now, then = with_ones(X[:-1]), with_ones(X[1:])
+    x = np.append(model.coef_, model.intercept_)
+    scores = now * (now @ x - rewards[:-1] - 0.7 * then @ x)[:, None]
+    ends = np.cumsum(model.results_[0].uncertainty.images.rows).astype(int)[:-1]
+    means = np.array([part.mean(axis=0) for part in np.split(scores, ends)])
+    spread = BatchMeans().spread(np.linalg.solve(now.T @ (now - 0.7 * then) / 3000, means.T).T)
+    assert [*model.coef_se_, model.intercept_se_] == pytest.approx(np.sqrt(spread.variance), rel=1e-6)
+    fitted, low, high = model.predict_interval(X[:3])
+    assert fitted == pytest.approx(model.predict(X[:3]))
+    assert ((low < fitted) & (fitted < high)).all()
+
+
+def test_after_a_stream_there_are_none_and_it_says_why():
+    world = make()
+    model = mr.MERRegressor(capacity=256).fit(world.X, world.amounts)
+    assert model.coef_se_ is not None
+    model.partial_fit(world.X[:500], world.amounts[:500])
+    assert model.coef_se_ is None
+    assert model.intercept_se_ is None
+    text = str(model.summary())
+    assert "No standard errors: rows came as a stream (partial_fit)" in text
+    assert [row["coefficient"] for row in model.summary().rows] == pytest.approx([*model.coef_, model.intercept_])
+    for ask in (model.conf_int, model.covariance, lambda: model.predict_interval(world.X[:1])):
+        with pytest.raises(mr.InputError, match="rows came as a stream"):
+            ask()
+    assert model.fit(world.X, world.amounts).coef_se_ is not None
+    two = mr.MERClassifier(capacity=64).partial_fit(world.X, world.labels, classes=["down", "up"])
+    assert "stream" in str(two.summary())
+
+
+def rare(rows=4000, seed=6):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.standard_normal(rows), rng.random(rows) < 0.002])
+    return X, X @ [1.0, 2.0] + rng.standard_normal(rows)
+
+
+def test_doubts_are_marked_and_warned_of_where_intervals_are_shown_only():
+    X, y = rare()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = mr.MERRegressor().fit(X, y)
+        model.predict_interval(X[:2])
+        assert np.isfinite(model.coef_se_).all()
+    with pytest.warns(mr.UncertaintyWarning, match=r"too little of x\[1\] to rely on its interval"):
+        table = model.summary()
+    marks = [row["mark"] for row in table.rows]
+    assert "do not rely on this interval" in marks[1]
+    assert marks[0] == marks[2] == ""
+    with pytest.warns(mr.UncertaintyWarning):
+        model.conf_int()
+
+
+def test_the_fit_does_not_look_for_doubts(monkeypatch):
+    looked = []
+    monkeypatch.setattr(RecordAt, "sight", lambda *given: looked.append(given))
+    mr.MERRegressor().fit(*rare())
+    assert not looked
+
+
+def test_an_intercept_that_hangs_on_a_doubtful_slope_is_doubtful():
+    """A year of which the record has seen a few turns, far from 0: the intercept is its mean times its slope."""
+    rng = np.random.default_rng(9)
+    slow = lfilter([1.0], [1.0, -0.999], rng.standard_normal((4000, 2)), axis=0)
+    X = np.column_stack([2000 + slow[:, 0], rng.standard_normal(4000)])
+    y = X @ [0.1, 1.0] + 0.2 * slow[:, 1]
+    model = mr.MERRegressor(alpha=0, warn_autocorrelation=False).fit(X, y)
+    near = mr.MERRegressor(alpha=0, warn_autocorrelation=False).fit(X, X @ [0.1, 1.0] + rng.standard_normal(4000))
+    assert {0, 2} <= set(model.uncertainties_[0].doubts)
+    assert not near.uncertainties_[0].doubts.get(2) or 0 in near.uncertainties_[0].doubts
+
+
+def test_what_was_pickled_keeps_its_intervals_and_says_what_it_has_lost():
+    X, y = rare()
+    model = mr.MERRegressor().fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.conf_int() == pytest.approx(np.column_stack(model.uncertainties_[0].interval(of=np.eye(3)).T))
+    text = str(again.summary())
+    assert "the record was left behind, so that nobody knows whether it has seen enough" in text
+    assert "alpha=0.0001" in text
+    with pytest.warns(mr.UncertaintyWarning):
+        model.summary()
+    with pytest.warns(mr.UncertaintyWarning):  # what was known is kept
+        pickle.loads(pickle.dumps(model)).summary()
+
+
+def test_wide_records_need_no_square_of_their_width():
+    """The way back to the units of X is sparse."""
+    X = np.random.default_rng(12).standard_normal((1500, 400)) * np.arange(1, 401) + 5
+    model = mr.MERRegressor(warn_autocorrelation=False).fit(X, X[:, 0])
+    back = model._fitted.standardization.way_back()
+    assert back.nnz <= 3 * 401
+    assert model.coef_se_.shape == (400,)
