@@ -9,10 +9,11 @@ import pytest
 from scipy.signal import lfilter
 
 import multireplay as mr
+from multireplay.buffer.disk import StoredBuffer
 from multireplay.report.blocks import Plot, TableBlock, Text
 from multireplay.report.evidence import gather
 from multireplay.report.sections import coefficients, fit, fitted
-from multireplay.report.sections.coefficients import DOUBTFUL, INDEPENDENT, UNDER_DEPENDENCE
+from multireplay.report.sections.coefficients import DOUBTFUL, FARTHEST, INDEPENDENT, UNDER_DEPENDENCE
 
 CALIBRATED = ["The coefficients", "Fitted probabilities by outcome", "Calibration"]
 POINTS = ["The coefficients", "Fitted against actual"]
@@ -109,6 +110,17 @@ def test_sizes_too_different_to_be_seen_are_drawn_in_standard_errors():
     np.testing.assert_allclose(plot.figure.data[1].x, result.x / result.standard_error)
 
 
+def test_what_would_hide_all_others_is_an_arrow():
+    problem, buffer = regression()
+    level = mr.Buffer(features=buffer["features"], targets=1e5 + buffer["targets"])
+    result = mr.solve(problem, level)
+    dots = plots(told(result))["The coefficients"].figure.data[1]
+    t = result.x / result.standard_error
+    np.testing.assert_allclose(dots.x, [*t[:2], FARTHEST])
+    assert dots.marker.symbol == ("circle", "circle", "triangle-right")
+    assert "± " in dots.text[2]
+
+
 def test_without_standard_errors_it_says_why():
     a = np.linspace(-1, 1, 200)[:, None]
     with pytest.warns(mr.ConvergenceWarning, match="separable"):
@@ -147,8 +159,9 @@ def test_units_of_ones_own():
 
 def test_a_record_on_disk_has_all_of_it(tmp_path):
     problem, buffer = regression(rows=60_000)
-    np.savez(tmp_path / "r.npz", **buffer.columns)
-    stored = mr.Buffer.open(tmp_path / "r.npz", memory="1 MB")
+    buffer.save(tmp_path / "record")
+    stored = mr.Buffer.open(tmp_path / "record", memory="1 MB")
+    assert isinstance(stored, StoredBuffer)
     here, there = (told(mr.solve(problem, one)) for one in (buffer, stored))
     assert list(plots(there)) == list(plots(here))
     ours, theirs = (plots(section)["Residuals over time"].figure.data[0].y for section in (here, there))

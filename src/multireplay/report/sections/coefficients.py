@@ -22,7 +22,10 @@ MOST = 40
 """Coefficients that are drawn: of more, those that are farthest from 0 in standard errors."""
 SHOWN_ROWS = 12
 UNLIKE = 200.0
-"""Where one coefficient is so many times as large as the median interval, intervals could not be seen."""
+"""Where one coefficient is so many times as large as the median interval, intervals could not be seen. Coefficients are
+then in standard errors, up to …"""
+FARTHEST = 40.0
+"""… so many, and one that is farther out is an arrow."""
 APART = 0.27
 """How far below a coefficient's own line that for independent rows is."""
 EFFECTIVE = "effective sample size"
@@ -56,9 +59,11 @@ def _plot(evidence: Evidence, summary: Summary, order: list[int]) -> Plot:
     )
     thin = np.full(len(shown), np.nan) if evidence.textbook is None else ndtri(0.975) * evidence.textbook[shown]
     known = np.isfinite(error) & (error > 0)
-    unit, unlike = np.ones(len(shown)), _unlike(x, high - low)
-    if unlike:
-        unit = np.where(known, error, 1.0)
+    unlike = _unlike(x, high - low)
+    unit = np.where(known, error, 1.0) if unlike else np.ones(len(shown))
+    place = np.clip(x / unit, -FARTHEST, FARTHEST) if unlike else x
+    inside, arrow = place == x / unit, np.where(x > 0, "triangle-right", "triangle-left")
+    symbol = np.where(~inside, arrow, np.where(known, "circle", "circle-open"))
     names = [figures.label(str(rows[i]["name"])) for i in shown]
     figure = figures.new(
         x={"title": {"text": "coefficient" + " / standard error" * unlike}, "showgrid": True, "zeroline": True},
@@ -69,13 +74,13 @@ def _plot(evidence: Evidence, summary: Summary, order: list[int]) -> Plot:
     hover = [_hover(rows[i], name, half) for i, name, half in zip(shown, names, thin, strict=True)]
     for which, color, name in ((~marked, figures.OURS, UNDER_DEPENDENCE), (marked, plotting.VERMILLION, DOUBTFUL)):
         places = np.flatnonzero(which)
-        _strokes(figure, places[known[places]], (low / unit, high / unit), (name, color, 5.0, 0.0))
+        _strokes(figure, np.flatnonzero(which & known & inside), (low / unit, high / unit), (name, color, 5.0, 0.0))
         figure.add_scatter(
-            x=(x / unit)[places], y=places, mode="markers", showlegend=False,
-            marker={"color": color, "size": 9, "symbol": ["circle" if known[i] else "circle-open" for i in places]},
+            x=place[places], y=places, mode="markers", showlegend=False,
+            marker={"color": color, "size": 9, "symbol": symbol[places].tolist()},
             text=[hover[i] for i in places], hovertemplate="%{text}<extra></extra>",
         )  # fmt: skip
-    seen = np.flatnonzero(known & np.isfinite(thin))
+    seen = np.flatnonzero(known & inside & np.isfinite(thin))
     _strokes(figure, seen, ((x - thin) / unit, (x + thin) / unit), (INDEPENDENT, figures.GREY, 1.6, APART))
     return Plot(figure, "The coefficients", _caption(evidence, known, unlike), height=max(170, 100 + 24 * len(shown)))
 
@@ -114,7 +119,10 @@ def _caption(evidence: Evidence, known: Vector, unlike: bool) -> str:
         far = "farthest from 0 in standard errors" if known.any() else "largest"
         parts.append(f"The {MOST} of {dim:,} that are {far}.")
     if unlike:
-        parts.append("Their sizes are so different that each is drawn in units of its own standard error.")
+        parts.append(
+            "Their sizes are so different that each is drawn in units of its own standard error, and as an arrow if "
+            f"it is more than {FARTHEST:g} of them from 0."
+        )
     if evidence.textbook is not None and known.any():
         parts.append(
             "The thin line is what textbook standard errors say, which take rows for independent: where it is much "

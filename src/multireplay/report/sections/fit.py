@@ -50,6 +50,9 @@ def _facts(evidence: Evidence) -> list[Fact]:
     if evidence.solution is not None:
         gap = float(np.linalg.norm(result.x - evidence.solution))
         facts.append(Fact("distance to the solution", rough(gap), "which was given to the run"))
+    looked_at = evidence.fitted
+    if not isinstance(looked_at, Missing) and looked_at.what == "responses" and looked_at.pieces.explained > 0:
+        facts.append(Fact("variance explained", f"{rough(100 * looked_at.pieces.explained)} %", "of the targets"))
     found = evidence.diagnosis
     if isinstance(found, Diagnosis) and found.slowest is not None:
         worth = f"worth {rough(found.ess)} independent rows"

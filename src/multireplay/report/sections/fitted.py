@@ -83,8 +83,8 @@ def _points(found: Fitted) -> Plot:
     outside = int(((fitted < across[0]) | (fitted > across[1]) | (actual < up[0]) | (actual > up[1])).sum())
     caption = (
         f"{plural(len(fitted), 'row')} spread over the record, and the means of all rows in "
-        f"{plural(len(found.bins.fitted), 'group')} with their 95 % intervals under dependence: on the line if the fit is "
-        "right there."
+        f"{plural(len(found.bins.fitted), 'group')} with their 95 % intervals under dependence: on the line where the "
+        "fit is right."
     )
     if outside:
         caption += f" {plural(outside, 'row')} outside this window: a double click shows all."

@@ -51,7 +51,7 @@ def _verdict(evidence: Evidence) -> Text:
             "32 batches can tell, and intervals are probably too short."
         )
     elif batches is not None:
-        parts.append("Standard errors do not grow with the length of the batches beyond chance.")
+        parts.append("With longer batches standard errors do not become larger than those shown, beyond chance.")
     return Text(" ".join(parts), tone="beware" if known.doubts or rising else "plain")
 
 
