@@ -160,7 +160,7 @@ def test_units_of_ones_own():
 def test_a_record_on_disk_has_all_of_it(tmp_path):
     problem, buffer = regression(rows=60_000)
     buffer.save(tmp_path / "record")
-    stored = mr.Buffer.open(tmp_path / "record", memory="1 MB")
+    stored = mr.Buffer.open(tmp_path / "record", memory="2.4 MB")
     assert isinstance(stored, StoredBuffer)
     here, there = (told(mr.solve(problem, one)) for one in (buffer, stored))
     assert list(plots(there)) == list(plots(here))

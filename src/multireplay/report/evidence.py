@@ -149,7 +149,8 @@ def gather(
         lost = "problem, which holds code that cannot be pickled," if run.problem is None else "record"
         hint = "" if run.problem is None else " result.report(path, buffer=...) takes it."
         missing = Missing(f"The {lost} was left behind when this result was pickled.{hint}")
-        return replace(_bare(result, run, names, missing), fitted=missing)
+        bare = _bare(result, run, names, missing)
+        return replace(bare, fitted=missing, known=uncertainty or bare.known)
     if result.run.record is None:
         result = replace(result, run=replace(run, record=as_record(run.problem, run.buffer)))
     if isinstance(run.buffer, Buffer):
@@ -157,21 +158,21 @@ def gather(
     else:
         residuals = _residuals(run, [epoch.answer for epoch in result.epochs])
         found = replace(_bare(result, run, names, ON_DISK), residuals=residuals)
-    return found if found.diverged else _looked_at(found, uncertainty)
+    found = replace(found, known=uncertainty or found.known)
+    return found if found.diverged else _looked_at(found)
 
 
-def _looked_at(found: Evidence, mapped: Uncertainty | None) -> Evidence:
+def _looked_at(found: Evidence) -> Evidence:
     """With what is fitted beside what was observed, and how far standard errors are to be relied on."""
-    run, x = found.run, found.result.x
+    run, known, x = found.run, found.known, found.result.x
     assert run.problem is not None
-    known = found.known if mapped is None else mapped
     if run.problem.is_slow and run.rows > SLOW:
         calls = f"{run.rows:,} calls of a plain Python function"
-        return replace(found, known=known, fitted=Missing(f"What is fitted would take {calls}; jit it with Numba."))
+        return replace(found, fitted=Missing(f"What is fitted would take {calls}; jit it with Numba."))
     record = as_record(run.problem, run.buffer)
     fitted = look(record, x, run.threads)
     batches = None if isinstance(fitted, Missing) else by_batches(known, fitted.pieces)
-    return replace(found, known=known, fitted=fitted, batches=batches, textbook=if_independent(known, record, x))
+    return replace(found, fitted=fitted, batches=batches, textbook=if_independent(known, record, x))
 
 
 def _with_record(run: Run, buffer: Buffer | StoredBuffer | None) -> Run:

@@ -24,7 +24,7 @@ SHOWN_ROWS = 12
 UNLIKE = 200.0
 """Where one coefficient is so many times as large as the median interval, intervals could not be seen. Coefficients are
 then in standard errors, up to …"""
-FARTHEST = 40.0
+FARTHEST = 100.0
 """… so many, and one that is farther out is an arrow."""
 APART = 0.27
 """How far below a coefficient's own line that for independent rows is."""
