@@ -18,7 +18,7 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--no-first-run",
 ]  # fmt: skip
-TABS = ["answer", "convergence", "replay", "dependence", "comparison", "repeat"]
+TABS = ["fit", "convergence", "replay", "dependence", "comparison", "repeat"]
 DESKTOP, PHONE = {"width": 1200, "height": 900}, {"width": 390, "height": 844}
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: install it, or set PLAYWRIGHT_CHROMIUM")
@@ -110,7 +110,7 @@ def visit(browser, visits):
         key = repr((path, sorted(options.items())))
         if key not in visits:
             visits[key] = Visit(browser, path, **options)
-        visits[key].open("answer")
+        visits[key].open("fit")
         return visits[key]
 
     return enter
@@ -135,10 +135,10 @@ def test_tabs_by_keyboard_and_by_address(visit, written):
     here = visit(written)
     page = here.page
     assert page.get_attribute('[role="tablist"]', "aria-label")
-    page.focus("#tab-answer")
+    page.focus("#tab-fit")
     for key, slug in [
-        ("ArrowRight", "convergence"), ("ArrowLeft", "answer"), ("ArrowLeft", "repeat"), ("ArrowRight", "answer"),
-        ("End", "repeat"), ("Home", "answer"), ("ArrowRight", "convergence"),
+        ("ArrowRight", "convergence"), ("ArrowLeft", "fit"), ("ArrowLeft", "repeat"), ("ArrowRight", "fit"),
+        ("End", "repeat"), ("Home", "fit"), ("ArrowRight", "convergence"),
     ]:  # fmt: skip
         page.keyboard.press(key)
         assert shown(page) == [slug]
@@ -158,7 +158,7 @@ def test_tabs_by_keyboard_and_by_address(visit, written):
 @pytest.mark.parametrize(
     ("slug", "mark", "words"),
     [
-        ("answer", ".bars .point path", r"feature \d+|script|bold|a & b"),
+        ("fit", ".scatterlayer .point", r"feature \d+|script|bold|a & b"),
         ("convergence", ".scatterlayer .point", r"residual .*rows read"),
         ("replay", ".scatterlayer .point", r"position [\d,]+.*epoch \d+.*steps?.*gap"),
         ("comparison", ".scatterlayer .point", r"samples read.*distance"),
@@ -234,13 +234,13 @@ def test_the_button_and_the_system_change_the_colours_of_plots_too(visit, writte
 
     def colours():
         return here.page.evaluate(
-            "[getComputedStyle(document.body).color, document.querySelector('#answer .canvas')._fullLayout.font.color]"
+            "[getComputedStyle(document.body).color, document.querySelector('#fit .canvas')._fullLayout.font.color]"
         )
 
     def change(action, count):
         before = colours()
         action()
-        here.until(f"document.querySelector('#answer .canvas')._fullLayout.font.color !== {before[1]!r}")
+        here.until(f"document.querySelector('#fit .canvas')._fullLayout.font.color !== {before[1]!r}")
         assert colours()[0] != before[0], count
 
     first = colours()
@@ -258,15 +258,22 @@ def test_the_button_and_the_system_change_the_colours_of_plots_too(visit, writte
 def test_the_numbers_on_the_page_are_those_of_the_result(visit, written, names, result, buffer, process):
     here = visit(written)
     cells = here.page.eval_on_selector_all(
-        "#answer tbody tr",
+        "#fit tbody tr",
         "rows => rows.map((r) => [r.cells[0].textContent, ...[...r.cells].slice(1).map((c) => c.dataset.value)])",
     )
     values = {name: float(numbers[0]) for name, *numbers in cells}
     assert values == {name: float(value) for name, value in zip(names, result.x, strict=True)}
     exact = process.problem.fit_exactly(buffer)
-    found = {name: float(numbers[2]) for name, *numbers in cells}
+    errors = {name: float(numbers[1]) for name, *numbers in cells}
+    assert errors == pytest.approx(dict(zip(names, result.standard_error, strict=True)), rel=1e-9)
+    assert str(result.status) == here.page.inner_text("#fit p.good")
+    here.open("comparison")
+    fits = here.page.eval_on_selector_all(
+        "#comparison figure.table:last-of-type tbody tr",
+        "rows => rows.map((r) => [r.cells[0].textContent, r.cells[2].dataset.value])",
+    )
+    found = {name: float(value) for name, value in fits}
     assert found == pytest.approx(dict(zip(names, exact, strict=True)), rel=1e-9)
-    assert str(result.status) == here.page.inner_text("#answer p.good")
     here.open("repeat")
     code = here.page.eval_on_selector_all("#repeat code", "all => all.map((c) => c.textContent)")
     assert code[0] == "multireplay fit 'a.npz' --report \"r.html\" && echo <done>"
@@ -275,7 +282,7 @@ def test_the_numbers_on_the_page_are_those_of_the_result(visit, written, names, 
 
 def test_tables_sort_and_unfold(visit, written, result):
     here = visit(written)
-    rows = "#answer tbody tr"
+    rows = "#fit tbody tr"
 
     def column(number):
         return here.page.eval_on_selector_all(
@@ -283,15 +290,15 @@ def test_tables_sort_and_unfold(visit, written, result):
         )
 
     first = column(1)
-    assert [float(value) for value in first] == sorted(result.x.tolist(), key=abs, reverse=True)[:12]
-    here.page.click("#answer .unfold")
+    assert [float(value) for value in first] == result.x.tolist()[:12]
+    here.page.click("#fit .unfold")
     assert len(column(1)) == 16
-    here.page.click("#answer th:nth-child(2) .sort")
+    here.page.click("#fit th:nth-child(2) .sort")
     assert [float(value) for value in column(1)] == sorted(result.x.tolist())
-    assert here.page.get_attribute("#answer th:nth-child(2)", "aria-sort") == "ascending"
-    here.page.click("#answer th:nth-child(2) .sort")
+    assert here.page.get_attribute("#fit th:nth-child(2)", "aria-sort") == "ascending"
+    here.page.click("#fit th:nth-child(2) .sort")
     assert [float(value) for value in column(1)] == sorted(result.x.tolist(), reverse=True)
-    here.page.click("#answer .unfold")
+    here.page.click("#fit .unfold")
     assert [float(value) for value in column(1)] == sorted(result.x.tolist(), reverse=True)[:12]
 
 
@@ -305,7 +312,7 @@ def test_on_paper_everything_is_there(visit, written):
     assert here.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     here.page.emulate_media(media="screen")
     here.page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert shown(here.page) == ["answer"]
+    assert shown(here.page) == ["fit"]
     assert here.page.evaluate("getComputedStyle(document.body).backgroundColor") == before
     here.assert_clean()
 
@@ -315,7 +322,7 @@ def test_without_scripts_the_text_is_there(browser, written):
     page = context.new_page()
     page.goto(written.as_uri())
     assert page.locator("section:visible").count() == len(TABS)
-    assert page.locator("#answer tbody tr:visible").count() == 16
+    assert page.locator("#fit tbody tr:visible").count() == 16
     context.close()
 
 

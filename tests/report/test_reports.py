@@ -75,7 +75,7 @@ def test_every_kind_of_run_has_its_page(name, regression, tmp_path):
     result = mr.solve(*regression, **ODD[name])
     page = result.report(tmp_path / "r.html").read_text(encoding="utf-8")
     assert html.escape(str(result.status), quote=False).replace("'", "&#39;").replace('"', "&#34;") in page
-    for tab in ("answer", "convergence", "replay", "dependence", "comparison", "repeat"):
+    for tab in ("fit", "convergence", "replay", "dependence", "comparison", "repeat"):
         assert f'id="{tab}"' in page
     assert "nan" not in re.sub(r"<(script|style).*?</\1>", "", page, flags=re.S).lower().split()
 

@@ -113,7 +113,7 @@ def _tables(found: Fit, most: int = SHOWN) -> list[TextTable]:
 
 
 def _write_page(found: Fit, path: Path, command: str) -> Path:
-    """A tab on the model in the units of the file, and those on the run behind it."""
+    """The tabs on the run, and after the first one on the model in the units of the file."""
     model = found.model
     status, *rest = found.sentences()
     units = " with every feature brought to mean 0 and standard deviation 1" if model.fitted["standardize"] else ""
@@ -125,6 +125,7 @@ def _write_page(found: Fit, path: Path, command: str) -> Path:
         *(Table(table.rows, caption=f"{table.title}: for the columns as they are in the file") for table in tables),
         Text(f"The other tabs are on the run{runs}{units}."),
     ]
-    sections = sections_of_result(found.results[0], command=command)
+    first, *others = sections_of_result(found.results[0], command=command)
     title = f"{model.target} from {Path(model.fitted['data']).name}"
-    return write(path, title, [Section("Model", blocks), *sections], f"{model.kind.value}, {model.fitted['rows']} rows")
+    sections = [first, Section("Model", blocks), *others]
+    return write(path, title, sections, f"{model.kind.value}, {model.fitted['rows']} rows")

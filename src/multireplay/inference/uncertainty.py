@@ -232,16 +232,29 @@ class Uncertainty:
         unknown = None if self.images is None else self.images.unknown
         return unknown if unknown is None or self._matrix is None else np.asarray(unknown @ self._matrix.T)
 
+    def images_of(self, scores: Vector) -> Vector:
+        """What other scores of the record at x, a row each, say of this answer: J⁻¹ of each, as `images` has them.
+
+        An error where there are no standard errors, or J and the record were left behind in pickling.
+        """
+        images, source = self.images, self.source
+        if images is None:
+            raise InputError(f"there are no standard errors here: {self.why_not}")
+        if images.through is None:
+            if source is None or source.record is None or source.images is None:
+                raise InputError("the inverse of the Jacobian was left behind, and so was the record")
+            images = source.images()
+        found = images.of(scores)
+        return found if self._matrix is None else np.asarray(found @ self._matrix.T)
+
     def _pieces(self, count: int) -> Vector:
         """Images of so many pieces, kept for the next question."""
-        source, images = self.source, self.images
-        if source is None or source.record is None or images is None:
+        source = self.source
+        if source is None or source.record is None or self.images is None:
             raise InputError("only BatchMeans() can be had here: the others read the record, and it was left behind")
         found: dict[int, Vector] = self.__dict__.setdefault("_kept_pieces", {})
         if count not in found:
-            if images.through is None and source.images is not None:
-                images = source.images()
-            found[count] = images.of(source.scores(count))
+            found[count] = self.images_of(source.scores(count))
         return found[count]
 
     def _rows(self, rows: Vector | None) -> Vector | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,10 +18,13 @@ from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.engine.sums import Folding, operator_batches
 from multireplay.errors import InputError, MultireplayError
 from multireplay.inference.residuals import Residual, residual_of
+from multireplay.inference.uncertainty import Uncertainty
 from multireplay.problems import Problem
 from multireplay.replay import PlannedEpoch
 from multireplay.report import rivals as contest
 from multireplay.report.coverage import plan_of
+from multireplay.report.fitted import Fitted, look
+from multireplay.report.reliability import ByBatches, by_batches, if_independent
 from multireplay.report.rivals import IN_ORDER, SHUFFLED, Contender, ErrorBars, Missing
 from multireplay.result import Result
 from multireplay.solving.run import Lost, Run
@@ -35,6 +39,7 @@ ON_DISK = Missing(
     "The record is on disk and this page loads none of it: its dependence, the exact fit and other orders are left "
     "out. mr.Buffer.open(path, memory=...) with more memory loads it, if it fits."
 )
+NO_RECORD = Missing("The record is not here, so that nothing is fitted to it.")
 NO_START = Missing("This run takes no steps, so that it has no starting point.")
 
 
@@ -59,8 +64,16 @@ class Evidence:
     in_order: Contender | Missing
     shuffled: Contender | Missing
     uncertainty: ErrorBars | Missing
+    known: Uncertainty
+    """How well the record knows the answer, in the units and by the names that are shown."""
     operator: Vector | None = None
     """F̃(x, ξ_t) at the answer row by row, at the end of the record, of some coordinates."""
+    fitted: Fitted | Missing = NO_RECORD
+    """What is fitted beside what was observed."""
+    batches: ByBatches | None = None
+    """Standard errors with other numbers of batches."""
+    textbook: Vector | None = None
+    """Standard errors if rows were independent."""
 
     @property
     def operator_names(self) -> list[str]:
@@ -118,8 +131,9 @@ def gather(
     rivals: bool | str = "auto",
     names: Sequence[str] | None = None,
     buffer: Buffer | StoredBuffer | None = None,
+    uncertainty: Uncertainty | None = None,
 ) -> Evidence:
-    """Work everything out."""
+    """Work everything out. An `uncertainty` is that of the answer in other units, made by ``uncertainty.mapped``."""
     if result.run is None:
         raise InputError("this result was not made by mr.solve and does not say what it was asked to do: no report")
     for name, value in (("exact", exact), ("rivals", rivals)):
@@ -134,12 +148,31 @@ def gather(
     if run.problem is None or run.buffer is None:
         lost = "problem, which holds code that cannot be pickled," if run.problem is None else "record"
         hint = "" if run.problem is None else " result.report(path, buffer=...) takes it."
-        return _bare(result, run, names, Missing(f"The {lost} was left behind when this result was pickled.{hint}"))
+        missing = Missing(f"The {lost} was left behind when this result was pickled.{hint}")
+        bare = _bare(result, run, names, missing)
+        return replace(bare, fitted=missing, known=uncertainty or bare.known)
+    if result.run.record is None:
+        result = replace(result, run=replace(run, record=as_record(run.problem, run.buffer)))
     if isinstance(run.buffer, Buffer):
-        return _in_memory(_bare(result, run, names, NO_START), run.problem, run.buffer, exact, rivals)
-    residuals = _residuals(run, [epoch.answer for epoch in result.epochs])
-    spread = contest.uncertainty_of_run(result, run.rows) or ON_DISK
-    return replace(_bare(result, run, names, ON_DISK), residuals=residuals, uncertainty=spread)
+        found = _in_memory(_bare(result, run, names, NO_START), run.problem, run.buffer, exact, rivals)
+    else:
+        residuals = _residuals(run, [epoch.answer for epoch in result.epochs])
+        found = replace(_bare(result, run, names, ON_DISK), residuals=residuals)
+    found = replace(found, known=uncertainty or found.known)
+    return found if found.diverged else _looked_at(found)
+
+
+def _looked_at(found: Evidence) -> Evidence:
+    """With what is fitted beside what was observed, and how far standard errors are to be relied on."""
+    run, known, x = found.run, found.known, found.result.x
+    assert run.problem is not None
+    if run.problem.is_slow and run.rows > SLOW:
+        calls = f"{run.rows:,} calls of a plain Python function"
+        return replace(found, fitted=Missing(f"What is fitted would take {calls}; jit it with Numba."))
+    record = as_record(run.problem, run.buffer)
+    fitted = look(record, x, run.threads)
+    batches = None if isinstance(fitted, Missing) else by_batches(known, fitted.pieces)
+    return replace(found, fitted=fitted, batches=batches, textbook=if_independent(known, record, x))
 
 
 def _with_record(run: Run, buffer: Buffer | StoredBuffer | None) -> Run:
@@ -163,8 +196,13 @@ def _bare(result: Result, run: Run, names: Sequence[str], missing: Missing) -> E
     if track is not None and not isinstance(track, Lost):
         solution = np.asarray(track.solution if isinstance(track, Track) else track, dtype=np.float64)
     ours = Contender("this run", result.x, result.passes, result.seconds, ok=result.status.code != "diverged")
-    rest = dict.fromkeys(("start", "diagnosis", "exact", "in_order", "shuffled", "uncertainty"), missing)
-    return Evidence(result, run, names, plan_of(run, result), solution, ours, residuals, **rest)  # type: ignore[arg-type]
+    rest = dict.fromkeys(("start", "diagnosis", "exact", "in_order", "shuffled"), missing)
+    known = copy.copy(result.uncertainty)
+    known.names = tuple(names)
+    return Evidence(
+        result, run, names, plan_of(run, result), solution, ours, residuals,
+        **rest, uncertainty=contest.error_bars(result, run.rows), known=known,  # type: ignore[arg-type]
+    )  # fmt: skip
 
 
 def _in_memory(bare: Evidence, problem: Problem, record: Buffer, exact: bool | str, others: bool | str) -> Evidence:
@@ -185,7 +223,6 @@ def _in_memory(bare: Evidence, problem: Problem, record: Buffer, exact: bool | s
         exact=fit,
         in_order=unaffordable or contest.one_pass(IN_ORDER, run, reference),
         shuffled=unaffordable or contest.one_pass(SHUFFLED, run, reference),
-        uncertainty=contest.uncertainty_of_run(result, run.rows) or _spread(run, columns, fit),
         operator=_operator(problem, columns, result.x) if not bare.diverged else None,
     )
 
@@ -200,14 +237,6 @@ def _residuals(run: Run, points: list[Vector]) -> list[Residual | Missing]:
     with np.errstate(all="ignore"):
         batches = operator_batches(as_record(run.problem, run.buffer), points, Folding(run.threads))
         return [residual_of(found, run.feasible, x) for found, x in zip(batches, points, strict=True)]
-
-
-def _spread(run: Run, columns: Columns, fit: Contender | Missing) -> ErrorBars | Missing:
-    assert run.problem is not None
-    if isinstance(fit, Missing):
-        return Missing("Standard errors come with the exact fit, which is not here.")
-    found = contest.uncertainty(run.problem, columns, run.feasible, fit.x)
-    return found or Missing("Standard errors need a Jacobian, and no constraint.")
 
 
 def _diagnosis(columns: Columns, names: Sequence[str] | None) -> Diagnosis | Missing:

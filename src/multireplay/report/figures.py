@@ -98,6 +98,11 @@ def log_ticks(values: ArrayLike) -> dict[str, Any]:
     return {"tickvals": [10.0**k for k in powers], "ticktext": texts}
 
 
+def named_places(names: Sequence[str]) -> dict[str, Any]:
+    """An axis with a name at 0, 1, 2, …, from top to bottom."""
+    return {"range": [len(names) - 0.4, -0.6], "tickvals": list(range(len(names))), "ticktext": list(names)}
+
+
 def lines(curves: Sequence[Line], x_title: str, y_title: str, *, log_x: bool = True, log_y: bool = True) -> Any:
     """Curves on one pair of axes."""
     x, y = np.hstack([curve.x for curve in curves]), np.hstack([curve.y for curve in curves])

@@ -13,7 +13,7 @@ from multireplay.errors import InputError
 from multireplay.report.blocks import Block, Code, Picture, Plot, Section, TableBlock, Text
 from multireplay.report.evidence import gather
 from multireplay.report.page import as_file, needed, write
-from multireplay.report.sections import answer, comparison, convergence, dependence, repeat, replayed
+from multireplay.report.sections import comparison, convergence, dependence, fit, repeat, replayed
 from multireplay.result import Result
 from multireplay.show.text import TextTable, plural
 
@@ -28,10 +28,12 @@ def report_of_result(
     command: str | None = None,
     **options: Any,
 ) -> Path:
-    """Write one self-contained HTML page on a run: answer, convergence, replay, dependence, comparison, repeat.
+    """Write one self-contained HTML page on a run: fit, convergence, replay, dependence, comparison, repeat.
 
-    Returns its path. It costs a pass over the record for every epoch (its residual), the exact fit, and the plain
-    passes it compares with; "auto" leaves out what would be slow, and the page says what and how to have it.
+    The first tab has the coefficients with their intervals under dependence, fitted against actual, residuals over time
+    and by lag, calibration for probabilities and counts, and how far the intervals are to be relied on. Returns its
+    path. It costs a pass over the record for every epoch (its residual) and one for what is fitted, the exact fit, and
+    the plain passes it compares with; "auto" leaves out what would be slow, and the page says what and how to have it.
 
     Parameters
     ----------
@@ -61,10 +63,13 @@ def report_of_result(
 
 
 def sections_of_result(result: Result, *, command: str | None = None, **options: Any) -> list[Section]:
-    """The tabs of `report_of_result`, to put on a page with others."""
+    """The tabs of `report_of_result`, to put on a page with others.
+
+    With ``uncertainty=result.uncertainty.mapped(...)`` the first shows coefficients in other units.
+    """
     needed("plotly"), needed("jinja2")  # before anything slow
     evidence = gather(result, **options)
-    tabs = (answer, convergence, replayed, dependence, comparison)
+    tabs = (fit, convergence, replayed, dependence, comparison)
     return [*(tab.section(evidence) for tab in tabs), repeat.section(evidence, command)]
 
 

@@ -10,19 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.columns import Columns, row_count
-from multireplay.buffer.record import MemoryRecord
-from multireplay.engine.sums import BATCHES, operator_batches
+from multireplay.engine.sums import BATCHES
 from multireplay.errors import MultireplayError
-from multireplay.inference.residuals import standard_errors
-from multireplay.problems import GLM, Problem
+from multireplay.problems import Problem
 from multireplay.replay import Replay, Serial, Shuffle
 from multireplay.result import Epoch, Result
-from multireplay.sets import Set, WholeSpace
+from multireplay.sets import Set
 from multireplay.show.text import rough
 from multireplay.solve import solve
 from multireplay.solving.run import Run
@@ -102,29 +98,13 @@ class ErrorBars:
         return self.batch < 10 * tau
 
 
-def uncertainty_of_run(result: Result, rows: int) -> ErrorBars | None:
-    """What the run itself found out, if it did."""
-    errors = None if result.images is None else result.standard_error
-    if errors is None or not np.isfinite(errors).any() or result.measured == np.inf:
-        return None
+def error_bars(result: Result, rows: int) -> ErrorBars | Missing:
+    """The standard errors of a result, or why there are none."""
+    found = result.uncertainty
+    errors = found.standard_error
+    if errors is None or not np.isfinite(errors).any():
+        return Missing(f"There are no standard errors: {found.why_not or 'the record says nothing of x'}.")
     return ErrorBars(errors, rows // BATCHES)
-
-
-def uncertainty(problem: Problem, columns: Columns, feasible: Set, x: Vector) -> ErrorBars | None:
-    """The sandwich J⁻¹ S J⁻ᵀ with the Jacobian J of F̂ at x and S the covariance of F̂, from means of consecutive rows.
-
-    None where J is not known, there is a constraint, or the record is too short for batches of two rows.
-    """
-    length = row_count(columns)
-    if not isinstance(feasible, WholeSpace) or length < 2 * BATCHES:
-        return None
-    # the derivative of a link of the user's own is worked out here, although no update relies on it
-    slope = problem.curvature(x, columns) if isinstance(problem, GLM) else problem.jacobian(x, columns)
-    if slope is None or issparse(slope):
-        return None
-    (batches,) = operator_batches(MemoryRecord(problem, columns), [x])
-    moved = np.linalg.lstsq(slope, (batches.means - batches.means.mean(axis=0)).T, rcond=None)[0]
-    return ErrorBars(standard_errors(moved.T), length // BATCHES)
 
 
 def one_pass(name: str, run: Run, reference: Vector | None) -> Contender | Missing:

@@ -11,6 +11,7 @@ from multireplay.report.figures import Line
 from multireplay.report.rivals import IN_ORDER, SHUFFLED, Contender, Missing
 from multireplay.show.text import rough, seconds, short
 
+SHOWN_ROWS = 12
 STYLES = {
     "this run": (figures.OURS, "solid", "lines+markers"),
     IN_ORDER: (figures.IN_ORDER, "dash", "lines"),
@@ -25,6 +26,7 @@ def section(evidence: Evidence) -> Section:
     blocks: list[Block] = [Text(verdict(evidence), tone="lead"), *_paths(evidence, there)]
     blocks.append(TableBlock([_row(evidence, rival) for rival in there], caption=_caption(evidence)))
     blocks += [Text(reason, tone="remark") for reason in reasons]
+    blocks += _coordinates(evidence)
     if not isinstance(evidence.exact, Missing) and not evidence.diverged and evidence.run.route != "exact":
         blocks.append(Text(_on_cost(evidence.ours, evidence.exact)))
     return Section("Comparison", blocks)
@@ -47,6 +49,22 @@ def _row(evidence: Evidence, rival: Contender) -> dict[str, object]:
         row["distance to the solution"] = float(np.linalg.norm(rival.x - evidence.solution))
     row["residual"] = evidence.residual_at(rival.x)
     return row
+
+
+def _coordinates(evidence: Evidence) -> list[Block]:
+    """The answer beside the exact fit and the solution, by coordinate."""
+    x, exact, solution = evidence.result.x, evidence.exact, evidence.solution
+    if evidence.diverged or (isinstance(exact, Missing) and solution is None):
+        return []
+    rows = []
+    for i in np.argsort(-np.abs(x), kind="stable"):
+        row: dict[str, object] = {"coordinate": evidence.names[i], "value": float(x[i])}
+        if not isinstance(exact, Missing):
+            row |= {"exact fit": float(exact.x[i]), "difference": float(x[i] - exact.x[i])}
+        if solution is not None:
+            row["solution"] = float(solution[i])
+        rows.append(row)
+    return [TableBlock(rows, caption="By size; a click on a heading sorts by it.", shown=SHOWN_ROWS)]
 
 
 def _caption(evidence: Evidence) -> str:

@@ -1,0 +1,214 @@
+"""What the answer says of the rows of the record beside what they say: from rows spread over it, and one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.signal import correlate
+
+from multireplay._check import Vector
+from multireplay.buffer.columns import Columns
+from multireplay.buffer.record import Record
+from multireplay.engine.sums import BlockSum, Folding, Part, batch_bounds, fold
+from multireplay.inference.longrun import BatchMeans
+from multireplay.inference.uncertainty import FEW
+from multireplay.problems.glm import PROBABILITIES
+from multireplay.problems.residual import ResidualProblem
+from multireplay.report.rivals import Missing
+
+PIECES = 64
+"""Consecutive pieces of the record that sums are kept of: half a batch each."""
+LOOKED_AT = 2**15
+"""Rows spread over the record that are looked at one by one, unless they take more than …"""
+MOST_BYTES = 2**27
+"""… so many bytes."""
+BINS = 10
+"""Groups of rows of about the same number, by what is fitted."""
+STRETCHES, STRETCH = 16, 2**12
+"""Autocorrelations of a long record are from so many stretches of so many rows."""
+FEWEST_LAGS, MOST_LAGS = 24, 400
+
+
+class Row(NamedTuple):
+    """Of some rows: what is fitted, what was observed, and what they weigh."""
+
+    fitted: Vector
+    actual: Vector
+    weight: Vector
+
+
+class Pieces(NamedTuple):
+    """Sums over consecutive pieces of the record, a row each."""
+
+    scores: Vector
+    """F̂ at the answer, without the penalty."""
+    rows: Vector
+    weight: Vector
+    residual: Vector
+    """The mean of actual − fitted."""
+    spread: float
+    """Standard deviation of a row's residual over the whole record."""
+    explained: float
+    """The share of the variance of what was observed that residuals do not have; NaN if that does not vary."""
+
+
+class Bins(NamedTuple):
+    """Rows in groups by what is fitted: means of that and of what was observed, its interval, and who is doubtful."""
+
+    fitted: Vector
+    actual: Vector
+    half: Vector
+    """Half of the 95 % interval under dependence; NaN where it cannot be told."""
+    visits: Vector
+    """Independent visits of the group."""
+
+    @property
+    def doubtful(self) -> Vector:
+        """Where too little was seen for the interval to be relied on."""
+        return np.asarray(~(self.visits >= FEW))
+
+
+class Correlation(NamedTuple):
+    """Autocorrelations of the residuals by lag, from lag 0 on, and the number of rows they are from."""
+
+    values: Vector
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Fitted against actual, and what is left."""
+
+    what: str
+    """"values" in policy evaluation, "probabilities", "counts", or "responses"."""
+    spread: Row
+    pieces: Pieces
+    bins: Bins
+    correlation: Correlation
+
+
+def look(record: Record, x: Vector, threads: int) -> Fitted | Missing:
+    """Look at the residuals of a record at a point: at rows spread over it, some stretches, and in one pass over all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import multireplay as mr
+    >>> from multireplay.buffer.record import as_record
+    >>> A = np.random.default_rng(0).standard_normal((4096, 2))
+    >>> record = as_record(mr.GLM(), mr.Buffer(features=A, targets=A[:, 0]))
+    >>> found = look(record, np.array([1.0, 0.0]), 1)
+    >>> found.what, round(found.pieces.explained, 3), len(found.bins.fitted)
+    ('responses', 1.0, 10)
+    """
+    problem = record.problem
+    if not isinstance(problem, ResidualProblem):
+        return Missing("This problem has no features that a response is fitted by: there is no fitted against actual.")
+    seen = at_rows(problem, x, record.spread(spread_count(record)))
+    if not (np.isfinite(seen.fitted).all() and np.isfinite(seen.actual).all()):
+        return Missing("What is fitted is beyond the range of numbers at this answer.")
+    edges = np.unique(np.quantile(seen.fitted, np.linspace(0, 1, BINS + 1)[1:-1]))
+    edges = edges[edges > seen.fitted.min()]
+    bounds = batch_bounds(record.length, record.dim, PIECES)
+    totals = fold(record, _Residuals(problem, x, edges), bounds, Folding(threads))
+    scores, sums, groups = (np.array(parts) for parts in zip(*totals, strict=True))
+    pieces = _pieces(scores, sums, np.diff(bounds))
+    mean = float(sums[:, 1].sum() / sums[:, 0].sum())
+    return Fitted(_what(problem), seen, pieces, _bins(groups), _correlation(record, problem, x, mean))
+
+
+def spread_count(record: Record) -> int:
+    """Rows that may be looked at one by one."""
+    room = MOST_BYTES if record.budget is None else min(MOST_BYTES, record.budget // 8)
+    return int(max(256, min(LOOKED_AT, room // record.row_bytes)))
+
+
+def at_rows(problem: ResidualProblem, x: Vector, columns: Columns) -> Row:
+    """What is fitted at these rows, and what was observed: in policy evaluation r + γV(s'), by the same V."""
+    plain = {name: column for name, column in columns.items() if name != "weights"}
+    with np.errstate(over="ignore", invalid="ignore"):
+        fitted = problem.response(np.asarray(problem.rows(plain) @ x, dtype=np.float64))
+        actual = fitted - np.asarray(problem.residuals_at(x, plain), dtype=np.float64)
+    weight = columns.get("weights")
+    return Row(fitted, actual, np.ones_like(fitted) if weight is None else np.asarray(weight, dtype=np.float64))
+
+
+class _Residuals(BlockSum):
+    """Σ_t F̃(x, ξ_t); Σ_t w_t(1, e_t, e_t², y_t, y_t²) of residuals e and outcomes y; Σ_t w_t(1, fitted, y) by bin."""
+
+    def __init__(self, problem: ResidualProblem, x: Vector, edges: Vector) -> None:
+        self.problem, self.x, self.edges = problem, x, edges
+
+    def zero(self) -> Part:
+        return np.zeros(len(self.x)), np.zeros(5), np.zeros((len(self.edges) + 1, 3))
+
+    def of(self, block: Columns) -> Part:
+        fitted, actual, weight = at_rows(self.problem, self.x, block)
+        residual, place = actual - fitted, np.searchsorted(self.edges, fitted, side="right")
+        sums = np.array([weight, weight * residual, weight * residual**2, weight * actual, weight * actual**2])
+        groups = [np.bincount(place, part, len(self.edges) + 1) for part in (weight, weight * fitted, weight * actual)]
+        return self.problem.operator_sums(self.x[None, :], block)[0], sums.sum(axis=1), np.array(groups).T
+
+
+def _pieces(scores: Vector, sums: Vector, rows: Vector) -> Pieces:
+    weight, residual, squares, actual, actual_squares = sums.sum(axis=0)
+    weight = weight or 1.0
+    left = squares / weight - (residual / weight) ** 2
+    whole = actual_squares / weight - (actual / weight) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = sums[:, 1] / sums[:, 0]
+        explained = float(1 - left / whole) if whole > 1e-24 * actual_squares else float("nan")
+    return Pieces(scores / rows[:, None], rows, sums[:, 0], means, float(np.sqrt(max(left, 0.0))), explained)
+
+
+def _bins(groups: Vector) -> Bins:
+    """Of sums by piece and bin; pieces are put together in batches, which show how dependent rows vary."""
+    groups = grouped(groups[:, groups[:, :, 0].sum(axis=0) > 0], BatchMeans.pieces)
+    weight, fitted, actual = np.moveaxis(groups.sum(axis=0), -1, 0)
+    mean = actual / weight
+    if len(groups) < 2:
+        return Bins(fitted / weight, mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan))
+    off = (groups[:, :, 2] - mean * groups[:, :, 0]) * len(groups) / weight
+    found, seen = BatchMeans().spread(off), BatchMeans().spread(groups[:, :, 0])
+    with np.errstate(divide="ignore"):
+        visits = groups[:, :, 0].mean(axis=0) ** 2 / seen.variance
+    return Bins(fitted / weight, mean, found.quantile(0.95) * np.sqrt(found.variance), visits)
+
+
+def grouped(pieces: Vector, count: int) -> Vector:
+    """Sums over consecutive pieces, so that at most `count` are left."""
+    count = min(count, len(pieces))
+    return np.asarray(np.add.reduceat(pieces, np.linspace(0, len(pieces), count + 1).astype(int)[:-1], axis=0))
+
+
+def _correlation(record: Record, problem: ResidualProblem, x: Vector, mean: float) -> Correlation:
+    """Of residuals without their mean over the record: of all rows, or of stretches at even spaces."""
+    whole = record.length <= STRETCHES * STRETCH
+    room = spread_count(record) * (2 if whole else 1)
+    size = min(record.length if whole else STRETCH, room)
+    count = 1 if size == record.length else min(STRETCHES, record.length // size)
+    starts = np.linspace(0, record.length - size, count).astype(np.int64)
+    most, total = min(MOST_LAGS, size // 4), 0.0
+    for start in starts:
+        seen = at_rows(problem, x, record.take(np.arange(start, start + size)))
+        left = seen.actual - seen.fitted - mean
+        total = total + correlate(left, left, method="fft")[size - 1 : size + most] / (size - np.arange(most + 1))
+    values = np.asarray(total / total[0] if total[0] > 0 else np.zeros(most + 1))
+    return Correlation(values[: _lags(values, count * size) + 1], count * size)
+
+
+def _lags(values: Vector, rows: int) -> int:
+    """Lags that are worth showing: twice as far as autocorrelations are beyond what independent rows show."""
+    beyond = np.flatnonzero(np.abs(values) > 3 / np.sqrt(rows))
+    gaps = np.flatnonzero(np.diff(beyond) > FEWEST_LAGS)  # one that stands alone far out is chance
+    last = int(beyond[gaps[0]] if gaps.size else beyond[-1]) if beyond.size else 0
+    return min(len(values) - 1, max(FEWEST_LAGS, 2 * last))
+
+
+def _what(problem: ResidualProblem) -> str:
+    link = getattr(getattr(problem, "link", None), "name", None)
+    if link is None:
+        return "values"
+    return "probabilities" if link in PROBABILITIES else "counts" if link == "exp" else "responses"
