@@ -149,7 +149,7 @@ class Uncertainty:
         parts = self._matrix * self._matrix * np.maximum(variance, 1e-30 * variance.max() or 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = parts.sum(axis=1) / (parts @ (1 / np.maximum(counts, 1e-9)))
-        return np.nan_to_num(np.asarray(found), nan=np.inf, posinf=np.inf)
+        return np.asarray(np.nan_to_num(found, nan=np.inf, posinf=np.inf))
 
     @cached_property
     def _sight(self) -> Sight | None:

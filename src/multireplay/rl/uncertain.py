@@ -62,7 +62,7 @@ def start_value(estimate: ValueEstimate) -> StartValue:
     value = float(mean @ estimate.x)
     if known.images is None:
         return StartValue(value, np.nan, np.nan)
-    if not np.isfinite(known.mapped(mean[None, :], ["the start"]).standard_error).all():  # type: ignore[arg-type]
+    if not np.isfinite(known.interval(LEVEL, of=mean)).all():
         return StartValue(value, -np.inf, np.inf)
     rows = known.images.rows
     bounds = np.round(np.cumsum(rows) / rows.sum() * len(record))
