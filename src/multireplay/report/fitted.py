@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.signal import correlate
 
 from multireplay._check import Vector
@@ -65,7 +66,7 @@ class Bins(NamedTuple):
     """Independent visits of the group."""
 
     @property
-    def doubtful(self) -> Vector:
+    def doubtful(self) -> NDArray[np.bool_]:
         """Where too little was seen for the interval to be relied on."""
         return np.asarray(~(self.visits >= FEW))
 
@@ -190,11 +191,12 @@ def _correlation(record: Record, problem: ResidualProblem, x: Vector, mean: floa
     size = min(record.length if whole else STRETCH, room)
     count = 1 if size == record.length else min(STRETCHES, record.length // size)
     starts = np.linspace(0, record.length - size, count).astype(np.int64)
-    most, total = min(MOST_LAGS, size // 4), 0.0
+    most = min(MOST_LAGS, size // 4)
+    total = np.zeros(most + 1)
     for start in starts:
         seen = at_rows(problem, x, record.take(np.arange(start, start + size)))
         left = seen.actual - seen.fitted - mean
-        total = total + correlate(left, left, method="fft")[size - 1 : size + most] / (size - np.arange(most + 1))
+        total += correlate(left, left, method="fft")[size - 1 : size + most] / (size - np.arange(most + 1))
     values = np.asarray(total / total[0] if total[0] > 0 else np.zeros(most + 1))
     return Correlation(values[: _lags(values, count * size) + 1], count * size)
 

@@ -56,7 +56,7 @@ def _sentence(found: Fitted) -> str:
 
 def _thinned(values: Vector) -> Vector:
     """Some of the spread rows, at even spaces."""
-    return values[np.linspace(0, len(values) - 1, min(len(values), POINTS)).astype(int)]
+    return np.asarray(values[np.linspace(0, len(values) - 1, min(len(values), POINTS)).astype(int)])
 
 
 def _range(*values: Vector) -> list[float]:
