@@ -32,7 +32,7 @@ STRETCHES, STRETCH = 16, 2**12
 FEWEST_LAGS, MOST_LAGS = 24, 400
 
 
-class Row(NamedTuple):
+class SeenRows(NamedTuple):
     """Of some rows: what is fitted, what was observed, and what they weigh."""
 
     fitted: Vector
@@ -79,18 +79,18 @@ class Correlation(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedActual:
     """Fitted against actual, and what is left."""
 
     what: str
     """"values" in policy evaluation, "probabilities", "counts", or "responses"."""
-    spread: Row
+    spread: SeenRows
     pieces: Pieces
     bins: Bins
     correlation: Correlation
 
 
-def look(record: Record, x: Vector, threads: int) -> Fitted | Missing:
+def look(record: Record, x: Vector, threads: int) -> FittedActual | Missing:
     """Look at the residuals of a record at a point: at rows spread over it, some stretches, and in one pass over all.
 
     Examples
@@ -117,7 +117,7 @@ def look(record: Record, x: Vector, threads: int) -> Fitted | Missing:
     scores, sums, groups = (np.array(parts) for parts in zip(*totals, strict=True))
     pieces = _pieces(scores, sums, np.diff(bounds))
     mean = float(sums[:, 1].sum() / sums[:, 0].sum())
-    return Fitted(_what(problem), seen, pieces, _bins(groups), _correlation(record, problem, x, mean))
+    return FittedActual(_what(problem), seen, pieces, _bins(groups), _correlation(record, problem, x, mean))
 
 
 def spread_count(record: Record) -> int:
@@ -126,14 +126,14 @@ def spread_count(record: Record) -> int:
     return int(max(256, min(LOOKED_AT, room // record.row_bytes)))
 
 
-def at_rows(problem: ResidualProblem, x: Vector, columns: Columns) -> Row:
+def at_rows(problem: ResidualProblem, x: Vector, columns: Columns) -> SeenRows:
     """What is fitted at these rows, and what was observed: in policy evaluation r + γV(s'), by the same V."""
     plain = {name: column for name, column in columns.items() if name != "weights"}
     with np.errstate(over="ignore", invalid="ignore"):
         fitted = problem.response(np.asarray(problem.rows(plain) @ x, dtype=np.float64))
         actual = fitted - np.asarray(problem.residuals_at(x, plain), dtype=np.float64)
     weight = columns.get("weights")
-    return Row(fitted, actual, np.ones_like(fitted) if weight is None else np.asarray(weight, dtype=np.float64))
+    return SeenRows(fitted, actual, np.ones_like(fitted) if weight is None else np.asarray(weight, dtype=np.float64))
 
 
 class _Residuals(BlockSum):
