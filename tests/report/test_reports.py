@@ -217,17 +217,18 @@ def test_a_run_that_is_at_the_exact_fit_from_the_start(tmp_path):
 def test_many_coordinates_are_cut_honestly(tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "MOST_ROWS", 25)
     rng = np.random.default_rng(0)
-    A = rng.standard_normal((200, 40))
-    result = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=A @ np.ones(40)), holdout=None)
-    found = sections(result)["Answer"]
+    A = rng.standard_normal((400, 50))
+    y = A @ np.ones(50) + rng.standard_normal(400)
+    result = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=y), holdout=None)
+    found = sections(result)["Fit"]
     coefficients = table(found)
-    assert len(coefficients.rows) == 40
+    assert len(coefficients.rows) == 50
     assert len(coefficients.cells) == 25
-    assert coefficients.left_out == 15
-    bars = next(block for block in found.blocks if isinstance(block, Plot))
-    assert len(bars.figure.data[0].x) == 30
-    assert "The 30 largest of 40" in bars.caption
-    assert "15 further rows are not on this page" in result.report(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert coefficients.left_out == 25
+    dots = next(block for block in found.blocks if isinstance(block, Plot))
+    assert len(dots.figure.layout.yaxis.ticktext) == 40
+    assert "The 40 of 50" in dots.caption
+    assert "25 further rows are not on this page" in result.report(tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from multireplay.problems import Problem
 from multireplay.replay import PlannedEpoch
 from multireplay.report import rivals as contest
 from multireplay.report.coverage import plan_of
-from multireplay.report.fitted import Fitted, look
+from multireplay.report.fitted import FittedActual, look
 from multireplay.report.reliability import ByBatches, by_batches, if_independent
 from multireplay.report.rivals import IN_ORDER, SHUFFLED, Contender, ErrorBars, Missing
 from multireplay.result import Result
@@ -68,7 +68,7 @@ class Evidence:
     """How well the record knows the answer, in the units and by the names that are shown."""
     operator: Vector | None = None
     """F̃(x, ξ_t) at the answer row by row, at the end of the record, of some coordinates."""
-    fitted: Fitted | Missing = NO_RECORD
+    fitted: FittedActual | Missing = NO_RECORD
     """What is fitted beside what was observed."""
     batches: ByBatches | None = None
     """Standard errors with other numbers of batches."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.signal import correlate
 
 from multireplay._check import Vector
@@ -31,7 +32,7 @@ STRETCHES, STRETCH = 16, 2**12
 FEWEST_LAGS, MOST_LAGS = 24, 400
 
 
-class Row(NamedTuple):
+class SeenRows(NamedTuple):
     """Of some rows: what is fitted, what was observed, and what they weigh."""
 
     fitted: Vector
@@ -65,7 +66,7 @@ class Bins(NamedTuple):
     """Independent visits of the group."""
 
     @property
-    def doubtful(self) -> Vector:
+    def doubtful(self) -> NDArray[np.bool_]:
         """Where too little was seen for the interval to be relied on."""
         return np.asarray(~(self.visits >= FEW))
 
@@ -78,18 +79,18 @@ class Correlation(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedActual:
     """Fitted against actual, and what is left."""
 
     what: str
     """"values" in policy evaluation, "probabilities", "counts", or "responses"."""
-    spread: Row
+    spread: SeenRows
     pieces: Pieces
     bins: Bins
     correlation: Correlation
 
 
-def look(record: Record, x: Vector, threads: int) -> Fitted | Missing:
+def look(record: Record, x: Vector, threads: int) -> FittedActual | Missing:
     """Look at the residuals of a record at a point: at rows spread over it, some stretches, and in one pass over all.
 
     Examples
@@ -116,7 +117,7 @@ def look(record: Record, x: Vector, threads: int) -> Fitted | Missing:
     scores, sums, groups = (np.array(parts) for parts in zip(*totals, strict=True))
     pieces = _pieces(scores, sums, np.diff(bounds))
     mean = float(sums[:, 1].sum() / sums[:, 0].sum())
-    return Fitted(_what(problem), seen, pieces, _bins(groups), _correlation(record, problem, x, mean))
+    return FittedActual(_what(problem), seen, pieces, _bins(groups), _correlation(record, problem, x, mean))
 
 
 def spread_count(record: Record) -> int:
@@ -125,14 +126,14 @@ def spread_count(record: Record) -> int:
     return int(max(256, min(LOOKED_AT, room // record.row_bytes)))
 
 
-def at_rows(problem: ResidualProblem, x: Vector, columns: Columns) -> Row:
+def at_rows(problem: ResidualProblem, x: Vector, columns: Columns) -> SeenRows:
     """What is fitted at these rows, and what was observed: in policy evaluation r + γV(s'), by the same V."""
     plain = {name: column for name, column in columns.items() if name != "weights"}
     with np.errstate(over="ignore", invalid="ignore"):
         fitted = problem.response(np.asarray(problem.rows(plain) @ x, dtype=np.float64))
         actual = fitted - np.asarray(problem.residuals_at(x, plain), dtype=np.float64)
     weight = columns.get("weights")
-    return Row(fitted, actual, np.ones_like(fitted) if weight is None else np.asarray(weight, dtype=np.float64))
+    return SeenRows(fitted, actual, np.ones_like(fitted) if weight is None else np.asarray(weight, dtype=np.float64))
 
 
 class _Residuals(BlockSum):
@@ -190,11 +191,12 @@ def _correlation(record: Record, problem: ResidualProblem, x: Vector, mean: floa
     size = min(record.length if whole else STRETCH, room)
     count = 1 if size == record.length else min(STRETCHES, record.length // size)
     starts = np.linspace(0, record.length - size, count).astype(np.int64)
-    most, total = min(MOST_LAGS, size // 4), 0.0
+    most = min(MOST_LAGS, size // 4)
+    total = np.zeros(most + 1)
     for start in starts:
         seen = at_rows(problem, x, record.take(np.arange(start, start + size)))
         left = seen.actual - seen.fitted - mean
-        total = total + correlate(left, left, method="fft")[size - 1 : size + most] / (size - np.arange(most + 1))
+        total += correlate(left, left, method="fft")[size - 1 : size + most] / (size - np.arange(most + 1))
     values = np.asarray(total / total[0] if total[0] > 0 else np.zeros(most + 1))
     return Correlation(values[: _lags(values, count * size) + 1], count * size)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from multireplay._check import Vector
+from multireplay._check import Positions, Vector
 from multireplay.errors import UncertaintyWarning
 from multireplay.inference.summary import Summary
 from multireplay.report import figures
@@ -91,7 +91,7 @@ def _unlike(x: Vector, width: Vector) -> bool:
     return bool(seen.any() and np.abs(x[seen]).max() > UNLIKE * np.median(width[seen]))
 
 
-def _strokes(figure: Any, places: Vector, ends: tuple[Vector, Vector], style: tuple[str, str, float, float]) -> None:
+def _strokes(figure: Any, places: Positions, ends: tuple[Vector, Vector], style: tuple[str, str, float, float]) -> None:
     """One line a coefficient, as one curve with gaps."""
     if not len(places):
         return

@@ -12,7 +12,7 @@ from multireplay.report import figures
 from multireplay.report.blocks import Block, Heading, Plot, Text
 from multireplay.report.evidence import Evidence
 from multireplay.report.figures import Line
-from multireplay.report.fitted import Fitted
+from multireplay.report.fitted import FittedActual
 from multireplay.report.rivals import Missing
 from multireplay.show import plotting
 from multireplay.show.text import plural, rough, short
@@ -44,7 +44,7 @@ def blocks_of(evidence: Evidence) -> list[Block]:
     return [*blocks, _over_time(found), _by_lag(found)]
 
 
-def _sentence(found: Fitted) -> str:
+def _sentence(found: FittedActual) -> str:
     share, left = found.pieces.explained, rough(found.pieces.spread)
     if found.what == "probabilities":
         return f"A row's outcome is {left} away from its fitted probability, as a root of the mean square."
@@ -56,7 +56,7 @@ def _sentence(found: Fitted) -> str:
 
 def _thinned(values: Vector) -> Vector:
     """Some of the spread rows, at even spaces."""
-    return values[np.linspace(0, len(values) - 1, min(len(values), POINTS)).astype(int)]
+    return np.asarray(values[np.linspace(0, len(values) - 1, min(len(values), POINTS)).astype(int)])
 
 
 def _range(*values: Vector) -> list[float]:
@@ -66,7 +66,7 @@ def _range(*values: Vector) -> list[float]:
     return [float(low - room), float(high + room)]
 
 
-def _points(found: Fitted) -> Plot:
+def _points(found: FittedActual) -> Plot:
     x_title, y_title = NAMES[found.what]
     fitted, actual = _thinned(found.spread.fitted), _thinned(found.spread.actual)
     across, up = _range(fitted), _range(fitted, actual)
@@ -91,7 +91,7 @@ def _points(found: Fitted) -> Plot:
     return Plot(figure, "Fitted against actual", caption, height=420)
 
 
-def _split(found: Fitted) -> Plot:
+def _split(found: FittedActual) -> Plot:
     """Fitted probabilities of the rows with each of two outcomes."""
     fitted, actual = found.spread.fitted, found.spread.actual
     low, high = float(fitted.min()), float(fitted.max())
@@ -108,7 +108,7 @@ def _split(found: Fitted) -> Plot:
     return Plot(figure, "Fitted probabilities by outcome", caption, height=320)
 
 
-def _calibration(found: Fitted) -> Plot:
+def _calibration(found: FittedActual) -> Plot:
     x_title, y_title = NAMES[found.what]
     bins = found.bins
     ends = [bins.actual - np.nan_to_num(bins.half), bins.actual + np.nan_to_num(bins.half), bins.fitted]
@@ -137,7 +137,7 @@ def _diagonal(figure: Any, ends: Sequence[float]) -> None:
     )  # fmt: skip
 
 
-def _groups(figure: Any, found: Fitted) -> None:
+def _groups(figure: Any, found: FittedActual) -> None:
     """The means of groups with their intervals; those that are not to be relied on in another colour."""
     bins, marked = found.bins, found.bins.doubtful
     styles = ((~marked, plotting.ORANGE, "means"), (marked, plotting.VERMILLION, "means, not to be relied on"))
@@ -158,7 +158,7 @@ def _groups(figure: Any, found: Fitted) -> None:
         )  # fmt: skip
 
 
-def _over_time(found: Fitted) -> Plot:
+def _over_time(found: FittedActual) -> Plot:
     """Means of consecutive pieces of the record, and the band of independent rows."""
     pieces = found.pieces
     ends = np.cumsum(pieces.rows)
@@ -180,7 +180,7 @@ def _over_time(found: Fitted) -> Plot:
     return Plot(figure, "Residuals over time", caption, height=300)
 
 
-def _by_lag(found: Fitted) -> Plot:
+def _by_lag(found: FittedActual) -> Plot:
     values, rows = found.correlation
     lags = np.arange(1, len(values))
     figure = figures.new(
