@@ -94,7 +94,8 @@ def solve(
     track : array or Track, optional
         A known solution x*: every epoch then records its squared error, see `Track`.
     holdout : float, "auto" or None
-        Share of the record, at its end, that is held out to choose between step sizes and updates by the loss there
+        Share of the record, at its end, that is held out to choose between step sizes and updates, the exact fit among
+        them unless an order or a step is given, by the loss there
         (the residual, for a problem without a loss); the choice is then run on the whole record. For where the exact
         fit overfits, so that a small residual on the record itself is no virtue. "auto" holds out a fifth for a GLM
         with fewer than 20 rows a coordinate, where neither replay, update nor passes is given. ``result.candidates``
