@@ -44,9 +44,14 @@ def directions_of(rows: Rows, weights: Vector | None, scale: Vector, penalty: Ve
     for block, root in zip(row_blocks(rows), row_blocks(roots), strict=True):
         dense: Any = block.toarray() if issparse(block) else block
         triangle = np.linalg.qr(np.concatenate([triangle, root[:, None] * (dense / scale)]), mode="r")
-    _, sizes, known = np.linalg.svd(triangle)
-    live = sizes > 8 * dim * np.finfo(np.float64).eps * max(1.0, sizes[0])
-    basis, free = known[live].T / sizes[live] / scale[:, None], np.linalg.qr((known[~live] / scale).T)[0]
+    active = np.flatnonzero(triangle.any(axis=0))
+    _, sizes, known = np.linalg.svd(triangle[:, active])
+    live = sizes > 8 * dim * np.finfo(np.float64).eps * sizes.max(initial=1.0)
+    basis, open_ones = np.zeros((dim, live.sum())), np.zeros((dim, (~live).sum()))
+    basis[active] = known[live].T / sizes[live] / scale[active, None]
+    open_ones[active] = known[~live].T / scale[active, None]
+    never = np.delete(np.eye(dim), active, axis=1)
+    free = np.concatenate([np.linalg.qr(open_ones)[0], never], axis=1)
     return Directions(basis, free)
 
 
