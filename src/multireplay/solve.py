@@ -94,11 +94,11 @@ def solve(
     track : array or Track, optional
         A known solution x*: every epoch then records its squared error, see `Track`.
     holdout : float, "auto" or None
-        Share of the record, at its end, that is held out to choose between step sizes and updates by the loss there
-        (the residual, for a problem without a loss); the choice is then run on the whole record. For where the exact
-        fit overfits, so that a small residual on the record itself is no virtue. "auto" holds out a fifth for a GLM
-        with fewer than 20 rows a coordinate, where neither replay, update nor passes is given. ``result.candidates``
-        shows what competed. It costs about eight passes.
+        Share of the record, at its end, that is held out to choose between step sizes and updates (with the exact fit,
+        unless an order or a step is given) by the loss there, or the residual, for a problem without a loss; the choice
+        is then run on the whole record. For where the exact fit overfits, so that a small residual on the record itself
+        is no virtue. "auto" holds out a fifth for a GLM with fewer than 20 rows a coordinate, where neither replay,
+        update nor passes is given. ``result.candidates`` shows what competed. It costs about ten passes.
     threads : int, optional
         Threads for sums over the record and for orders whose chains run side by side (`Interleaved`,
         ``Multiscale(phases=...)``); by default as many as there are cores. The answer does not depend on it by a

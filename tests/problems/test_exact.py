@@ -200,3 +200,34 @@ def test_a_system_that_iteration_cannot_solve_is_said(monkeypatch):
 def test_the_largest_singular_value():
     matrix = np.random.default_rng(0).standard_normal((30, 20))
     assert exact.spectral_norm(sp.csr_array(matrix)) == pytest.approx(np.linalg.norm(matrix, 2))
+
+
+@pytest.mark.parametrize("link", ["identity", "logistic", "exp"])
+@pytest.mark.parametrize("apart", [1e-5, 1e-7, 1e-10, 0.0])
+def test_features_that_are_all_but_combinations_of_others(link, apart):
+    """As `solve` finds it: from 1e-7 on these were once refused as separable."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((2000, 4))
+    A = np.column_stack([A[:, :3], A[:, 0] + A[:, 1] + apart * A[:, 3], np.zeros(2000)])
+    problem, buffer = mr.GLM(link), mr.Buffer(features=A, targets=rng.integers(0, 2, 2000).astype(float))
+    result = mr.solve(problem, buffer)
+    known = np.isfinite(result.standard_error)
+    x = problem.fit_exactly(buffer)
+    assert (np.abs(x - result.x)[known] < 1e-3 * result.standard_error[known]).all()
+    assert np.allclose(x[~known], result.x[~known], atol=1e-8)
+
+
+@pytest.mark.parametrize("apart", [1e-7, 0.0])
+def test_policy_evaluation_with_such_features(apart):
+    """A feature that is seen only as the next one has no part either."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((2001, 3))
+    A = np.column_stack([A[:, :2], A[:, 0] + apart * A[:, 2], np.zeros(2001)])
+    following = A[1:] + [0.0, 0.0, 0.0, 1.0]
+    buffer = mr.Buffer(features=A[:-1], next_features=following, rewards=rng.standard_normal(2000))
+    problem = mr.PolicyEvaluation(0.9)
+    x, result = problem.fit_exactly(buffer), mr.solve(problem, buffer)
+    known = np.isfinite(result.standard_error)
+    assert (np.abs(x - result.x)[known] < 1e-3 * result.standard_error[known]).all()
+    assert np.allclose(x[~known], result.x[~known], atol=1e-8)
+    assert x[3] == pytest.approx(0, abs=1e-12)

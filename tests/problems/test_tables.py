@@ -183,7 +183,7 @@ def test_where_no_feature_occurs_there_is_nothing_to_precondition():
 def test_a_held_out_block_of_sparse_rows():
     pair = regression("logistic", rows=400, dim=40)
     dense, other = (mr.solve(*pair[name]) for name in ("dense", "sparse"))
-    assert "Chosen from 9 candidates" in str(dense.status)
+    assert "Chosen from 10 candidates" in str(dense.status)
     assert np.allclose(other.x, dense.x, rtol=1e-9)
     assert other.candidates.rows == dense.candidates.rows
 

@@ -181,3 +181,44 @@ def test_a_few_rows_of_other_links(link):
         if result.status.ok:
             assert np.abs(value).max() < 1e-6
             assert np.abs(result.x).max() < 1e3
+
+
+def test_an_operator_that_vanishes_on_the_way_to_infinity():
+    """Logistic regression as an operator of one's own, on data with no fit: once 'Finished' at a score of 46."""
+    rng = np.random.default_rng(0)
+    A = np.column_stack([np.ones(1000), np.arange(1000) % 150 == 0, rng.standard_normal(1000)])
+    y = (rng.random(1000) < 0.4) * (A[:, 1] == 0)
+
+    def operator(X, batch):
+        return (expit((X * batch[:, :-1]).sum(axis=1)) - batch[:, -1])[:, None] * batch[:, :-1]
+
+    problem = mr.VariationalInequality(operator, dim=3, batched=True)
+    with pytest.warns(mr.ConvergenceWarning, match="there is no root"):
+        result = mr.solve(problem, mr.Buffer(samples=np.column_stack([A, y])))
+    assert not result.status.ok
+    y[::300] = 1
+    assert mr.solve(problem, mr.Buffer(samples=np.column_stack([A, y]))).converged
+
+
+def test_counts_with_features_of_heavy_tails():
+    """Rows spread over the record lead to where one of the others rules: once there was no answer."""
+    rng = np.random.default_rng(0)
+    A = np.column_stack([np.ones(40_000), rng.standard_normal((40_000, 2))])
+    A[1001, 2], scores = 500.0, A @ [0.0, 0.3, 0.5]
+    problem, buffer = mr.GLM("exp"), mr.Buffer(features=A, targets=rng.poisson(np.exp(scores)).astype(float))
+    assert off(problem, buffer) < 0.1
+    assert abs(mr.solve(problem, buffer).x[2]) < 0.1
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_choice_on_later_rows_that_explodes_elsewhere():
+    """An outlier that the held-out block does not have: once garbage at a distance of 0."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((300, 20))
+    A[10, 3] = 1e4
+    buffer = mr.Buffer(features=A, targets=rng.poisson(1.0, 300).astype(float))
+    result = mr.solve(mr.GLM("exp", constraint=mr.sets.Box(-0.1, 0.3)), buffer)
+    x = np.zeros(20)
+    x[3] = 0.06
+    assert result.run.distance_at(x) == np.inf
+    assert "Exact()" in {row["update"] for row in result.candidates.rows}

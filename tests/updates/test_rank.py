@@ -168,3 +168,18 @@ def test_a_ridge_settles_what_is_free():
     best = np.linalg.solve(A.T @ A / ROWS + 1e-3 * np.eye(5), A.T @ y / ROWS)
     assert result.free == ()
     assert np.allclose(result.x, best, rtol=1e-8)
+
+
+@pytest.mark.parametrize("link", ["identity", "logistic", "exp"])
+def test_a_ridge_on_some_of_what_is_free(link):
+    """Once the fit of the features alone was called the answer, which the penalty's own pull was not counted in."""
+    rng = np.random.default_rng(0)
+    A = np.column_stack([rng.standard_normal((ROWS, 2)), np.ones((ROWS, 3))])  # the last two are not penalized
+    y = rng.integers(0, 2, ROWS).astype(float)
+    problem, buffer = mr.GLM(link, ridge=1.0, unpenalized=2), mr.Buffer(features=A, targets=y)
+    result = mr.solve(problem, buffer)
+    assert result.converged
+    assert result.free == ((3, 4),)
+    assert np.abs(problem.mean_operator(result.x, problem.columns(buffer))).max() < 1e-7
+    assert np.allclose(result.x[3], result.x[4], rtol=1e-9)
+    assert np.allclose(result.x, problem.fit_exactly(buffer), atol=1e-7)

@@ -235,7 +235,12 @@ def _most(record: Record) -> int:
 
 def _has_lines(series: Vector) -> bool:
     """Whether some frequency stands out from those around it by more than chance."""
-    spectrum = np.abs(np.fft.rfft((series - series.mean()) * np.hanning(len(series)))) ** 2
+    with np.errstate(over="ignore", invalid="ignore"):
+        series = series - series.mean()
+        peak = np.abs(series).max()
+    if not 0 < peak < np.inf:
+        return False
+    spectrum = np.abs(np.fft.rfft(series / peak * np.hanning(len(series)))) ** 2
     bands = spectrum[len(spectrum) % BAND :].reshape(-1, BAND)[SKIPPED:]
     level = np.median(bands, axis=1) / np.log(2)
     return bool((bands.max(axis=1) > DOUBT * level * np.log((bands.size + 1) / FALSE_ALARMS)).any())

@@ -123,6 +123,7 @@ class Linearization(BlockSum):
     def zero(self) -> Part:
         return (np.zeros(len(self.x)),)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def of(self, block: Columns) -> Part:
         wide = as_double(block)
         problem, rows = self.problem.in_basis(wide, self.basis)

@@ -21,8 +21,9 @@ from multireplay.buffer.columns import Columns
 from multireplay.errors import InputError
 from multireplay.problems.base import row_blocks
 from multireplay.problems.constrained import affine_vi
+from multireplay.problems.directions import Directions, directions_of, is_nearly_singular
 from multireplay.problems.packed import Rows
-from multireplay.problems.residual import dense_products, is_wide
+from multireplay.problems.residual import ResidualProblem, dense_products, is_wide
 from multireplay.sets import Set, WholeSpace
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class EstimatingEquation:
 
     s² is the mean square of each feature plus its ridge, so that all coordinates of z are of one size whatever the
     units of the features, which are a/s in z; the penalty is ridge/s² by coordinate, the problem's own not added.
+    Where features are all but combinations of others, x = Bz instead, in a basis in which they are not.
     """
 
     def __init__(self, problem: GLM, columns: Columns, ridge: Vector) -> None:
@@ -62,23 +64,40 @@ class EstimatingEquation:
         sizes = _sparse_root_mean_squares(features) if self.sparse else _root_mean_squares(features)
         self.scale = np.hypot(sizes, np.sqrt(ridge))
         self.scale[self.scale == 0] = 1.0
-        self.penalty = ridge / self.scale / self.scale
+        held = ridge / self.scale / self.scale
+        self.penalty: Any = diags_array(held) if is_wide(features) else np.diag(held)
         self.count = features.shape[0]
         scaled = features.multiply(1 / self.scale).tocsr() if self.sparse else features
         self.columns: Columns = {**columns, "features": scaled}
+        self.known: Directions | None = None
+        if not is_wide(scaled) and is_nearly_singular(self.jacobian(np.zeros(len(ridge)))):
+            self.known = directions_of(features, columns.get("weights"), self.scale, ridge)
+            self.penalty = self.known.basis.T @ (ridge[:, None] * self.known.basis)
+            self.columns = columns
+            self.__dict__.pop("_linear", None)
+
+    @property
+    def start(self) -> Vector:
+        """z = 0."""
+        return np.zeros(self.penalty.shape[0])
+
+    def original(self, z: Vector) -> Vector:
+        """x, the shortest that z stands for."""
+        return z / self.scale if self.known is None else self.known.shortest(z)
 
     def _parts(self) -> Iterator[Columns]:
         """The columns with features in units of z: dense ones in blocks, so that no copy of them all is made."""
-        if self.sparse:
+        if self.sparse and self.known is None:
             yield self.columns
             return
         for start in range(0, self.count, BLOCK):
             part = {name: column[start : start + BLOCK] for name, column in self.columns.items()}
-            yield {**part, "features": part["features"] / self.scale}
+            rows = part["features"]
+            yield {**part, "features": rows / self.scale if self.known is None else rows @ self.known.basis}
 
     def balance(self, z: Vector) -> Balance:
         """F̂ and the mean size of its terms w_t|a_t|(|f| + |y_t|), penalty included."""
-        penalty = self.penalty * z
+        penalty = self.penalty @ z
         value, terms = np.zeros_like(z), np.zeros_like(z)
         with np.errstate(over="ignore", invalid="ignore"):
             for part in self._parts():
@@ -94,12 +113,12 @@ class EstimatingEquation:
             rows: Any = self.columns["features"]
             slopes = self.problem.link.derivative(rows @ z) / self.count
             return LinearOperator(
-                (len(z), len(z)), lambda v: rows.T @ (slopes * (rows @ v)) + self.penalty * v, dtype=np.float64
+                (len(z), len(z)), lambda v: rows.T @ (slopes * (rows @ v)) + self.penalty @ v, dtype=np.float64
             )
         total = self._linear
         if total is None:
             total = sum(self.problem.jacobian_sum(z, part) for part in self._parts())
-        return total / self.count + np.diag(self.penalty)
+        return total / self.count + self.penalty
 
     @cached_property
     def _linear(self) -> Any:
@@ -116,7 +135,7 @@ def root_of(equation: EstimatingEquation) -> Vector:
     vanishes on the way to infinity too. There the next Newton direction is as long as the one before, some percent of
     z; at a root it shrinks to nothing. There may be no root to go to, as for logistic regression on separable data.
     """
-    z = np.zeros_like(equation.scale)
+    z = equation.start
     at = equation.balance(z)
     if at.vanishes(0.1 * TOLERANCE):
         return z
@@ -193,6 +212,16 @@ def extragradient(operator: Operator, feasible: Set, x0: Vector, lipschitz: floa
             return half
         x = feasible.projected(x - step * operator(half))
     raise InputError("no exact fit was found in 200000 extragradient steps: the problem is too ill-conditioned for it")
+
+
+def solve_known(problem: ResidualProblem, columns: Columns, penalty: Vector) -> Vector:
+    """The shortest root of a linear F̂ plus this penalty without a part in what no feature says anything of."""
+    rows, count = problem.rows(columns), problem.rows(columns).shape[0]
+    sizes = np.sqrt(np.diag(problem.second_moments(columns)) / count + penalty)
+    known = directions_of(rows, columns.get("weights"), np.where(sizes > 0, sizes, 1.0), penalty)
+    inside, parts = problem.in_basis(columns, known.basis)
+    matrix, vector = (part / count for part in inside.moments(parts))  # type: ignore[union-attr]
+    return known.shortest(least_norm(matrix + known.basis.T @ (penalty[:, None] * known.basis), vector))
 
 
 def solve_linear(matrix: Any, vector: Vector, feasible: Set) -> Vector:

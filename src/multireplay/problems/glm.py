@@ -276,7 +276,7 @@ class GLM(ResidualProblem):
         penalty = ridge + self.penalty_diagonal(len(zero))
         if isinstance(self.constraint, WholeSpace):
             equation = EstimatingEquation(self, {**columns, "targets": samples.targets}, penalty)
-            return root_of(equation) / equation.scale
+            return equation.original(root_of(equation))
         linear = None if is_wide(samples.features) else self.moments(columns)
         if linear is not None:
             if not np.isfinite(linear[0]).all():

@@ -18,7 +18,8 @@ from multireplay.buffer.foreign import as_numpy
 from multireplay.buffer.names import names_in
 from multireplay.errors import InputError
 from multireplay.problems.base import Problem, as_constraint, refuse, row_blocks
-from multireplay.problems.exact import solve_linear
+from multireplay.problems.directions import is_nearly_singular
+from multireplay.problems.exact import solve_known, solve_linear
 from multireplay.problems.packed import (
     DenseTable,
     IndexedRows,
@@ -39,7 +40,7 @@ from multireplay.problems.residual import (
     scores_of,
     weighted,
 )
-from multireplay.sets import Set
+from multireplay.sets import Set, WholeSpace
 
 if TYPE_CHECKING:
     from multireplay.buffer.disk import StoredBuffer
@@ -289,8 +290,9 @@ class PolicyEvaluation(ResidualProblem):
     def fit_exactly(self, buffer: Buffer, ridge: float = 0.0) -> Vector:
         """LSTD: the θ with F̂(θ) + ridge·θ = 0, or the solution of that VI on the feasible set.
 
-        Costs O(B d²) time and O(d²) memory; with a dense table O(B + states · d²) time. A singular system gives its
-        least-norm solution. With more than 2000 sparse features the sparse system is solved by iteration.
+        Costs O(B d²) time and O(d²) memory; with a dense table O(B + states · d²) time. Features that are
+        combinations of others, or not seen but as the next ones, leave directions open in which θ has no part: it is
+        the shortest solution. With more than 2000 sparse features the sparse system is solved by iteration.
 
         Parameters
         ----------
@@ -305,7 +307,10 @@ class PolicyEvaluation(ResidualProblem):
         if not np.isfinite(matrix.data if issparse(matrix) else matrix).all():
             refuse_overflow(self.rows(columns), self.names(buffer, len(vector)))
         count, penalty = len(columns["rewards"]), number_in("ridge", ridge) + self.penalty_diagonal(len(vector))
-        return solve_linear(plus_diagonal(matrix / count, penalty), vector / count, self.constraint)
+        whole = plus_diagonal(matrix / count, penalty)
+        if isinstance(self.constraint, WholeSpace) and not issparse(whole) and is_nearly_singular(whole):
+            return solve_known(self, columns, penalty)
+        return solve_linear(whole, vector / count, self.constraint)
 
     def __repr__(self) -> str:
         table = "" if self.table is None else f", table of shape {self.table.shape}"

@@ -14,9 +14,9 @@ from multireplay.errors import InputError
 from multireplay.inference.residuals import measure
 from multireplay.result import Result, Status
 from multireplay.show.text import TextTable
-from multireplay.solving.resolve import default_order
+from multireplay.solving.resolve import can_be_exact, default_order
 from multireplay.solving.run import Run
-from multireplay.updates import Plain, Update, VarianceReduced
+from multireplay.updates import Exact, Plain, Update, VarianceReduced
 from multireplay.updates.plain import as_schedule
 
 FACTORS = (1.0, 0.25, 1 / 16, 1 / 64)
@@ -31,6 +31,13 @@ class Candidate(NamedTuple):
     average: Any
     size: float
     score: float
+
+    @property
+    def answer(self) -> str:
+        """What of it answers, in words."""
+        if self.update.route == "exact":
+            return "exact fit"
+        return "last iterate" if self.average == "none" else "average"
 
 
 def split(buffer: Buffer, share: float) -> tuple[Buffer, Buffer]:
@@ -56,13 +63,13 @@ def solve_held_out(solve: Callable[..., Result], run: Run, share: float) -> Resu
     rivals, passes = _compete(solve, run, (learn, test), options)
     best = min(rivals, key=lambda rival: rival.score)
     chosen = {"update": best.update, "step": best.step, "average": best.average}
-    final = solve(problem, run.buffer, **chosen, holdout=None, track=given["track"], **options)
+    final = solve(problem, run.buffer, **chosen, holdout=None, track=given["track"], **_fitting(best.update, options))
     scored = "residual" if problem.loss(final.x, problem.columns(test)) is None else "loss"
     rows = [
         {
             "update": repr(rival.update),
-            "step size": f"{rival.size:.4g}",
-            "answer": "last iterate" if rival.average == "none" else "average",
+            "step size": "" if rival.update.route == "exact" else f"{rival.size:.4g}",
+            "answer": rival.answer,
             f"{scored} on the held-out block": f"{rival.score:.5g}",
             "note": "smallest: run on the whole record" if rival is best else "",
         }
@@ -85,11 +92,20 @@ def _compete(
     (learn, test), problem, step, average = parts, run.record.problem, run.arguments["step"], run.arguments["average"]
     first = as_schedule(run.steps[0], problem, problem.samples(problem.columns(learn)))
     base, held = float(first.values(1, 0, 1)[0]), problem.columns(test)
+    rivals: list[tuple[Update, Any]] = [*((Plain(), factor * base) for factor in FACTORS), (VarianceReduced(), step)]
+    if run.automatic and run.arguments["replay"] is None and problem.has_jacobian and can_be_exact(run.record):
+        rivals.append((Exact(), step))
     found, passes = [], 0.0
-    for update, size in [*((Plain(), factor * base) for factor in FACTORS), (VarianceReduced(), step)]:
+    for update, size in rivals:
+        given = {"update": update, "step": size, "average": average, **_fitting(update, options)}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tried = solve(problem, learn, update=update, step=size, average=average, holdout=None, **options)
+            try:
+                tried = solve(problem, learn, **given, holdout=None)
+            except InputError:
+                if update.route != "exact":
+                    raise
+                continue  # what is learnt from has no exact fit, where the whole record may have one
         passes += tried.passes * len(learn) / len(run.buffer)
         epoch = tried.epochs[tried.chosen]
         kinds = {average: epoch.average, "none": epoch.last} if tried.run.route == "steps" else {average: tried.x}
@@ -98,3 +114,8 @@ def _compete(
             score = measure(problem, held, run.feasible, x).size if loss is None else loss
             found.append(Candidate(update, size, kind, epoch.step, score))
     return found, passes
+
+
+def _fitting(update: Update, options: dict[str, Any]) -> dict[str, Any]:
+    """The options that this update takes: an exact fit has no order."""
+    return {name: value for name, value in options.items() if name != "replay" or update.route != "exact"}

@@ -26,10 +26,17 @@ SURE = 4.0
 """Standard errors by which a form must be below 0 to be called so: it is the smallest of many."""
 WOBBLES = 1.5
 """… and a matrix of some rows by so many times of what its two halves differ by, before it is looked at."""
+BEYOND, LASTING = 1e3, 1e-3
+"""How many times the last move is gone on, to see whether there is a root, if it is not below this share of x."""
 NAMED = 6
 SEPARABLE = (
     "the maximum-likelihood fit does not exist: the data are separable, and the loss falls for ever in one direction. "
     "Give a small ridge=..., which makes it exist"
+)
+
+NO_ROOT = (
+    "there is no root: in one direction the operator vanishes on the way to infinity. A small multiple of x, added to "
+    "the operator, makes one exist"
 )
 
 
@@ -52,7 +59,9 @@ def runaway_note(run: Run, x: Vector, move: Vector) -> tuple[str, ...]:
     if problem.is_linear or not run.on_the_whole_space or problem.penalty_diagonal(len(x)).all():
         return ()
     samples = problem.samples(record.spread(COARSE))
-    if problem.recession(samples, x) is None or np.abs(problem.scores(samples, x)).max() < FAR_OUT:  # type: ignore[attr-defined]
+    if problem.recession(samples, x) is None:
+        return (NO_ROOT,) if _vanishes(run, x, move) else ()
+    if np.abs(problem.scores(samples, x)).max() < FAR_OUT:  # type: ignore[attr-defined]
         return ()
     for direction in (x, move):
         size = float(np.abs(problem.scores(samples, direction)).max())  # type: ignore[attr-defined]
@@ -62,6 +71,14 @@ def runaway_note(run: Run, x: Vector, move: Vector) -> tuple[str, ...]:
         if fold(record, wrong, how=Folding(run.threads))[0][0] <= EXCEPT:
             return (SEPARABLE,)
     return ()
+
+
+def _vanishes(run: Run, x: Vector, move: Vector) -> bool:
+    """Whether the operator stays as small far beyond the last move, where about a root it grows with the distance."""
+    if not (np.abs(move) > LASTING * np.abs(x)).any() or not np.isfinite(move).all():
+        return False
+    beyond, here = operator_batches(run.record, [x + BEYOND * move, x], Folding(run.threads))
+    return bool(abs(beyond.mean @ move) <= BEYOND / 100 * abs(here.mean @ move))
 
 
 def _wrong_side(problem: Problem, direction: Vector, samples: Any) -> float:

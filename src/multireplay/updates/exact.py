@@ -194,8 +194,24 @@ def _solved(run: Run, slope: Slope, vector: Vector, back: Vector) -> tuple[Vecto
 
 
 def _by_steps(run: Run, known: Known | None) -> Fitted:
-    """Newton steps with the Jacobian of all rows, from where rows spread over the record lead."""
-    start = run.start if run.record.problem.is_linear else coarse_start(run.record, run.start)
+    """Newton steps with the Jacobian of all rows, from where rows spread over the record lead.
+
+    If one of the others rules there, so that the Jacobian is singular, they are made from the start of the run.
+    """
+    spent = 0.0
+    if not run.record.problem.is_linear:
+        try:
+            found = _steps_from(coarse_start(run.record, run.start), run, known)
+            if found.images is not None or found.notes:
+                return found
+            spent = found.passes
+        except Singular:
+            spent = 1.0
+    found = _steps_from(run.start, run, known)
+    return found._replace(passes=found.passes + spent)
+
+
+def _steps_from(start: Vector, run: Run, known: Known | None) -> Fitted:
     if known is not None:
         start = known.basis @ np.linalg.lstsq(known.basis, start, rcond=None)[0]
     steps = Corrections(run, TIGHT, run.passes or MOST, known=known)

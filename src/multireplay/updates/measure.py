@@ -45,6 +45,9 @@ def measured(run: Run, x: Vector) -> Measured:
     """
     record = run.record
     batches = operator_batches(record, [x], Folding(run.threads))[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isinf(standard_errors(batches.means)).any():  # x is where the operator itself is beyond all bounds
+            return Measured(np.inf, None)
     try:
         slope = slope_at(record, x)
     except Unsuitable:

@@ -84,10 +84,11 @@ def known_directions(record: Record, how: Folding) -> Known:
 
     Second moments have twice the digits of a direction in their condition number: near collinearity that is there in
     the features is lost in them. So the eigenvectors of one pass are the basis of the next, in which what was small
-    is large (as Cholesky QR with shifts; Fukaya et al. 2020), until nothing new is found.
+    is large (as Cholesky QR with shifts; Fukaya et al. 2020), until nothing new is found. What a penalty holds is known.
     """
     dim, eps = record.dim, np.finfo(np.float64).eps
-    moments = fold(record, SecondMoments(record.problem, dim), how=how)[0][0] / record.length
+    penalty = record.problem.penalty_diagonal(dim)
+    moments = fold(record, SecondMoments(record.problem, dim), how=how)[0][0] / record.length + np.diag(penalty)
     sizes = np.sqrt(np.diag(moments))
     active, scale = sizes > 0, 1 / np.where(sizes > 0, sizes, 1.0)
     basis, free, passes = np.diag(scale)[:, active], [np.eye(dim)[:, ~active]], 1
@@ -103,6 +104,7 @@ def known_directions(record: Record, how: Folding) -> Known:
         if not live.any() or values[0] >= ENOUGH * values[-1] or passes == PASSES:
             break
         moments = fold(record, SecondMoments(record.problem, basis.shape[1], basis), how=how)[0][0] / record.length
+        moments += basis.T @ (penalty[:, None] * basis)
         passes += 1
     outside = np.linalg.qr(np.concatenate(free, axis=1))[0]
     inside = basis / scale[:, None]

@@ -41,7 +41,8 @@ class Lapack:
 
     def divide(self, values: Vector, transposed: bool = False) -> Vector:
         """The inverse of the matrix, or of its transpose, times each column."""
-        right = values.astype(self.kind, copy=False)
+        with np.errstate(over="ignore"):
+            right = values.astype(self.kind, copy=False)
         if self._symmetric:
             return np.asarray(self._solver(self._factors[0], right)[0])
         return np.asarray(self._solver(*self._factors, right, trans=int(transposed))[0])
