@@ -125,7 +125,8 @@ def _write_page(found: Fit, path: Path, command: str) -> Path:
         *(Table(table.rows, caption=f"{table.title}: for the columns as they are in the file") for table in tables),
         Text(f"The other tabs are on the run{runs}{units}."),
     ]
-    first, *others = sections_of_result(found.results[0], command=command)
+    in_the_file = found.known[0] if found.known else None
+    first, *others = sections_of_result(found.results[0], command=command, uncertainty=in_the_file)
     title = f"{model.target} from {Path(model.fitted['data']).name}"
     sections = [first, Section("Model", blocks), *others]
     return write(path, title, sections, f"{model.kind.value}, {model.fitted['rows']} rows")

@@ -18,7 +18,7 @@ from multireplay.cli.inferred import doubts_in, inference_of, summaries_of
 from multireplay.cli.model import Model, ModelKind
 from multireplay.diagnose import diagnose
 from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError
-from multireplay.inference import Summary
+from multireplay.inference import Summary, Uncertainty
 from multireplay.result import Result, Status
 from multireplay.show.progress import bar
 
@@ -48,6 +48,8 @@ class Fit:
     """Standard deviation of every feature."""
     summaries: tuple[Summary, ...] = ()
     """The table of every row of the coefficients."""
+    known: tuple[Uncertainty, ...] = ()
+    """How well each is known, in the units of the file."""
 
     @property
     def worst(self) -> Status:
@@ -132,7 +134,7 @@ def fit_model(
         fitted,
         inference_of(known, summaries),
     )
-    return Fit(model, results, rows.std(axis=0), summaries)
+    return Fit(model, results, rows.std(axis=0), summaries, known)
 
 
 def told(status: Status) -> str:
