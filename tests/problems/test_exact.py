@@ -223,7 +223,7 @@ def test_policy_evaluation_with_such_features(apart):
     rng = np.random.default_rng(0)
     A = rng.standard_normal((2001, 3))
     A = np.column_stack([A[:, :2], A[:, 0] + apart * A[:, 2], np.zeros(2001)])
-    following = A[1:] + [0.0, 0.0, 0.0, 1.0]
+    following = A[1:] + np.eye(4)[3]
     buffer = mr.Buffer(features=A[:-1], next_features=following, rewards=rng.standard_normal(2000))
     problem = mr.PolicyEvaluation(0.9)
     x, result = problem.fit_exactly(buffer), mr.solve(problem, buffer)
@@ -231,3 +231,5 @@ def test_policy_evaluation_with_such_features(apart):
     assert (np.abs(x - result.x)[known] < 1e-3 * result.standard_error[known]).all()
     assert np.allclose(x[~known], result.x[~known], atol=1e-8)
     assert x[3] == pytest.approx(0, abs=1e-12)
+    nothing = mr.Buffer(features=np.zeros((5, 2)), next_features=np.zeros((5, 2)), rewards=np.ones(5))
+    assert problem.fit_exactly(nothing).tolist() == [0.0, 0.0]

@@ -13,7 +13,7 @@ from multireplay.problems.base import row_blocks
 from multireplay.problems.packed import IndexedRows, Rows
 
 CLOSE_TO_SINGULAR = 1e-8
-"""A matrix with a smaller reciprocal condition number has lost half of the digits of the features that it is made of."""
+"""A matrix with a smaller reciprocal condition number has lost half of the digits of the features in it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ def directions_of(rows: Rows, weights: Vector | None, scale: Vector, penalty: Ve
     roots = np.sqrt((np.ones(rows.shape[0]) if weights is None else weights) / count)
     for block, root in zip(row_blocks(rows), row_blocks(roots), strict=True):
         dense: Any = block.toarray() if issparse(block) else block
-        triangle = np.linalg.qr(np.concatenate([triangle, root[:, None] * (dense / scale)]), mode="r")
+        triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, root[:, None] * (dense / scale)]), mode="r"))
     active = np.flatnonzero(triangle.any(axis=0))
     _, sizes, known = np.linalg.svd(triangle[:, active])
     live = sizes > 8 * dim * np.finfo(np.float64).eps * sizes.max(initial=1.0)

@@ -219,6 +219,8 @@ def solve_known(problem: ResidualProblem, columns: Columns, penalty: Vector) -> 
     rows, count = problem.rows(columns), problem.rows(columns).shape[0]
     sizes = np.sqrt(np.diag(problem.second_moments(columns)) / count + penalty)
     known = directions_of(rows, columns.get("weights"), np.where(sizes > 0, sizes, 1.0), penalty)
+    if not known.basis.size:
+        return np.zeros(len(sizes))
     inside, parts = problem.in_basis(columns, known.basis)
     matrix, vector = (part / count for part in inside.moments(parts))  # type: ignore[union-attr]
     return known.shortest(least_norm(matrix + known.basis.T @ (penalty[:, None] * known.basis), vector))

@@ -84,7 +84,7 @@ def known_directions(record: Record, how: Folding) -> Known:
 
     Second moments have twice the digits of a direction in their condition number: near collinearity that is there in
     the features is lost in them. So the eigenvectors of one pass are the basis of the next, in which what was small
-    is large (as Cholesky QR with shifts; Fukaya et al. 2020), until nothing new is found. What a penalty holds is known.
+    is large (as Cholesky QR with shifts; Fukaya et al. 2020), until nothing new is found. A penalty counts.
     """
     dim, eps = record.dim, np.finfo(np.float64).eps
     penalty = record.problem.penalty_diagonal(dim)
