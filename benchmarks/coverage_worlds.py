@@ -127,7 +127,7 @@ class Sample(NamedTuple):
         if self.back is not None:
             seen = self.features @ self.back
         squares = seen**2
-        energy = self.features**2 @ (self.functions.T != 0) if self.back is not None else squares
+        energy = squares if self.back is None else self.features**2
         return errors @ seen / len(errors), errors**2 @ squares / len(errors), energy.mean(axis=0)
 
 
