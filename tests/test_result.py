@@ -26,6 +26,12 @@ def test_table_has_a_row_an_epoch(data):
     assert "<td>150</td>" in table._repr_html_()
 
 
+def test_table_of_what_takes_no_steps_has_no_step_size(data):
+    exact, newton = (mr.solve(mr.GLM(), data, update=update).table().rows for update in (mr.Exact(), mr.Newton()))
+    assert {(row["gap"], row["step size"]) for row in exact} == {("-", "-")}
+    assert {row["step size"] for row in newton} == {"-"}
+
+
 def test_table_shows_errors_only_when_tracked(data):
     assert "‖last − x*‖²" not in str(mr.solve(mr.GLM(), data).table())
     assert "‖last − x*‖²" in str(mr.solve(mr.GLM(), data, track=[1, -1]).table())

@@ -283,7 +283,8 @@ class Result:
 
     def table(self) -> TextTable:
         """One row an epoch; prints as text, shows as a table in a notebook, ``.rows`` has the values."""
-        return epoch_table(self.epochs, self.chosen % len(self.epochs))
+        route = "steps" if self.run is None else self.run.update.route
+        return epoch_table(self.epochs, self.chosen % len(self.epochs), route)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Error by iterations if the run was tracked, otherwise the distance of every epoch's answer to the final one.

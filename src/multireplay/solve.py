@@ -66,8 +66,8 @@ def solve(
         paper's algorithm; each of its epochs restarts from x0, and the one with the smallest residual answers.
     update : Update
         How the record moves the iterate. By default what costs least: `Exact`, all rows at once, where there are few
-        coordinates, or a feasible set; `Newton`, a fit of some rows and 2 to 7 passes that correct it, where there are
-        many; and `VarianceReduced`, steps, where the problem has no Jacobian or more than 4096 coordinates.
+        coordinates, or a feasible set; `Newton`, a fit of some rows and usually 2 to 4 passes that correct it, where
+        there are many; and `VarianceReduced`, steps, where the problem has no Jacobian or more than 4096 coordinates.
         ``result.run.why`` says why. `Plain` is the paper's step. Where `replay` is given and `update` is not, it is
         `Plain`; where a step is given, it is `VarianceReduced`.
     passes : int

@@ -39,6 +39,14 @@ def test_the_numbers_of_a_csr_array_are_not_copied_and_their_places_are():
     assert np.array_equal(mr.solve(mr.GLM(), buffer, replay=mr.Serial(), step=0.1).x, before)
 
 
+def test_a_run_has_places_of_its_own_that_nobody_can_write_over_meanwhile():
+    buffer = mr.Buffer(features=sp.csr_array(DENSE), targets=np.arange(4.0))
+    columns = mr.GLM().columns(buffer)
+    buffer["features"].indices[:], buffer["features"].indptr[1:] = 2**30, 2**30
+    assert np.shares_memory(columns["features"].data, buffer["features"].data)
+    assert np.allclose(mr.GLM().mean_operator(np.zeros(3), columns), -np.arange(4.0) @ DENSE / 4)
+
+
 @pytest.mark.parametrize("how", [{}, {"replay": mr.Serial(), "step": 0.1}, {"update": mr.Exact()}], ids=str)
 @pytest.mark.parametrize("value", [2**30, -1, 3])
 def test_places_that_were_written_over_are_refused_at_the_next_run(value, how):

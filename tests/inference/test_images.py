@@ -71,7 +71,7 @@ def test_images_of_the_exact_fit_and_of_corrections_agree(name):
     assert exact.rows.sum() == len(buffer)
     for one, other in zip(exact.values.T, near.values.T, strict=True):
         assert np.corrcoef(one, other)[0, 1] > 0.995
-    assert np.allclose(np.average(exact.values, axis=0, weights=exact.rows), 0, atol=1e-6)
+    assert np.allclose(np.average(exact.scores, axis=0, weights=exact.rows), 0, atol=1e-6)
 
 
 def test_images_as_written():

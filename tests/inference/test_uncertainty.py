@@ -181,6 +181,22 @@ def test_few_effective_samples_are_marked():
         assert abs(marked / 40 - share) <= 0.05
 
 
+def test_an_answer_that_is_not_the_fit_is_told():
+    buffer = regression(seed=12)
+    far = mr.solve(mr.GLM(), buffer, update=mr.Plain(), step=0.3)
+    assert far.distance > 0.2
+    assert f"x is about {far.distance:.1g}"[:13] in str(far.summary())
+    assert "from the exact fit, which intervals do not count" in str(far.summary())
+    assert "which intervals do not count" not in str(mr.solve(mr.GLM(), buffer).summary())
+
+
+def test_a_record_without_noise_is_not_doubted():
+    X = np.random.default_rng(13).standard_normal((5000, 3))
+    result = mr.solve(mr.GLM(), mr.Buffer(features=X, targets=X[:, 0]))
+    assert result.uncertainty.doubts == {}
+    assert (result.uncertainty.effective == 5000).all()
+
+
 def test_the_table():
     result = mr.solve(mr.GLM(ridge=0.01), regression())
     summary = result.summary()

@@ -38,6 +38,13 @@ def test_such_a_feature_is_named(kind, how):
         mr.solve(problem, buffer, **how)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ["linear", "transitions"])
+def test_nothing_else_is_said_before(kind):
+    with pytest.raises(mr.InputError, match="divide its column"):
+        mr.solve(*records(1e200)[kind])
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_exact_fits_do_without_the_squares_or_say_so():
     for kind, (problem, buffer) in records(1e200).items():

@@ -97,6 +97,32 @@ def test_a_jitted_operator_that_changes_x_or_the_sample_is_refused_before_the_ru
             mr.solve(problem, mr.Buffer(samples=SAMPLES.copy()), step=0.1)
 
 
+@numba.njit
+def late(x, sample, out):
+    """An operator that changes x on one row in a thousand, which `probe` does not come by."""
+    for j in range(2):
+        out[j] = x[j] - sample[j]
+    if sample[1] > 1e3:
+        x[0], x[1] = x[1], x[0]
+
+
+@pytest.mark.parametrize("how", [{}, {"replay": mr.Serial()}, {"replay": mr.Interleaved(4)}], ids=str)
+def test_a_jitted_operator_that_changes_x_late_is_refused(how):
+    samples = np.random.default_rng(0).standard_normal((4000, 2))
+    samples[1000::1000, 1] = 2e3
+    with pytest.raises(mr.OperatorError, match="the operator changed x in place; it must write into out"):
+        mr.solve(mr.VariationalInequality(late, 2), mr.Buffer(samples=samples), step=0.1, **how)
+
+
+def test_iterates_in_single_precision_are_watched_too():
+    samples = np.random.default_rng(0).standard_normal((4000, 2)).astype(np.float32)
+    problem = mr.VariationalInequality(late, 2)
+    mr.solve(problem, mr.Buffer(samples=samples), step=0.1, replay=mr.Serial(), precision="float32")
+    samples[1000, 1] = 2e3
+    with pytest.raises(mr.OperatorError, match="the operator changed x in place; it must write into out"):
+        mr.solve(problem, mr.Buffer(samples=samples), step=0.1, replay=mr.Serial(), precision="float32")
+
+
 class Batched:
     """Operators over batches, with an array of their own."""
 

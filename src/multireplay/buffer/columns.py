@@ -77,6 +77,14 @@ def as_sparse_column(name: str, values: Any, names: Names | None = None) -> Spar
     return column
 
 
+def with_own_places(name: str, column: Any) -> SparseColumn:
+    """A sparse column whose places of nonzeros are a copy, checked, that nobody else can change; numbers are shared."""
+    places = column.indices.copy(), column.indptr.copy()
+    own = SparseColumn((column.data, *places), shape=column.shape)
+    check_places(name, own)
+    return own
+
+
 def check_places(name: str, column: Any) -> None:
     """Raise where the places of nonzeros are not in the matrix: loops read what they point to without looking."""
     try:

@@ -1,6 +1,6 @@
 """How a plan is read, decided once: which epochs share a reading of the record, and which are read by themselves.
 
-And whether an epoch is in step with a period of the record, so that its chains read one part of the period alone.
+And whether an epoch may be in step with a period of the record, so that its chains read one part of the period alone.
 """
 
 from __future__ import annotations
@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
-from multireplay._check import Positions, Vector
-from multireplay.buffer.record import GOLDEN, Record
+from multireplay._check import Vector
+from multireplay.buffer.record import Record
 from multireplay.engine.chains import ALONE, Member, OneChain, Team, run_alone, run_in_parts
 from multireplay.engine.epoch import Job
 from multireplay.engine.stepper import Told, Way
+from multireplay.engine.sums import operator_batches
 from multireplay.replay import PlannedEpoch
 from multireplay.replay.base import BLOCK
 from multireplay.result import Epoch
+from multireplay.sets import Set, WholeSpace
 
 Plan = tuple[PlannedEpoch, ...]
 Place = tuple[int, int]
@@ -29,17 +29,16 @@ Place = tuple[int, int]
 Served = tuple[Member, list[Place]]
 """A member of the reading in order, and the epochs that it finds."""
 
-PAIRS, ON_DISK = 2**12, 2**9
-"""Pairs of rows that are compared at most, in memory and on disk."""
-FEWEST = 2**7
-"""Pairs that say something about a chain."""
-CHAINS, FINE = 2, 64
-"""Chains of an epoch that are looked at, and the share of a nested order that is, beside its halves."""
-BATCHES, WINDOWS = 32, 16
-FALSE_ALARMS = 1e-3
-"""Chance of a note on a record without a period."""
+ROWS, FEW, NUMBERS = 2**18, 2**13, 2**24
+"""Rows that are looked at at most; rows on disk, or with a call of a Python function for each; and numbers in them."""
+FAR, WORST = 3.0, 3
+"""Standard errors of F̂ from which on an answer is far from the exact fit, and coordinates that are looked at."""
+BAND, SKIPPED = 64, 2
+"""Frequencies among which a spectrum is level, and such bands of the lowest, which have none."""
+FALSE_ALARMS, DOUBT = 1e-3, 1.4
+"""Chance of a period in a record that has none, and what the level of a band may be off."""
 ROUNDING = 1e-9
-"""Share of F̂ at 0 below which a difference is rounding."""
+"""Share of F̂ at 0 below which one is rounding."""
 
 
 @dataclass(frozen=True)
@@ -195,68 +194,48 @@ def _in_parts(plan: Plan, ways: Sequence[Way], length: int) -> list[int]:
     return [number for number in found if most % plan[number].length == 0]
 
 
-def distance_in_step(record: Record, planned: PlannedEpoch, x: Vector) -> float:
-    """How many standard errors F̂(x) on the rows of some chain is from that on the rows between; 0 if that is chance.
+def in_step(record: Record, planned: PlannedEpoch, x: Vector, feasible: Set) -> bool:
+    """Whether an order that leaves gaps led far from the exact fit of a record that has a period.
 
-    Rows that a chain reads one after the other, a gap apart, are compared with rows between them, each with one at a
-    place that moves on by the golden ratio, which is in step with nothing. Both are from the same times, so that trends
-    and dependence are in both, and the mean of the differences is 0 up to chance unless the gap and a period of the
-    record have a common factor. At most an eighth of the record is looked at, and in memory at most 8192 rows.
+    Looked at are at most 2^18 rows: the mean operator on rows spread over the record, and the spectrum of F̃ on
+    consecutive ones, in directions in which that mean is not 0.
     """
-    pairs = min(record.length // 16, ON_DISK if record.on_disk else PAIRS)
-    stretches = [steps for steps in stretches_of(planned, record.length) if len(steps) >= FEWEST][: pairs // FEWEST]
-    if not stretches:
-        return 0.0
-    rows = [_pairs(planned, steps, pairs // len(stretches)) for steps in stretches]
-    columns = record.take(np.concatenate([part for both in rows for part in both]) - 1)
-    points, farthest, first = np.array([x, np.zeros_like(x)]), 0.0, 0
-    unlikely = -float(stdtrit(BATCHES - 1, FALSE_ALARMS / 2 / len(stretches) / len(x)))
-    for one, _ in rows:
-        edges = np.linspace(0, len(one), BATCHES + 1).astype(int)
-        sums = []
-        for start in (first, first + len(one)):
-            parts = [slice(start + low, start + high) for low, high in pairwise(edges.tolist())]
-            blocks = ({name: column[part] for name, column in columns.items()} for part in parts)
-            sums.append(np.array([record.problem.operator_sums(points, block) for block in blocks]))
-        first += 2 * len(one)
-        means = (sums[0] - sums[1]) / np.diff(edges)[:, None, None]
-        size = np.abs(sums[1]).mean(axis=0).max() / len(one) * BATCHES
-        farthest = max(farthest, _largest(means[:, 0], ROUNDING * size))
-    return farthest if farthest > unlikely else 0.0
+    if not planned.nested and (planned.gap is None or planned.gap <= 1):
+        return False
+    away = _away(record, x, feasible)
+    return bool(away.any()) and any(map(_has_lines, _series(record, x, away).T))
 
 
-def _largest(means: Vector, rounding: float) -> float:
-    """The largest mean of these batches by coordinate, in its standard errors."""
-    mean, error = np.abs(means.mean(axis=0)), means.std(axis=0, ddof=1) / np.sqrt(len(means))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.max(np.where(mean > rounding, mean / error, 0.0)))
+def _away(record: Record, x: Vector, feasible: Set) -> Vector:
+    """Directions in which F̂(x) is far from 0, a column each: all of what is left of it, and the worst coordinates."""
+    part = record.part(record.spread(_most(record)))
+    here, nowhere = operator_batches(part, [x, np.zeros_like(x)])
+    found = (here.mean, *here.means)
+    left, *parts = found if isinstance(feasible, WholeSpace) else [x - feasible.projected(x - mean) for mean in found]
+    error = np.std(parts, axis=0, ddof=1) / np.sqrt(len(parts))
+    known = (error > 0) & (np.abs(left) > ROUNDING * np.abs(nowhere.mean).max())
+    far = np.where(known, np.abs(left), 0.0) / np.where(known, error, 1.0)
+    if far.max() <= FAR:
+        return np.zeros((len(x), 0))
+    worst = np.argsort(-far)[:WORST]
+    return np.column_stack([far * np.sign(left) / np.where(known, error, 1.0), np.eye(len(x))[:, worst]])
 
 
-def stretches_of(planned: PlannedEpoch, rows: int) -> list[range]:
-    """Steps of an epoch after one another that would read one part of a period, if the epoch is in step with it."""
-    length = planned.length
-    if planned.nested:
-        return [range(length // 2, length), range(length // 4, length // 2), range(length - length // FINE, length)]
-    if planned.gap is None or planned.gap <= 1:
-        return []
-    if planned.chains == 1:
-        return [range(max(0, length - round(rows / planned.gap)), length)]
-    chosen = np.unique((np.modf(GOLDEN * np.arange(1, CHAINS + 1))[0] * planned.chains).astype(int))
-    return [range(int(chain) * length, int(chain + 1) * length) for chain in chosen]
+def _series(record: Record, x: Vector, along: Vector) -> Vector:
+    """F̃(x, ξ) in these directions, on consecutive rows in the middle of the record."""
+    count = min(record.length, _most(record))
+    first = (record.length - count) // 2
+    return record.problem.operator_along(x, along, record.take(np.arange(first, first + count)))
 
 
-def _pairs(planned: PlannedEpoch, steps: range, count: int) -> tuple[Positions, Positions]:
-    """Positions read in these steps, in order of time, and for each one between it and the one before it."""
-    read = np.sort(_some(planned, steps, min(count, len(steps))))
-    places = np.modf(GOLDEN * np.arange(1, len(read) + 1))[0]
-    return read, np.asarray(read - (places * np.diff(read, prepend=0)).astype(np.int64))
+def _most(record: Record) -> int:
+    most = FEW if record.on_disk or record.problem.is_slow else ROWS
+    return max(2 * BAND, min(most, NUMBERS // record.dim))
 
 
-def _some(planned: PlannedEpoch, steps: range, count: int) -> Positions:
-    """Positions of about so many of these steps: any of a nested order, else some in a row here and there."""
-    if planned.nested:
-        chosen = np.unique((np.modf(GOLDEN * np.arange(1, count + 1))[0] * len(steps)).astype(np.int64))
-        return np.asarray(planned.block(steps.start, len(steps))[chosen])
-    size = -(-count // WINDOWS)
-    starts = np.linspace(steps.start, steps.stop - size, WINDOWS).astype(int).tolist()
-    return np.unique(np.concatenate([planned.block(start, size) for start in starts]))
+def _has_lines(series: Vector) -> bool:
+    """Whether some frequency stands out from those around it by more than chance."""
+    spectrum = np.abs(np.fft.rfft((series - series.mean()) * np.hanning(len(series)))) ** 2
+    bands = spectrum[len(spectrum) % BAND :].reshape(-1, BAND)[SKIPPED:]
+    level = np.median(bands, axis=1) / np.log(2)
+    return bool((bands.max(axis=1) > DOUBT * level * np.log((bands.size + 1) / FALSE_ALARMS)).any())

@@ -22,7 +22,7 @@ class Images:
     """
 
     values: Vector
-    """J⁻¹F̂_b, of shape (batches, d); on a feasible set, the derivative of the solution there times F̂_b."""
+    """J⁻¹F̂_b, of shape (batches, d), or better (`left_out`); on a feasible set, the solution's derivative times F̂_b."""
     scores: Vector
     """F̂_b, of shape (batches, d)."""
     rows: Vector
@@ -35,6 +35,8 @@ class Images:
     """Which coordinates a feasible set holds where they are; None without one, or where it holds nothing."""
     set_active: bool = False
     """Whether the feasible set matters to the answer."""
+    left_out: bool = False
+    """Whether the values are what the answer moves by without a batch, see `left_out`."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "through": None}

@@ -21,11 +21,13 @@ SPREAD = 2048
 ENOUGH = 100.0
 """A feature that these have visited so often is known; others are looked for in all rows."""
 
+ROUNDING = 1e-20
+"""A score whose variance is below this share of the terms that it is made of is rounding: the record has no noise."""
 START = np.zeros(1, dtype=np.int64)
 
 
 class Sight(NamedTuple):
-    """Of every coordinate: the variance of a row's score, and the independent visits of its feature."""
+    """Of every coordinate: the variance of a row's score, 0 where it is rounding, and the visits of its feature."""
 
     row_variance: Vector
     visits: Vector
@@ -64,6 +66,8 @@ class RecordAt:
         columns = record.spread(SPREAD)
         bounds = batch_bounds(row_count(columns), record.dim)
         squares, energies = problem.energies(self.x, columns, bounds[:-1])
+        sizes = energies.sum(axis=0) / bounds[-1]
+        rounding = ROUNDING * sizes * (sizes @ self.x**2)
         squares, visits = squares / bounds[-1], _visits(energies / np.diff(bounds)[:, None])
         few = np.flatnonzero(~(visits >= ENOUGH))
         if few.size and bounds[-1] < record.length:
@@ -72,7 +76,8 @@ class RecordAt:
             squares[few] = sum(total[0] for total in totals) / record.length
             visits[few] = _visits(np.array([total[1] for total in totals]) / np.diff(bounds)[:, None])
         centre = mean - problem.penalty_diagonal(len(self.x)) * self.x
-        return Sight(np.maximum(squares - centre**2, 0.0), visits)
+        variance = squares - centre**2
+        return Sight(np.where(variance > rounding, variance, 0.0), visits)
 
 
 class _Energies(BlockSum):

@@ -129,9 +129,8 @@ class Uncertainty:
         if self.images is None or self._sight is None:
             return None
         rows, variance = float(self.images.rows.sum()), BatchMeans().spread(self.images.scores).variance
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = self._sight.row_variance / variance
-        return np.minimum(np.nan_to_num(found, nan=rows, posinf=rows), rows)
+        noisy = (self._sight.row_variance > 0) & (variance > 0)  # elsewhere there is nothing to be unsure of
+        return np.minimum(np.where(noisy, self._sight.row_variance, rows) / np.where(noisy, variance, 1.0), rows)
 
     @property
     def visits(self) -> Vector | None:

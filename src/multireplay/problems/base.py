@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 
 from multireplay._check import Positions, Vector
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.columns import Columns, check_places, row_count
+from multireplay.buffer.columns import Columns, row_count, with_own_places
 from multireplay.buffer.foreign import as_numpy, first_true, is_foreign
 from multireplay.errors import InputError
 from multireplay.sets import Set, WholeSpace
@@ -90,6 +90,11 @@ class Problem(ABC):
         """
         raise NotImplementedError
 
+    def operator_along(self, x: Vector, directions: Vector, columns: Columns) -> Vector:
+        """⟨F̃(x, ξ_t), v⟩ of every row for each column v; what is the same on every row may be left out."""
+        samples = self.samples(columns)
+        return np.array([self.operator(x.copy(), samples, row) @ directions for row in range(row_count(columns))])
+
     def evaluable(self, x: Vector) -> Vector:
         """The point closest to x at which the operator can be evaluated: x rounded as the columns are."""
         return x
@@ -151,6 +156,10 @@ class Problem(ABC):
     def jacobian_sum(self, x: Vector, columns: Columns) -> Any:
         """Σ_t ∂F̃(x, ξ_t)/∂x over the rows, without the penalty, where `jacobian` is known."""
         raise NotImplementedError
+
+    def jacobian_diagonal(self, x: Vector, columns: Columns) -> Vector:
+        """The diagonal of `jacobian_sum`."""
+        return np.asarray(np.diag(self.jacobian_sum(x, columns)))
 
     def slopes(self, x: Vector, columns: Columns) -> Vector | None:
         """The derivative of every row's residual by its score at x, with its weight; None where it never changes."""
@@ -247,8 +256,8 @@ class Problem(ABC):
         found = {name: self.column(buffer, name) for name in wanted}
         for name, ndim in wanted.items():
             _require_shape(name, found[name], ndim)
-            if issparse(found[name]):  # somebody may have written into it since the buffer was made
-                check_places(name, found[name])
+            if issparse(found[name]):  # somebody may have written into it, and may do so during the run
+                found[name] = with_own_places(name, found[name])
         self.check(found)
         return found
 

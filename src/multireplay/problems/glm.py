@@ -198,6 +198,12 @@ class GLM(ResidualProblem):
         half = rows if slopes is None else rows * np.sqrt(np.maximum(slopes, 0))[:, None].astype(rows.dtype, copy=False)
         return half.T @ half  # of one matrix with itself: half the multiplications
 
+    def jacobian_diagonal(self, x: Vector, columns: Columns) -> Vector:
+        rows, slopes = self.rows(columns), self.slopes(x, columns)
+        if not isinstance(rows, np.ndarray):
+            return super().jacobian_diagonal(x, columns)
+        return np.asarray(np.square(rows).sum(axis=0) if slopes is None else slopes @ np.square(rows))
+
     def recession(self, samples: RegressionSamples, v: Vector) -> float | None:
         if self.link.name not in (*PROBABILITIES, "exp"):
             return None

@@ -114,6 +114,11 @@ class OverBatches(Problem):
     def response(self, scores: Vector) -> Vector:
         return self.plain.response(scores)
 
+    def operator_along(self, x: Vector, directions: Vector, columns: Columns) -> Vector:
+        batch = self.samples(columns)
+        X = self.xp.broadcast_to(like(x, batch[0]), (row_count(columns), len(x)))
+        return as_numpy(self.spread(self.residuals(X, batch), batch) @ like(directions, batch[0])).astype(np.float64)
+
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         mean = self.operator_sums(x[None, :], columns)[0] / row_count(columns)
         return np.asarray(mean + self.penalty_diagonal(len(x)) * x)

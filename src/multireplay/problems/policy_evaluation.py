@@ -257,6 +257,14 @@ class PolicyEvaluation(ResidualProblem):
         along = now if "weights" not in columns else columns["weights"][:, None].astype(now.dtype, copy=False) * now
         return along.T @ onward
 
+    def jacobian_diagonal(self, x: Vector, columns: Columns) -> Vector:
+        now, then = self._pairs(columns)
+        if not isinstance(now, np.ndarray):
+            return super().jacobian_diagonal(x, columns)
+        onward = now - self._discounts(columns)[:, None].astype(now.dtype, copy=False) * then
+        along = now if "weights" not in columns else columns["weights"][:, None] * now
+        return np.asarray(np.einsum("ij,ij->j", along, onward))
+
     def moments(self, columns: Columns) -> tuple[Any, Vector]:
         """Σ w_t ψ(s_t)(ψ(s_t) − γψ(s_{t+1}))ᵀ and Σ w_t r_t ψ(s_t), with 0 for γ where the episode ended.
 

@@ -149,6 +149,9 @@ class ResidualProblem(Problem):
         heavy = squares if weights is None else squares * weights[:, None]
         return errors @ squares, np.add.reduceat(heavy, starts, axis=0)
 
+    def operator_along(self, x: Vector, directions: Vector, columns: Columns) -> Vector:
+        return np.asarray(self.residuals_at(x, columns)[:, None] * (self.rows(columns) @ directions))
+
     def penalty_diagonal(self, dim: int) -> Vector:
         return self.penalty.diagonal(dim)
 
@@ -281,6 +284,7 @@ def products(left: Rows, right: Rows, weights: Vector | None = None) -> Any:
     return total
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def joint_moments(left: NDArray[Any], right: NDArray[Any], outcome: NDArray[Any]) -> tuple[Vector, Vector]:
     """Σ_t l_t r_tᵀ and Σ_t o_t l_t of dense rows in float64.
 

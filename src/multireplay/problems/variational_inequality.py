@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
+from numba.extending import overload
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
@@ -19,6 +20,7 @@ from multireplay.buffer.columns import Columns, row_count
 from multireplay.errors import InputError, OperatorError
 from multireplay.problems.base import Problem, as_constraint
 from multireplay.sets import Set, WholeSpace
+from multireplay.vectors.coordinates import INLINE
 
 DIFFERENCE = 1e-6
 """How far apart, relative to x, the points are from whose operators a Jacobian is made."""
@@ -43,7 +45,7 @@ class VariationalInequality(Problem):
     operator : callable
         ``operator(x, sample, out)``, which writes F̃ into `out`, or ``operator(x, sample) -> array``. A Numba-jitted
         one runs in the compiled loop, a plain one in the Python loop. It may return the same array every time. It must
-        not change the sample, nor x if it is jitted; a plain one is given a copy of x.
+        not change the sample, nor x if it is jitted, which is an error; a plain one is given a copy of x.
         With ``batched=True`` it is ``operator(X, batch) -> array`` instead, and must change neither.
     dim : int
         Dimension of x.
@@ -230,10 +232,42 @@ def _writing(operator: Dispatcher) -> Dispatcher:
     return writing
 
 
+def mark(x: Any) -> int:
+    """A number that is another one if any bit of x changes, or coordinates change places."""
+    raise NotImplementedError
+
+
+@overload(mark, jit_options=INLINE)
+def _mark(x):  # type: ignore[no-untyped-def]
+    def found(x):  # type: ignore[no-untyped-def]
+        total = np.uint64(0)
+        for j in range(x.shape[0]):
+            total += np.float64(x[j]).view(np.uint64) * np.uint64(2 * j + 1)
+        return total
+
+    return found
+
+
+def evaluate(operator: Any, x: Any, sample: Any, out: Any) -> None:
+    """Call a jitted operator, and raise where it changes x: `probe` sees its first few calls alone."""
+    raise NotImplementedError
+
+
+@overload(evaluate, jit_options=INLINE)
+def _evaluate(operator, x, sample, out):  # type: ignore[no-untyped-def]
+    def watched(operator, x, sample, out):  # type: ignore[no-untyped-def]
+        before = mark(x)
+        operator(x, sample, out)
+        if mark(x) != before:
+            raise OperatorError("the operator changed x in place; it must write into out, or a new array")
+
+    return watched
+
+
 @users_kernel(error_model="python")
 def _add_up(operator, x, rows, out, total):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
-        operator(x, rows[i], out)
+        evaluate(operator, x, rows[i], out)
         total += out
 
 

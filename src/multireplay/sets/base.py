@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 from multireplay._check import Vector, whole_number
 from multireplay.buffer.foreign import Array, describe
 from multireplay.errors import InputError
-from multireplay.sets.projections import WHOLE
-from multireplay.sets.projections import project as project_spec
+from multireplay.sets.projections import WHOLE, project_sparingly
 
 Projection: TypeAlias = Callable[[Array], Array]
 """Takes an array of shape (lanes, dim) to the nearest points of a set, row by row."""
@@ -166,11 +165,11 @@ class BuiltInSet(Set):
         self._project(x)
 
     def _project(self, x: Vector) -> None:
-        """Project a vector that is known to be fit for it, by the compiled code.
+        """Project a vector that is known to be fit for it, by the code that is compiled for the loops.
 
         A set whose projection NumPy gives to the last bit writes it in NumPy: compiling takes seconds.
         """
-        project_spec(x, self.spec(x.size))
+        project_sparingly(x, self.spec(x.size))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable; make a new one to change {name}.")

@@ -22,11 +22,19 @@ visible; an infinite entry is clipped where the limit is clear (a bound of a box
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+import numpy as np
 
 from multireplay._check import Vector
 from multireplay._jit import F, kernel
 
 WHOLE, BALL, BOX, NONNEGATIVE, SIMPLEX, L1_BALL, HALFSPACE, PRODUCT = range(8)
+ENOUGH = 100_000
+"""Coordinates whose projection in plain Python takes some tenths of a second, as compiling takes seconds."""
 
 
 def exact(function: F) -> F:
@@ -218,3 +226,28 @@ def project(x: Vector, spec: Vector) -> None:
     """
     if spec[0] != WHOLE:  # the rest is a function of its own to keep this test cheap
         _project_blocks(x, spec)
+
+
+@cache
+def _as_written() -> Callable[[Vector, Vector], None]:
+    """`project` in plain Python, and all that it calls: the same numbers to the last bit, slowly, with no compiler."""
+    names: dict[str, Any] = dict(globals())
+    for name, value in globals().items():
+        if hasattr(value, "py_func"):
+            names[name] = FunctionType(value.py_func.__code__, names)
+    found: Callable[[Vector, Vector], None] = names["project"]
+    return found
+
+
+_interpreted = [0]
+"""Coordinates that were projected in plain Python so far."""
+
+
+def project_sparingly(x: Vector, spec: Vector) -> None:
+    """`project` called from Python: compiled once it is called so often that this pays, which an exact fit does not."""
+    if _interpreted[0] > ENOUGH or getattr(project, "signatures", False):
+        project(x, spec)
+        return
+    _interpreted[0] += x.size
+    with np.errstate(all="ignore"):
+        _as_written()(x, spec)

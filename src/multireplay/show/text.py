@@ -146,15 +146,18 @@ def _typeset(text: str) -> str:
     return (f"{mantissa}e{int(power)}" if power else mantissa).replace("-", "−")
 
 
-def epoch_table(epochs: Sequence[Epoch], chosen: int | None = None) -> TextTable:
-    """The table of the epochs of a run, with what each would have answered and which one does."""
+def epoch_table(epochs: Sequence[Epoch], chosen: int | None = None, route: str = "steps") -> TextTable:
+    """The table of the epochs of a run, with what each would have answered and which one does.
+
+    Exact fits have no gap, and they and corrections no step size.
+    """
     rows = []
     for index, epoch in enumerate(epochs):
         row: dict[str, Any] = {
             "epoch": epoch.k,
-            "gap": "-" if epoch.gap is None else f"{epoch.gap:.6g}",
+            "gap": "-" if epoch.gap is None or route == "exact" else f"{epoch.gap:.6g}",
             "steps": epoch.taken,
-            "step size": f"{epoch.step:.4g}",
+            "step size": "-" if route in ("exact", "corrections") else f"{epoch.step:.4g}",
             "‖last‖": f"{math.hypot(*epoch.last):.4g}",
             "‖average‖": f"{math.hypot(*epoch.average):.4g}",
         }

@@ -9,13 +9,15 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.errors import InputError
+from multireplay.inference.left_out import HELD
 from multireplay.inference.on_set import boundary_sentence
+from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.inference.sight import RecordAt
 from multireplay.inference.uncertainty import Uncertainty
 from multireplay.result import CONVERGED
 from multireplay.show.text import plural
 from multireplay.updates.base import Unsuitable
-from multireplay.updates.measure import images_at
+from multireplay.updates.measure import images_at, left_out_at
 
 if TYPE_CHECKING:
     from multireplay.inference.images import Images
@@ -31,7 +33,7 @@ LEFT_BEHIND = "the result was pickled before they were worked out, and has left 
 def uncertainty_of(result: Result) -> Uncertainty:
     """How well the record knows the answer of a result; measured in one pass where the update has left no images."""
     run, x = result.run, result.x
-    names = getattr(run, "names", None) or tuple(f"x[{i}]" for i in range(len(x)))
+    names = tuple(f"x[{i}]" for i in range(len(x))) if run is None else run.names
     images, why = result.images, ""
     if result.status.code == "diverged":
         images, why = None, "the run diverged"
@@ -48,16 +50,31 @@ def uncertainty_of(result: Result) -> Uncertainty:
         images, why = None, "a single row does not show how rows vary"
     source = None if run is None else RecordAt(run.record, x, run.threads, partial(images_at, run, x))
     notes = () if images is None else _notes(result, images, names)
-    return Uncertainty(x, names, images, source, why, notes)
+    found = Uncertainty(x, names, images, source, why, notes)
+    if images is None or not _holds_itself(run, found):
+        return found
+    return Uncertainty(x, names, left_out_at(run, x, images), source, why, notes)
+
+
+def _holds_itself(run: Run, found: Uncertainty) -> bool:
+    """Whether batches know so much of the answer that each has to be left out to see how it varies."""
+    images = found.images
+    if images is None or images.left_out or images.unknown is not None or not run.on_the_whole_space:
+        return False
+    return run.record is not None and found.visits is not None and found.visits.min() < HELD * len(found.x)
 
 
 def _notes(result: Result, images: Images, names: tuple[str, ...]) -> tuple[str, ...]:
     """What holds for all intervals: how far x is from the fit, what a set or a penalty does to them."""
-    run, notes = result.run, []
-    if result.measured is not None and result.measured > CONVERGED:
-        notes.append(
-            f"x is about {result.measured:.2g} standard errors from the exact fit, which intervals do not count"
-        )
+    notes: list[str] = []
+    run, away = result.run, result.measured
+    if away is None and run.on_the_whole_space:  # the pass that gave the images gives the distance too
+        move = np.average(images.values, axis=0, weights=images.rows)
+        away = distance_of(move, standard_errors(images.values), result.x, np.ones(len(move)))
+    elif away is None:
+        away = result.distance
+    if away > CONVERGED:
+        notes.append(f"x is about {away:.2g} standard errors from the exact fit, which intervals do not count")
     if images.set_active and images.boundary is not None:
         notes.append(boundary_sentence([names[i] for i in np.flatnonzero(images.boundary)], repr(run.feasible)))
     elif images.set_active:

@@ -33,7 +33,7 @@ from multireplay.updates.base import Unsuitable
 from multireplay.updates.coarse import DOUBTFUL, FEW, Coarse
 from multireplay.updates.doubts import FAR_OUT, runaway_note, wrong_way_note
 from multireplay.updates.rank import Known, SlopeIn
-from multireplay.updates.slope import Slope
+from multireplay.updates.slope import Slope, with_diagonal
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -108,7 +108,7 @@ class Corrections:
         self.whole, self.passes = 0, 0
         self.coarse: Coarse | None = None
         self.error: Vector = np.full(run.record.dim, np.inf)
-        self.seen: tuple[Vector, Batches, Slope] | None = None
+        self.seen: tuple[Vector, Batches, Slope, Vector | None] | None = None
         self.distance = np.inf
         self.notes: tuple[str, ...] = ()
 
@@ -122,8 +122,19 @@ class Corrections:
 
     @property
     def images(self) -> Images | None:
-        """What the batches of the last pass say of the answer; None where the fit was given up."""
-        found = None if self.seen is None else images_of(self.run, *self.seen)
+        """What the batches of the last pass say of the answer; None where the fit was given up.
+
+        Where the samples know some feature from few rows only, their Jacobian is given the diagonal of all rows.
+        """
+        seen = self.seen
+        if (
+            seen is not None
+            and self.coarse is not None
+            and seen[2] is self.coarse.slope
+            and self.coarse.effective < FEW
+        ):
+            seen = (*seen[:2], with_diagonal(self.record, seen[2], seen[0], self.run.threads), None)
+        found = None if seen is None else images_of(self.run, *seen)
         return found if found is None or self.record.dim <= WIDEST_KEPT else replace(found, through=None)
 
     @property
@@ -168,7 +179,7 @@ class Corrections:
                 if self.known is None and not done:
                     raise Singular("some features are all but combinations of others")
                 return self._given_up(done or [x])
-            self.error, self.seen = standard_errors(images), (x, batches, slope)
+            self.error, self.seen = standard_errors(images), (x, batches, slope, images)
             now = _Step(x, self._move(x, slope, batches, images), slope, self.error, loss)
             if not done and not fresh and self._is_aged(now):
                 x, slope = self._careful_start(x), None
@@ -287,12 +298,16 @@ def linearized(record: Record, x: Vector, basis: Vector | None, how: Folding) ->
     return batches, slope, sums.loss / record.length + float(penalty @ x**2) / 2
 
 
-def images_of(run: Run, x: Vector, batches: Batches, slope: Slope) -> Images:
-    """What the batches at x say of the answer, through this slope; on a set, through the solution's derivative."""
+def images_of(run: Run, x: Vector, batches: Batches, slope: Slope, images: Vector | None = None) -> Images:
+    """What the batches at x say of the answer, through this slope; on a set, through the solution's derivative.
+
+    `images` are J⁻¹F̂ of the batches, where they are known already.
+    """
     means, sizes = batches.means, batches.sizes.astype(np.float64)
     if run.on_the_whole_space:
-        through = partial(_times, slope, slope.squared_shrink(run.record.length) / slope.shrink)
-        return Images(through(means), means, sizes, through)
+        factor = slope.squared_shrink(run.record.length) / slope.shrink
+        through = partial(_times, slope, factor)
+        return Images(through(means) if images is None else factor * images, means, sizes, through)
     there = OnSet(slope.full, batches.mean, run.feasible, x)
     there.matrix *= slope.squared_shrink(run.record.length, there.freedom)
     boundary = there.boundary if there.boundary.any() else None

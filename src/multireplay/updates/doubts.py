@@ -42,7 +42,8 @@ def free_note(free: tuple[tuple[int, ...], ...], names: Sequence[str] | None = N
     if never:
         parts.append(f"{_named(never, names)} {'is' if len(never) == 1 else 'are'} never active")
     parts += [f"{_named(group, names)} are combinations of one another" for group in free if len(group) > 1][:NAMED]
-    return (f"the record does not settle all coordinates: {'; '.join(parts)}. x is the shortest of all solutions",)
+    shortest = "x has no part in the directions that it says nothing of"
+    return (f"the record does not settle all coordinates: {'; '.join(parts)}. {shortest}",)
 
 
 def runaway_note(run: Run, x: Vector, move: Vector) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from multireplay.engine.checkpoint import kept_fold
 from multireplay.engine.sums import Batches, Folding, Largest, MomentSum, batch_bounds, fold
 from multireplay.errors import FeatureError, InputError
 from multireplay.inference.images import Images
+from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
 from multireplay.problems.residual import refuse_overflow
@@ -63,9 +64,10 @@ class Exact(Update):
     second pass does). Otherwise there are Newton steps with the Jacobian of all rows. On a feasible set it is the
     solution of the variational inequality there.
 
-    Features that are combinations of others, or never active, leave directions of which the record says nothing: x is
-    the shortest of all solutions, and ``result.free`` and the status name the coordinates. Features that are nearly so
-    are fitted in a basis of their own, to the last digit that they have.
+    Features that are combinations of others, or never active, leave directions of which the record says nothing, in
+    which x has no part: it is the shortest of all solutions (in policy evaluation among those without a part in
+    features that are seen only as the next ones). ``result.free`` and the status name the coordinates. Features that
+    are nearly so are fitted in a basis of their own, to the last digit that they have.
 
     Examples
     --------
@@ -171,7 +173,9 @@ def _by_moments(run: Run, known: Known | None) -> Fitted:
     if not run.on_the_whole_space:
         images = images_of(run, x, Batches(scores, sizes), slope)
     elif slope.dependable:
-        images = Images(values, scores, sizes.astype(np.float64), slope.solve)
+        rows = sizes.astype(np.float64)
+        without = left_out(matrices, means, rows, back.T @ (ridge[:, None] * back)) @ back.T
+        images = Images(in_place_of(without, values), scores, rows, slope.solve, left_out=True)
     return _shortest(Fitted(x, images, distance, 1.0, wrong_way_note(run, slope)), known)
 
 

@@ -9,8 +9,10 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
-from multireplay.engine.sums import Batches, Folding, operator_batches
+from multireplay.engine.sums import Batches, Folding, Linearization, Part, batch_bounds, fold, operator_batches
 from multireplay.inference.images import Images
+from multireplay.inference.left_out import MULTIPLICATIONS, in_place_of, left_out
+from multireplay.inference.left_out import WIDEST as WIDEST_HELD
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
 from multireplay.updates.base import Unsuitable
@@ -88,6 +90,33 @@ def images_at(run: Run, x: Vector) -> Images:
     if not slope.dependable:
         raise Unsuitable("the operator does not change any more in some direction, as where the fit does not exist")
     return replace(images_of(run, x, batches, slope), unknown=known.unknown)
+
+
+class BatchJacobians(Linearization):
+    """Σ_t F̃(x, ξ_t) and Σ_t of its derivative at x, both by stretches."""
+
+    def zero(self) -> Part:
+        return np.zeros(len(self.x)), np.zeros((len(self.x),) * 2)
+
+    def add(self, total: Part, part: Part) -> Part:
+        for one, other in zip(total, part[:2], strict=True):
+            one += other
+        return total
+
+
+def left_out_at(run: Run, x: Vector, images: Images) -> Images:
+    """Images of the batches with each left out in turn, in one pass over the record; as they are where that is much."""
+    record, penalty = run.record, run.record.problem.penalty_diagonal(len(x))
+    if record.dim > WIDEST_HELD or record.length * record.dim**2 > MULTIPLICATIONS:
+        return images
+    x = record.problem.evaluable(x)
+    bounds = batch_bounds(record.length, record.dim)
+    totals = fold(record, BatchJacobians(record.problem, x), bounds, Folding(run.threads))
+    rows = np.diff(bounds).astype(np.float64)
+    scores = np.array([total[0] for total in totals]) / rows[:, None] + penalty * x
+    scores -= np.average(scores, axis=0, weights=rows)  # which is 0 at the fit
+    found = left_out(np.array([total[1] for total in totals]), scores, rows, np.diag(penalty))
+    return replace(images, values=in_place_of(found, images.values), left_out=True)
 
 
 def _of_operator(run: Run, batches: Batches, x: Vector) -> float:

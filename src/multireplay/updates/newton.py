@@ -97,7 +97,7 @@ class Newton(Update):
         passes, count = coarse.rows / length + corrections.passes, len(done)
         what = (
             f"{coarse.rows} samples, {length / coarse.rows:.3g} apart, fitted, then {count} Newton "
-            f"correction{'s' * (count > 1)} in passes over all {length} in order ({passes:.3g} passes in all"
+            f"correction{'s' * (count > 1)}, each a pass over all {length} in order ({passes:.3g} passes in all"
             f"{f', {corrections.whole} with the Jacobian of all rows' if corrections.whole else ''})"
         )
         return Found(

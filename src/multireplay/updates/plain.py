@@ -16,7 +16,7 @@ from multireplay.buffer.disk.memory import in_words
 from multireplay.buffer.foreign import as_numpy, is_foreign
 from multireplay.buffer.record import Record, StoredRecord
 from multireplay.engine import Itinerary, Job, Stepper, arrange, make_stepper
-from multireplay.engine.readings import distance_in_step
+from multireplay.engine.readings import in_step
 from multireplay.engine.sums import ExtremeRows, Folding, fold, operator_batches
 from multireplay.errors import InputError, warn
 from multireplay.inference.residuals import residual_of
@@ -127,12 +127,12 @@ class StepRun:
     def in_step(self, answer: Epoch) -> tuple[str, ...]:
         """A note where the order of the epoch that answers is in step with a period of the record."""
         planned = next(planned for planned in self.plan if planned.k == answer.k)
-        if answer.diverged or not (far := distance_in_step(self.run.record, planned, answer.answer)):
+        if answer.diverged or not in_step(self.run.record, planned, answer.answer, self.run.feasible):
             return ()
         return (
-            f"the order is in step with a period of the record: rows that {self.run.replay!r} reads after one another "
-            f"differ from those between them by {far:.3g} standard errors, so that the answer may be that of a part of "
-            "the period; try mr.Shuffle(0), or mr.Interleaved(gap) with a prime gap",
+            "the order may be in step with a period of the record: there is one, the answer is far from the exact fit, "
+            f"and {self.run.replay!r} leaves gaps between rows that it reads after one another; try mr.Shuffle(0), or "
+            "mr.Interleaved(gap) with a prime gap",
         )
 
     def epoch(self, planned: PlannedEpoch, schedule: Schedule) -> Epoch:

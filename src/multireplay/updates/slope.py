@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
 from multireplay._check import Vector
 from multireplay.buffer.foreign import Array
+from multireplay.engine.sums import BlockSum, Folding, Part, fold
+from multireplay.problems.base import as_double
 from multireplay.updates.inverse import Inverse
+
+if TYPE_CHECKING:
+    from multireplay.buffer.columns import Columns
+    from multireplay.buffer.record import Record
+    from multireplay.problems import Problem
 
 CONDITION = {"f": 1e-5, "d": 1e-11}
 """The reciprocal condition number below which a matrix is not to be relied on, in single and double precision."""
@@ -75,7 +84,7 @@ class Slope:
     """
 
     def __init__(self, matrix: Array, scale: Vector, rows: int | None = None) -> None:
-        self.matrix, self.scale, self.wobble = matrix, scale, 0.0
+        self.matrix, self.scale, self.rows, self.wobble = matrix, scale, rows, 0.0
         self.share = share = 0.0 if rows is None else min(0.5, len(scale) / rows)
         self.shrink, self.damping = 1 - share, (1 - share) / (1 + share)
         self.factors = Lapack(matrix) if isinstance(matrix, np.ndarray) else Inverse(matrix)
@@ -112,3 +121,31 @@ class Slope:
     def full(self) -> Vector:
         """J itself, in the units of x."""
         return np.asarray(self.factors.whole / self.scale[:, None] / self.scale, dtype=np.float64)
+
+
+class DiagonalSum(BlockSum):
+    """The diagonal of Σ_t ∂F̃(x, ξ_t)/∂x, without the penalty."""
+
+    def __init__(self, problem: Problem, x: Vector) -> None:
+        self.problem, self.x = problem, x
+
+    def zero(self) -> Part:
+        return (np.zeros(len(self.x)),)
+
+    def of(self, block: Columns) -> Part:
+        return (self.problem.jacobian_diagonal(self.x, as_double(block)),)
+
+
+def with_diagonal(record: Record, slope: Slope, x: Vector, threads: int) -> Slope:
+    """A slope whose Jacobian J, of some rows, becomes DJD with the diagonal of that of all rows, in one pass over them.
+
+    The error of J_jj for a feature that is active in k of the rows is a share √(2/k) or so of it, and all but as large
+    in the standard error of x_j. Other entries of its row and column are small beside it, and scaled alike.
+    """
+    diagonal = fold(record, DiagonalSum(record.problem, x), how=Folding(threads))[0][0] / record.length
+    diagonal = diagonal + record.problem.penalty_diagonal(len(x))
+    before = np.diag(slope.full)
+    ratio = diagonal / np.where(before > 0, before, np.nan)
+    ratio = np.sqrt(np.where(ratio > 0, ratio, 1.0))
+    factors = slope.factors.whole * ratio[:, None] * ratio
+    return Slope(factors.astype(slope.factors.kind), slope.scale, slope.rows)

@@ -13,7 +13,7 @@ from multireplay.problems.compiled_sparse import has_sparse_rows, state_of
 from multireplay.problems.glm import RegressionSamples
 from multireplay.problems.packed import IndexedTransitionSamples
 from multireplay.problems.policy_evaluation import TransitionSamples
-from multireplay.problems.variational_inequality import UserSamples
+from multireplay.problems.variational_inequality import UserSamples, evaluate
 from multireplay.sets.projections import project
 from multireplay.vectors.coordinates import dot
 from multireplay.vectors.intrinsics import AHEAD
@@ -71,11 +71,11 @@ def _descend_reduced(x, samples, i, step, limit, anchor, mean, axes, stretch, ou
     if samples.instance_class is UserSamples:
 
         def user(x, samples, i, step, limit, anchor, mean, axes, stretch, out):  # type: ignore[no-untyped-def]
-            samples.operator(anchor, samples.rows[i], out)
+            evaluate(samples.operator, anchor, samples.rows[i], out)
             reference = out.copy()
             for j in range(out.shape[0]):
                 out[j] = np.nan
-            samples.operator(x, samples.rows[i], out)
+            evaluate(samples.operator, x, samples.rows[i], out)
             for j in range(out.shape[0]):
                 if not abs(out[j]) <= limit:
                     return False

@@ -22,7 +22,7 @@ from multireplay.problems.compiled import (
     residual,
     score,
 )
-from multireplay.problems.variational_inequality import UserSamples
+from multireplay.problems.variational_inequality import UserSamples, evaluate
 from multireplay.sets.projections import project
 from multireplay.vectors.coordinates import INLINE
 
@@ -39,7 +39,7 @@ def _descend(x, samples, i, step, limit, out):  # type: ignore[no-untyped-def]
         def user(x, samples, i, step, limit, out):  # type: ignore[no-untyped-def]
             for j in range(out.shape[0]):
                 out[j] = np.nan
-            samples.operator(x, samples.rows[i], out)
+            evaluate(samples.operator, x, samples.rows[i], out)
             for j in range(out.shape[0]):
                 if not abs(out[j]) <= limit:
                     return False
