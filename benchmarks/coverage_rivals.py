@@ -60,6 +60,14 @@ def hac_intervals(centre: Array, images: Array) -> dict[str, tuple[Array, Array]
     return found
 
 
+def batch_interval(centre: Array, images: Array, batches: int = 32) -> tuple[Array, Array]:
+    """Ends by means of consecutive batches of one length, taken for independent and normal."""
+    size = len(images) // batches
+    means = images[: size * batches].reshape(batches, size, -1).mean(axis=1)
+    half = Z * means.std(axis=0, ddof=1) / np.sqrt(batches)
+    return centre - half, centre + half
+
+
 def arch_interval(centre: float, images: Array, seed: int) -> tuple[float, float]:
     """Ends by arch's circular block bootstrap of one column, which the estimate is off by on average."""
     from arch.bootstrap import CircularBlockBootstrap, optimal_block_length
@@ -77,6 +85,7 @@ def main() -> None:
     sample = draw(cell, cell.generator(0, seed=1))
     centre, images = sample.images(sample.truth, np.eye(5)[:2])
     ways: dict[str, Callable[[], object]] = {
+        "batch means": lambda: batch_interval(centre, images),
         "HAC": lambda: hac_intervals(centre, images),
         "arch": lambda: arch_interval(centre[1], -images[:, 1], 0),
     }

@@ -238,7 +238,7 @@ def chain_of(family: str, stay: float) -> Chain:
     """The chain of a family that stays where it is with this probability."""
     rng = np.random.default_rng(7)
     if family == "tabular":
-        towards = np.append(np.full(STATES - 1, 0.98 / (STATES - 1)), 0.02)
+        towards = np.append(0.02, np.full(STATES - 1, 0.98 / (STATES - 1)))
         jumps, table = np.tile(towards, (STATES, 1)), np.eye(STATES)
     else:
         identity, angles = np.eye(RING), 2 * np.pi * np.arange(RING) / RING
@@ -270,7 +270,7 @@ def _chain(cell: Cell, rng: np.random.Generator) -> Sample:
 def groups(cell: Cell) -> dict[str, slice]:
     """What is reported together: functions that are alike."""
     if cell.family == "tabular":
-        return {"V(s)": slice(0, STATES - 1), "V(rare s)": slice(STATES - 1, STATES)}
+        return {"V(rare s)": slice(0, 1), "V(s)": slice(1, STATES)}
     if cell.family == "misspecified":
         return {"V(s)": slice(0, 10)}
     slopes = {"rare feature" if cell.family == "rare" else "slopes": slice(1, cell.dim)}
