@@ -30,7 +30,7 @@ TITLES = {
     "hidden": "A slow component hidden under noise: white plus .1 AR(.999)",
     "rare": "An indicator that is on in 2 % of the rows, 20 at a time",
 }
-LEFT = ("of", "goal", "ESS of")
+LEFT = ("of", "goal")
 
 
 def count(script: dict[str, Any], lines: dict[str, Any]) -> Iterator[str]:
@@ -39,13 +39,14 @@ def count(script: dict[str, Any], lines: dict[str, Any]) -> Iterator[str]:
     verdicts, runs = Counter(line["goal"] for line in ours), [line["replications"] for line in ours]
     missing = [cell for cell in script["all_cells"]() if str(cell) not in lines]
     yield (
-        f"{len(lines)} of {len(lines) + len(missing)} cells were run, with {min(runs):.0f} to {max(runs):.0f} "
-        f"replications; {verdicts['yes']} of their {len(ours)} lines meet the goal, {verdicts['short']} are too short, "
+        f"{len(lines)} of {len(lines) + len(missing)} cells were run, at least {min(runs):.0f} replications "
+        f"each; {verdicts['yes']} of their {len(ours)} lines meet the goal, {verdicts['short']} are too short, "
         f"{verdicts['long']} too long, and {verdicts['mark']} lack the mark in more than 5 % of the runs."
     )
     if missing:
-        kinds = Counter(f"{cell.family} with n = {cell.rows}, d = {cell.dim}" for cell in missing)
-        yield f"Not run: {'; '.join(f'{kind} ({number})' for kind, number in kinds.items())}."
+        kinds = Counter((cell.rows, cell.dim) for cell in missing)
+        named = (f"{number} with n = {rows}, d = {dim}" for (rows, dim), number in sorted(kinds.items()))
+        yield f"Not run: {'; '.join(named)}."
 
 
 def body(script: dict[str, Any]) -> Iterator[str]:

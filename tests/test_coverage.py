@@ -1,4 +1,4 @@
-"""The table of coverage: three of its cells again, small and with other seeds, and its rivals against their libraries."""
+"""The table of coverage: three of its cells again, small and with other seeds; its rivals against their libraries."""
 
 from __future__ import annotations
 
