@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup demo test lint format docs bench bench-disk reproduction comparison clean
+.PHONY: setup demo test lint format docs bench bench-disk coverage reproduction comparison clean
 
 setup: $(INSTALLED)
 
@@ -40,6 +40,10 @@ bench: setup
 
 bench-disk: setup
 	$(BIN)/python benchmarks/out_of_core.py --gigabytes 8 --repeats 1
+
+coverage: setup
+	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python docs/build_inference.py
 
 reproduction: setup
 	$(BIN)/multireplay reproduce all --instances 50 --out out/paper
