@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from itertools import product
 
@@ -222,3 +223,18 @@ def test_a_choice_on_later_rows_that_explodes_elsewhere():
     x[3] = 0.06
     assert result.run.distance_at(x) == np.inf
     assert "Exact()" in {row["update"] for row in result.candidates.rows}
+
+
+@pytest.mark.parametrize("seed", [0, 3, 4])
+def test_a_tiny_ridge_on_separable_data(seed):
+    """Successive corrections are measured in standard errors that differ by a factor of 1e16."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((20_000, 12))
+    A[:, :4] = rng.random((20_000, 4)) < [0.002, 0.001, 0.001, 0.005]
+    y = 1.0 * (A @ (rng.standard_normal(12) / np.sqrt((A**2).mean(axis=0))) > 0)
+    problem, buffer = mr.GLM("logistic", ridge=1e-8), mr.Buffer(features=A, targets=y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = mr.solve(problem, buffer)
+    exact = problem.fit_exactly(buffer)
+    assert not result.status.ok or np.abs(result.x - exact).max() < 1e-3 * np.abs(exact).max()

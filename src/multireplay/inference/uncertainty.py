@@ -19,6 +19,9 @@ from multireplay.inference.summary import Summary, coefficient_row
 FEW = 30.0
 """With fewer effective samples, or independent visits of its feature, a coordinate's interval is marked. An estimate of
 such a number is right to a factor of about two, and below 15 intervals begin to be too short."""
+CROWDED = 0.25
+"""And all intervals are, where there are more coordinates than this for each independent row: the fit takes slow noise
+for its own, and effective sample sizes at it are too large."""
 NAMED = 6
 
 
@@ -151,6 +154,13 @@ class Uncertainty:
             found = parts.sum(axis=1) / (parts @ (1 / np.maximum(counts, 1e-9)))
         return np.asarray(np.nan_to_num(found, nan=np.inf, posinf=np.inf))
 
+    @property
+    def crowded(self) -> float:
+        """Coordinates for each independent row: the sum of the inverses of all features' visits; 0 where not known."""
+        visits = self._whole.visits
+        with np.errstate(divide="ignore"):
+            return 0.0 if visits is None else float((1 / visits).sum())
+
     @cached_property
     def _sight(self) -> Sight | None:
         if self.images is None or self.source is None or self.source.record is None:
@@ -169,6 +179,10 @@ class Uncertainty:
             )
             count = max(1, round(float(seen)))
             found[int(i)] = f"about {count} {what}{'s' * (count != 1)}: do not rely on this interval"
+        if CROWDED < self.crowded < np.inf:
+            count = max(1, round(1 / self.crowded))
+            crowd = f"about {count} independent row{'s' * (count != 1)} a coordinate: do not rely on this interval"
+            found = {i: found.get(i, crowd) for i in range(len(self.x))}
         return found
 
     def doubt_note(self) -> str:

@@ -61,7 +61,7 @@ def _holds_itself(run: Run, found: Uncertainty) -> bool:
     images = found.images
     if images is None or images.left_out or images.unknown is not None or not run.on_the_whole_space:
         return False
-    return run.record is not None and found.visits is not None and found.visits.min() < HELD * len(found.x)
+    return run.record is not None and found.crowded > HELD
 
 
 def _notes(result: Result, images: Images, names: tuple[str, ...]) -> tuple[str, ...]:

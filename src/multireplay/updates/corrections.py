@@ -52,6 +52,8 @@ SHORTEST = 1e-4
 """A correction is not halved below this share of it."""
 SETTLES = 2
 """Corrections after which their acceleration shows how fast they are."""
+LEAVES = 0.25
+"""What a correction of a nonlinear problem leaves at least, as far as is known: the slowest direction may be hidden."""
 SURELY = 0.7
 """Corrections end at this share of the tolerance: the estimate of a distance is not sure to more."""
 NEAR = 30.0
@@ -184,7 +186,8 @@ class Corrections:
             if not done and not fresh and self._is_aged(now):
                 x, slope = self._careful_start(x), None
                 continue
-            ratio = rate if last is None else now.size / last.size if last.size else 0.0
+            before = 0.0 if last is None else last._replace(error=self.error).size  # in the same units
+            ratio = rate if last is None else now.size / before if before else 0.0
             trusted = self.record.problem.is_linear and not fresh
             if fresh:
                 trail = []
@@ -193,7 +196,8 @@ class Corrections:
             x = self._combined(trail)
             done.append(x)
             away = distance_of(now.move, self.error, x, slope.scale)
-            self.distance = min(1.0, ratio) * away / slope.damping
+            least = 0.0 if self.record.problem.is_linear or fresh else LEAVES
+            self.distance = min(1.0, max(ratio, least)) * away / slope.damping
             there = away <= NEAR and (last is not None or trusted)  # or a misfit elsewhere makes the errors large
             there = there and self.distance <= SURELY * self.tolerance
             if len(done) >= self.most or (there and not self.all_of_them):
