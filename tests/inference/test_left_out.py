@@ -19,7 +19,7 @@ def sticky(seed, rows=ROWS, dim=DIM, memory=0.95):
 
 
 def problems():
-    paths, rng = sticky(11)
+    paths, rng = sticky(11, memory=0.98)
     F, noise = paths[:, :-1], paths[:, -1]
     chances = 1 / (1 + np.exp(-0.3 * F[:, 0]))
     return {

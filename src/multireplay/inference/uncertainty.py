@@ -13,7 +13,7 @@ from multireplay._check import Vector, number_in
 from multireplay.errors import InputError, UncertaintyWarning, warn
 from multireplay.inference.images import Images
 from multireplay.inference.longrun import BatchMeans, LongRun, Spread, WaldTest
-from multireplay.inference.sight import RecordAt, Sight
+from multireplay.inference.sight import SPREAD, RecordAt, Sight
 from multireplay.inference.summary import Summary, coefficient_row
 
 FEW = 30.0
@@ -156,10 +156,16 @@ class Uncertainty:
 
     @property
     def crowded(self) -> float:
-        """Coordinates for each independent row: the sum of the inverses of all features' visits; 0 where not known."""
-        visits = self._whole.visits
-        with np.errstate(divide="ignore"):
-            return 0.0 if visits is None else float((1 / visits).sum())
+        """Coordinates for each independent row: their number over the median of their visits; 0 where not known.
+
+        Nor is it where spread rows say that visits are many: they are nearly independent then, and there are more.
+        """
+        visits, images = self._whole.visits, self.images
+        if visits is None or images is None:
+            return 0.0
+        typical = float(np.median(visits))
+        many = typical > SPREAD / 8 and images.rows.sum() > SPREAD
+        return 0.0 if many or not typical else len(visits) / typical
 
     @cached_property
     def _sight(self) -> Sight | None:
@@ -179,7 +185,7 @@ class Uncertainty:
             )
             count = max(1, round(float(seen)))
             found[int(i)] = f"about {count} {what}{'s' * (count != 1)}: do not rely on this interval"
-        if CROWDED < self.crowded < np.inf:
+        if self.crowded > CROWDED:
             count = max(1, round(1 / self.crowded))
             crowd = f"about {count} independent row{'s' * (count != 1)} a coordinate: do not rely on this interval"
             found = {i: found.get(i, crowd) for i in range(len(self.x))}
