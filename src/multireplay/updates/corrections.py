@@ -53,7 +53,8 @@ SHORTEST = 1e-4
 SETTLES = 2
 """Corrections after which their acceleration shows how fast they are."""
 LEAVES = 0.25
-"""What a correction of a nonlinear problem leaves at least, as far as is known: the slowest direction may be hidden."""
+"""A correction of a nonlinear problem leaves as much as the halves of the samples differ by, or the Jacobian changes on
+the way, up to this, even where two corrections shrink by more: the slowest direction may be hidden."""
 SURELY = 0.7
 """Corrections end at this share of the tolerance: the estimate of a distance is not sure to more."""
 NEAR = 30.0
@@ -111,7 +112,7 @@ class Corrections:
         self.coarse: Coarse | None = None
         self.error: Vector = np.full(run.record.dim, np.inf)
         self.seen: tuple[Vector, Batches, Slope, Vector | None] | None = None
-        self.distance = np.inf
+        self.aged, self.distance = 0.0, np.inf
         self.notes: tuple[str, ...] = ()
 
     def from_rows(self, coarse: Coarse) -> list[Vector]:
@@ -196,8 +197,9 @@ class Corrections:
             x = self._combined(trail)
             done.append(x)
             away = distance_of(now.move, self.error, x, slope.scale)
-            least = 0.0 if self.record.problem.is_linear or fresh else LEAVES
-            self.distance = min(1.0, max(ratio, least)) * away / slope.damping
+            least = CONTRACTS if fresh else min(LEAVES, max(rate, self.aged))
+            left = ratio if self.record.problem.is_linear else max(ratio, least)
+            self.distance = min(1.0, left) * away / slope.damping
             there = away <= NEAR and (last is not None or trusted)  # or a misfit elsewhere makes the errors large
             there = there and self.distance <= SURELY * self.tolerance
             if len(done) >= self.most or (there and not self.all_of_them):
@@ -223,9 +225,10 @@ class Corrections:
 
     def _is_aged(self, first: _Step) -> bool:
         """Whether the Jacobian of the samples changes on the way of their first correction: all rows are due then."""
-        if self.coarse is None or not self.can_afford:
+        if self.coarse is None:
             return False
-        return not self.coarse.ageing(first.x, first.move) <= (AGED if self.price <= CHEAP else MUCH_AGED)
+        self.aged = self.coarse.ageing(first.x, first.move)
+        return self.can_afford and not self.aged <= (AGED if self.price <= CHEAP else MUCH_AGED)
 
     def _careful_start(self, x: Vector) -> Vector:
         """Where the samples say nothing of some rows that matter: their fit, or the start where the loss is less."""
