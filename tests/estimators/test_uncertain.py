@@ -33,12 +33,15 @@ def numbers(y):
     return (y == "up") * 1.0 if y.dtype.kind == "U" else y
 
 
-def images(design, errors, slopes, rows):
-    """J⁻¹F̂ of batches, worked out in the units of X: what the batches alone would move the coefficients by."""
-    scores = design * errors[:, None]
-    ends = np.cumsum(rows).astype(int)
-    means = np.array([part.mean(axis=0) for part in np.split(scores, ends[:-1])])
-    return np.linalg.solve((design * slopes[:, None]).T @ design / len(design), means.T).T
+def images(scores, left, right, rows, left_out):
+    """J⁻¹F̂ of batches, in the units of X: what each alone would move the coefficients by, or x without it, times 31."""
+    ends = np.cumsum(rows).astype(int)[:-1]
+    sums = np.array([part.sum(axis=0) for part in np.split(scores, ends)])
+    matrices = np.array([a.T @ b for a, b in zip(np.split(left, ends), np.split(right, ends), strict=True)])
+    whole = matrices.sum(axis=0)
+    if left_out:
+        return np.array([31 * np.linalg.solve(whole - S, v) for S, v in zip(matrices, sums, strict=True)])
+    return len(scores) * np.linalg.solve(whole, (sums / rows[:, None]).T).T
 
 
 def sticky_world(rows=4000, rho=0.9, seed=3):
@@ -55,9 +58,8 @@ def test_all_is_in_the_units_of_X(kind, weighted):
     model = estimator(alpha=0).fit(world.X, y, sample_weight=world.weights if weighted else None)
     design = with_ones(world.X)
     z = design @ np.append(np.ravel(model.coef_), model.intercept_)
-    found = images(
-        design, weights * (mean(z) - numbers(y)), weights * slope(z), model.results_[0].uncertainty.images.rows
-    )
+    scores, rows = design * (weights * (mean(z) - numbers(y)))[:, None], model.results_[0].uncertainty.images.rows
+    found = images(scores, design * (weights * slope(z))[:, None], design, rows, left_out=kind == "linear")
     spread = BatchMeans().spread(found)
     error = np.sqrt(spread.variance)
     tolerance = 1e-6 if kind == "linear" else 1e-2  # elsewhere J is made at a point nearby, or of some rows
@@ -173,9 +175,8 @@ def test_the_value_of_a_policy():
     now, then = with_ones(X[:-1]), with_ones(X[1:])
     x = np.append(model.coef_, model.intercept_)
     scores = now * (now @ x - rewards[:-1] - 0.7 * then @ x)[:, None]
-    ends = np.cumsum(model.results_[0].uncertainty.images.rows).astype(int)[:-1]
-    means = np.array([part.mean(axis=0) for part in np.split(scores, ends)])
-    spread = BatchMeans().spread(np.linalg.solve(now.T @ (now - 0.7 * then) / 3000, means.T).T)
+    rows = model.results_[0].uncertainty.images.rows
+    spread = BatchMeans().spread(images(scores, now, now - 0.7 * then, rows, left_out=True))
     assert [*model.coef_se_, model.intercept_se_] == pytest.approx(np.sqrt(spread.variance), rel=1e-6)
     fitted, low, high = model.predict_interval(X[:3])
     assert fitted == pytest.approx(model.predict(X[:3]))

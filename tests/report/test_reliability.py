@@ -60,7 +60,7 @@ def test_standard_errors_by_batches_are_those_of_batches():
     result = mr.solve(*made(3, 0.9))
     told = gather(result, rivals=False)
     assert told.batches.counts.tolist() == [64, 32, 16, 8]
-    plain = result.images.values.std(axis=0, ddof=1) / np.sqrt(32)
+    plain = result.images.of(result.images.scores).std(axis=0, ddof=1) / np.sqrt(32)
     np.testing.assert_allclose(told.batches.ratios[1], plain / result.standard_error, rtol=1e-6)
     assert told.batches.chance()[1] == pytest.approx([1.17, 1.25, 1.35, 1.51], abs=0.01)
 

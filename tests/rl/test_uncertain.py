@@ -58,7 +58,7 @@ def test_blocks_of_observations_change_nothing(monkeypatch):
 
 
 def test_the_value_at_the_start_has_the_error_of_x_and_of_the_starts():
-    """By rows: what each moves the mean over the starts by, whichever of the two it moves."""
+    """By batches: what each moves the mean over the starts by, whichever of the two it moves."""
     record = episodes(3200, 2)
     found = mr.rl.estimate(record, "one-hot", GAMMA)
     value, low, high = found.start_value
@@ -67,9 +67,11 @@ def test_the_value_at_the_start_has_the_error_of_x_and_of_the_starts():
     then = np.where(record.terminated[:, None], 0.0, rows)
     x = found.x[:3]
     scores = rows * (rows @ x - record.rewards - GAMMA * then @ x)[:, None]
-    inverse = np.linalg.inv(rows.T @ (rows - GAMMA * then) / len(rows))
-    moves = -scores @ inverse.T @ rows[first].mean(axis=0) + first * (rows @ x - value) / first.mean()
-    spread = BatchMeans().spread(moves.reshape(32, 100).mean(axis=1)[:, None])
+    matrices = np.einsum("bti,btj->bij", rows.reshape(32, 100, 3), (rows - GAMMA * then).reshape(32, 100, 3))
+    sums, whole = scores.reshape(32, 100, 3).sum(axis=1), matrices.sum(axis=0)
+    without = np.array([31 * np.linalg.solve(whole - S, v) for S, v in zip(matrices, sums, strict=True)])
+    of_starts = (first * (rows @ x - value) / first.mean()).reshape(32, 100).mean(axis=1)
+    spread = BatchMeans().spread((of_starts - without @ rows[first].mean(axis=0))[:, None])
     assert (high - low) / 2 == pytest.approx(float(np.sqrt(spread.variance[0]) * spread.quantile(0.95)), rel=1e-6)
     alone = found.result.interval(of=np.append(rows[first].mean(axis=0), 0.0))[0]
     assert high - low > 1.4 * (alone[1] - alone[0])  # what the starts leave open is more than half the variance here

@@ -6,9 +6,9 @@ import numpy as np
 
 from multireplay._check import Vector
 
-HELD = 0.12
-"""With more coordinates than this for each independent row, a batch holds x by more than a little: its F̂ at x is too
-small, and so are standard errors of plain images."""
+HELD = 0.04
+"""With more features than this active at once for each independent row, a batch holds x by more than a little: its F̂ at
+x is too small, and so are standard errors of plain images."""
 WIDEST = 256
 """Coordinates up to which the Jacobians of all batches are kept."""
 MULTIPLICATIONS = 2e9

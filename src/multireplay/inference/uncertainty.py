@@ -19,9 +19,10 @@ from multireplay.inference.summary import Summary, coefficient_row
 FEW = 30.0
 """With fewer effective samples, or independent visits of its feature, a coordinate's interval is marked. An estimate of
 such a number is right to a factor of about two, and below 15 intervals begin to be too short."""
-CROWDED = 0.25
-"""And all intervals are, where there are more coordinates than this for each independent row: the fit takes slow noise
-for its own, and effective sample sizes at it are too large."""
+CROWDED = 0.15
+CROWD = "few independent rows for so many coordinates: do not rely on this interval"
+"""And all intervals are, where more features than this are active at once for each independent row: the fit takes slow
+noise for its own, and effective sample sizes at it are too large."""
 NAMED = 6
 
 
@@ -156,16 +157,16 @@ class Uncertainty:
 
     @property
     def crowded(self) -> float:
-        """Coordinates for each independent row: their number over the median of their visits; 0 where not known.
+        """Features that are active at once for each independent row, by the median of visits; 0 where not known.
 
         Nor is it where spread rows say that visits are many: they are nearly independent then, and there are more.
         """
-        visits, images = self._whole.visits, self.images
-        if visits is None or images is None:
+        sight, images = self._whole._sight, self.images
+        if sight is None or images is None:
             return 0.0
-        typical = float(np.median(visits))
+        typical = float(np.median(sight.visits))
         many = typical > SPREAD / 8 and images.rows.sum() > SPREAD
-        return 0.0 if many or not typical else len(visits) / typical
+        return 0.0 if many or not typical else sight.active / typical
 
     @cached_property
     def _sight(self) -> Sight | None:
@@ -186,9 +187,7 @@ class Uncertainty:
             count = max(1, round(float(seen)))
             found[int(i)] = f"about {count} {what}{'s' * (count != 1)}: do not rely on this interval"
         if self.crowded > CROWDED:
-            count = max(1, round(1 / self.crowded))
-            crowd = f"about {count} independent row{'s' * (count != 1)} a coordinate: do not rely on this interval"
-            found = {i: found.get(i, crowd) for i in range(len(self.x))}
+            found = {i: found.get(i, CROWD) for i in range(len(self.x))}
         return found
 
     def doubt_note(self) -> str:

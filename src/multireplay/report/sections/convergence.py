@@ -200,7 +200,7 @@ def _candidates(table: TextTable) -> list[Block]:
     (score,) = (name for name in table.names if name not in ("update", "step size", "answer", "note"))
     lines = []
     for index, kind in enumerate(dict.fromkeys((row["update"], row["answer"]) for row in table.rows)):
-        rows = [row for row in table.rows if (row["update"], row["answer"]) == kind]
+        rows = [row for row in table.rows if (row["update"], row["answer"]) == kind and row["step size"]]
         points = sorted((float(row["step size"]), float(row[score])) for row in rows)
         points = [(step, value) for step, value in points if np.isfinite(value)]
         if points:
