@@ -238,3 +238,17 @@ def test_a_tiny_ridge_on_separable_data(seed):
         result = mr.solve(problem, buffer)
     exact = problem.fit_exactly(buffer)
     assert not result.status.ok or np.abs(result.x - exact).max() < 1e-3 * np.abs(exact).max()
+
+
+def test_columns_of_very_different_size_on_a_set():
+    """Once "Finished" at an objective of 8e-4 where 1e-17 is possible: the smallest column may move for nothing."""
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((2000, 4)) * 10.0 ** np.linspace(-9, 9, 4)
+    buffer = mr.Buffer(features=A, targets=A.sum(axis=1))
+    with pytest.warns(mr.ConvergenceWarning, match="Bring the columns to one size"):
+        result = mr.solve(mr.GLM(), buffer, constraint=mr.sets.Halfspace([1.0] * 4, 1.0))
+    assert not result.status.ok
+    years = np.linspace(1990, 2020, 4000)
+    A = np.column_stack([np.ones(4000), years, years**2])
+    fine = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=A @ [5.0, 1e-3, 1e-6]), constraint=mr.sets.NonNegative())
+    assert fine.status.ok

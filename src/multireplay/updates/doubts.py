@@ -39,6 +39,19 @@ NO_ROOT = (
     "the operator, makes one exist"
 )
 
+BESIDE = 1e-14
+"""A feature whose mean square is below this share of the largest is rounding in a matrix with it, …"""
+UNEVEN = (
+    "features differ so much in size that, on a set, the small ones are lost in rounding beside the large ones. Bring "
+    "the columns to one size"
+)
+
+
+def lost_beside_others(matrix: Vector) -> bool:
+    """… which on a set, where features keep their units, nothing puts right."""
+    sizes = np.abs(np.diag(matrix))
+    return bool(0 < sizes[sizes > 0].min(initial=np.inf) < BESIDE * sizes.max(initial=0.0))
+
 
 def free_note(free: tuple[tuple[int, ...], ...], names: Sequence[str] | None = None) -> tuple[str, ...]:
     """On directions that the record says nothing of; `names` are those of the features, if they have any."""

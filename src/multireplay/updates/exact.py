@@ -23,7 +23,7 @@ from multireplay.show.progress import step_bar
 from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
 from multireplay.updates.coarse import coarse_start
 from multireplay.updates.corrections import Corrections, Singular, as_epoch, images_of, slope_of
-from multireplay.updates.doubts import free_note, wrong_way_note
+from multireplay.updates.doubts import UNEVEN, free_note, lost_beside_others, wrong_way_note
 from multireplay.updates.plain import extreme_samples
 from multireplay.updates.rank import Known, known_directions
 from multireplay.updates.slope import Slope
@@ -176,7 +176,10 @@ def _by_moments(run: Run, known: Known | None) -> Fitted:
         rows = sizes.astype(np.float64)
         without = left_out(matrices, means, rows, back.T @ (ridge[:, None] * back)) @ back.T
         images = Images(in_place_of(without, values), scores, rows, slope.solve, left_out=True)
-    return _shortest(Fitted(x, images, distance, 1.0, wrong_way_note(run, slope)), known)
+    notes = wrong_way_note(run, slope)
+    if not run.on_the_whole_space and lost_beside_others(slope.full):
+        notes = (*notes, UNEVEN)
+    return _shortest(Fitted(x, images, distance, 1.0, notes), known)
 
 
 def _solved(run: Run, slope: Slope, vector: Vector, back: Vector) -> tuple[Vector, Vector]:
@@ -185,6 +188,8 @@ def _solved(run: Run, slope: Slope, vector: Vector, back: Vector) -> tuple[Vecto
         matrix = slope.full
         x = affine_vi(matrix, vector, run.feasible, run.start).x
         size = float(np.abs(matrix).sum(axis=0).max()) or 1.0
+        if lost_beside_others(matrix):
+            return x, np.full(len(x), np.inf)
         return x, x - run.feasible.projected(x - (matrix @ x - vector) / size)
     if not slope.dependable:
         raise Singular("some features are all but combinations of others")
