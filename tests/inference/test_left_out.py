@@ -71,6 +71,12 @@ def test_a_batch_without_which_there_is_no_answer():
     assert 1 in result.uncertainty.doubts
 
 
+def test_a_single_batch(recwarn):
+    assert np.isnan(left_out(np.ones((1, 1, 1)), np.ones((1, 1)), np.ones(1), np.zeros((1, 1)))).all()
+    assert mr.solve(mr.GLM(), mr.Buffer(features=[[2.0]], targets=[1.0])).x == 0.5
+    assert not recwarn.list
+
+
 def test_without_an_answer():
     matrices, scores = np.zeros((3, 2, 2)), np.ones((3, 2))
     matrices[:, 0, 0], matrices[0, 1, 1] = 1.0, 1.0

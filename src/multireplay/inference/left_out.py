@@ -52,6 +52,8 @@ def left_out(matrices: Vector, scores: Vector, rows: Vector, penalty: Vector) ->
     array([ 2.,  1., -3.])
     """
     count, others = len(rows), rows.sum() - rows
+    if count < 2:  # nothing is left
+        return np.full(scores.shape, np.nan)
     whole = (matrices.sum(axis=0) - matrices) / others[:, None, None] + penalty
     size = np.sqrt(np.abs(np.diagonal(whole.mean(axis=0))))
     scale = 1 / np.where(size > 0, size, 1.0)
