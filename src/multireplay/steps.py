@@ -1,4 +1,4 @@
-"""Step sizes: a constant, Theorem 1's schedule, the decaying schedule of TD and CTD, and a cap on any of them."""
+"""Step sizes: a constant, one for every epoch, Theorem 1's schedule, the decaying schedule of TD and CTD, and a cap on any of them."""
 
 from __future__ import annotations
 
@@ -42,6 +42,37 @@ class Constant(Schedule):
 
     def values(self, k: int, first: int, count: int) -> Vector:
         return np.full(count, self.value)
+
+
+@dataclass(frozen=True)
+class PerEpoch(Schedule):
+    """MER's own rule: η_k = min{cap, c·log T_k/T_k} with T_k = 2^k, constant within epoch k.
+
+    Algorithm 1 gives every epoch a step of its own, and Theorem 1 (Eq. step_size) its shape: a cap, then a fall as
+    log T_k/T_k, with c = p_k/μ. Here c and the cap are numbers.
+
+    Parameters
+    ----------
+    c, cap : float
+        Factor of log T_k/T_k, and the largest step.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> rule = mr.steps.PerEpoch(c=400, cap=0.5)
+    >>> [rule.values(k, first=0, count=1)[0].round(4) for k in (10, 14, 17)]
+    [0.5, 0.2369, 0.036]
+    """
+
+    c: float
+    cap: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "c", positive("c", self.c))
+        object.__setattr__(self, "cap", positive("cap", self.cap))
+
+    def values(self, k: int, first: int, count: int) -> Vector:
+        return np.full(count, min(self.cap, self.c * k * np.log(2) / 2.0**k))
 
 
 @dataclass(frozen=True)
