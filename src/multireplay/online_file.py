@@ -44,7 +44,8 @@ def _classes() -> dict[str, type]:
     from multireplay.theory import Constants  # only a schedule holds them, and steps knows no theory either
 
     found = (
-        steps.Constant, steps.PerEpoch, steps.Theorem1, steps.Decaying, steps.Capped, steps.Doubled, Constants, Averaging, Epoch,
+        steps.Constant, steps.PerEpoch, steps.Theorem1, steps.Decaying, steps.Capped, steps.Doubled, Constants,
+        Averaging, Epoch,
         sets.WholeSpace, sets.NonNegative, sets.Ball, sets.Box, sets.Halfspace, sets.Simplex, sets.L1Ball, sets.Product,
         GLM, PolicyEvaluation, SparseColumn, dict,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Step sizes: a constant, one for every epoch, Theorem 1's schedule, the decaying schedule of TD and CTD, and a cap on any of them."""
+"""Step sizes: a constant, one an epoch, Theorem 1's, the decaying schedule of TD and CTD, and a cap on any of them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PerEpoch(Schedule):
     --------
     >>> import multireplay as mr
     >>> rule = mr.steps.PerEpoch(c=400, cap=0.5)
-    >>> [rule.values(k, first=0, count=1)[0].round(4) for k in (10, 14, 17)]
+    >>> [round(float(rule.values(k, first=0, count=1)[0]), 4) for k in (10, 14, 17)]
     [0.5, 0.2369, 0.036]
     """
 
