@@ -1,0 +1,105 @@
+"""How a text table is written: its separator, encoding, decimal sign and what stands for nothing, found from its head."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass, replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from multireplay.buffer.disk.files import named
+from multireplay.errors import InputError
+
+SEPARATORS = (",", ";", "\t", "|")
+HEAD = 2**16
+"""Bytes that are looked at."""
+LINES = 50
+_WITH_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+_WITH_POINT = re.compile(r"\s*[-+]?\d*\.\d+\s*")
+_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+"""What a file in that encoding begins with."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How the cells of a text table are told apart and read; None is found out from the file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "log.csv")
+    ...     _ = file.write_text("heat;load\\n1,5;2,25\\n")
+    ...     Dialect().of(file)
+    Dialect(separator=';', encoding='utf8', decimal=',', missing=())
+    """
+
+    separator: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+    missing: tuple[str, ...] = ()
+    """Texts that stand for nothing, besides the empty cell, NA, n/a, null, NaN and their like."""
+
+    def of(self, path: Path) -> Dialect:
+        """The dialect of a file, with what is given left as it is."""
+        with named(f"{path} cannot be read"), pa.input_stream(path) as stream:
+            head = stream.read(HEAD)
+        encoding = self.encoding or _MARKS.get(head[:2]) or _tried(head)
+        text = head.decode(encoding, errors="replace").removeprefix("\ufeff")
+        lines = text.splitlines()[: LINES + 1]
+        whole = lines[:-1] if len(head) == HEAD and len(lines) > 1 else lines
+        separator = self.separator or max(SEPARATORS, key=lambda one: _evenness(whole, one))
+        decimal = self.decimal or _decimal(whole, separator)
+        if decimal == separator:
+            raise InputError(f"{path}: the separator and the decimal sign cannot both be {decimal!r}")
+        return replace(self, separator=separator, encoding=encoding, decimal=decimal)
+
+    def read(self, path: Path) -> Any:
+        """The table of a file, read as a whole, by one thread so that errors know the row."""
+        found = self.of(path)
+        assert found.encoding
+        try:
+            table = found._read(path)
+        except UnicodeDecodeError:  # a letter far down
+            return replace(found, encoding="latin-1")._read(path)
+        in_letters = any(pa.types.is_binary(column.type) for column in table.schema)  # of another encoding
+        if in_letters and self.encoding is None:
+            return replace(found, encoding="latin-1")._read(path)
+        return table
+
+    def _read(self, path: Path) -> Any:
+        null = [*pyarrow.csv.ConvertOptions().null_values, "-", "--", "---", "?", *self.missing]
+        return pyarrow.csv.read_csv(
+            path,
+            pyarrow.csv.ReadOptions(use_threads=False, encoding=self.encoding),
+            pyarrow.csv.ParseOptions(delimiter=self.separator),
+            pyarrow.csv.ConvertOptions(decimal_point=self.decimal, null_values=null),
+        )
+
+
+def _tried(head: bytes) -> str:
+    try:
+        head[: max(len(head) - 3, 0)].decode("utf8")  # a letter may be cut at the end
+    except UnicodeDecodeError as error:
+        return "utf8" if error.end >= len(head) - 6 else "latin-1"
+    return "utf8"
+
+
+def _evenness(lines: list[str], separator: str) -> tuple[float, int]:
+    """How many lines have as many cells as the first, as a share, and how many cells that is."""
+    counts = [len(cells) for cells in csv.reader(StringIO("\n".join(lines)), delimiter=separator)]
+    first = counts[0] if counts else 1
+    return (sum(count == first for count in counts) / len(counts), first) if first > 1 else (0.0, first)
+
+
+def _decimal(lines: list[str], separator: str) -> str:
+    """A comma where cells have one between digits, and none has a point."""
+    cells = [cell for row in csv.reader(StringIO("\n".join(lines[1:])), delimiter=separator) for cell in row]
+    comma, point = (any(pattern.fullmatch(cell) for cell in cells) for pattern in (_WITH_COMMA, _WITH_POINT))
+    return "," if separator != "," and comma and not point else "."

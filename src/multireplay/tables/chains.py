@@ -1,0 +1,104 @@
+"""Which rows are used, in which order, and where a chain of them starts: groups, gaps in time and dropped rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.errors import InputError
+from multireplay.tables.times import GAP, NEAR, REGULAR, Times
+
+
+@dataclass(frozen=True, eq=False)
+class Chains:
+    """The rows that are used, group by group, and for each of them whether a chain starts there."""
+
+    rows: NDArray[np.int64]
+    starts: NDArray[np.bool_]
+    sentences: tuple[str, ...] = ()
+    """What a person should know: groups, gaps, repeated times, dropped rows."""
+
+    @property
+    def count(self) -> int:
+        """How many chains there are."""
+        return int(self.starts.sum())
+
+
+def chained(usable: NDArray[np.bool_], groups: Any = None, times: Times | None = None) -> Chains:
+    """Put the rows together into chains, in which a row follows on the one before it.
+
+    A chain ends with its group, at a gap in time, at a time that is there twice, and at a row that cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = chained(np.array([True, True, False, True]), np.array(["a", "b", "a", "a"]))
+    >>> found.rows, found.starts, found.count
+    (array([0, 3, 1]), array([ True,  True,  True]), 3)
+    """
+    count = len(usable)
+    order, breaks, sentences = np.arange(count), np.zeros(count, dtype=bool), []
+    if count:
+        breaks[0] = True
+    if groups is not None:
+        names, first, codes = np.unique(np.asarray(groups), return_index=True, return_inverse=True)
+        place = np.empty(len(names), dtype=np.int64)
+        place[np.argsort(first)] = np.arange(len(names))  # in the order in which they appear
+        order = np.argsort(place[codes], kind="stable")
+        breaks[1:] = np.diff(place[codes][order]) != 0
+        sentences.append(f"{len(names)} groups, each a chain of its own.")
+    if times is not None:
+        found, said = _in_time(times, order, breaks)
+        breaks |= found
+        sentences += said
+    kept = usable[order]
+    chain = np.cumsum(breaks) + np.cumsum(~kept)  # a row that cannot be used ends the chain before it
+    chain = chain[kept]
+    starts = np.ones(len(chain), dtype=bool)
+    starts[1:] = np.diff(chain) != 0
+    return Chains(order[kept], starts, tuple(sentences))
+
+
+def _in_time(times: Times, order: NDArray[np.int64], breaks: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], list[str]]:
+    """Where time jumps or stands still within a group, and a word on it; where it goes back, an error."""
+    if times.missing.any():
+        row = int(np.argmax(times.missing))
+        raise InputError(f"the time column {times.name!r} has nothing at row {row} (counting from 0)")
+    values = times.values[order]
+    steps = np.diff(values)
+    inside = ~breaks[1:]
+    back = np.flatnonzero((steps < 0) & inside)
+    if len(back):
+        before, after = order[back[0]], order[back[0] + 1]
+        several = "; the rows of several series in one file are told apart with a group column" if inside.all() else ""
+        raise InputError(
+            f"the rows are not in time order: {times.name} is {times.show(after)} at row {after} (counting from 0), after "
+            f"{times.show(before)} at row {before}; sort the rows by {times.name!r}{several}"
+        )
+    same, moving = (steps == 0) & inside, steps[inside & (steps > 0)]
+    if same.sum() > inside.sum() / 2:
+        raise InputError(
+            f"{times.name} is the same in {same.sum() + 1} rows and more: this looks like several series in one file, "
+            "which a group column tells apart"
+        )
+    found, said = np.zeros(len(values), dtype=bool), []
+    if same.any():
+        found[1:] |= same
+        row = int(order[1:][same][0])
+        said.append(f"{same.sum()} repeated times in {times.name!r}, first {times.show(row)} at row {row}: chains end there.")
+    if len(moving) > 2:
+        usual = float(np.median(moving))
+        if np.mean(np.abs(moving - usual) <= NEAR * usual) >= REGULAR:
+            gaps = (steps > GAP * usual) & inside
+            if gaps.any():
+                found[1:] |= gaps
+                last, row = int(order[:-1][gaps][0]), int(order[1:][gaps][0])
+                longest = times.lasting(float(steps[gaps].max()))
+                said.append(
+                    f"{gaps.sum()} gaps in {times.name!r} (the usual step is {times.lasting(usual)}, the longest gap "
+                    f"{longest}), first from {times.show(last)} to {times.show(row)}: chains end there."
+                )
+    return found, said

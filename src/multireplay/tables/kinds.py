@@ -1,0 +1,143 @@
+"""What a column of a table holds: numbers, categories, dates, or text that is none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from multireplay.errors import InputError
+from multireplay.tables.dates import look_like_dates
+
+LEVELS = 50
+"""A column of text with more different texts is no category, unless it is asked for."""
+ROWS_A_LEVEL = 4
+"""Nor is one with fewer rows for each text, on average."""
+DATES = "holds dates, which are no feature: give the column as the time"
+SHOWN = 3
+"""Cells that an error names."""
+
+
+class Kind(StrEnum):
+    """What a column holds."""
+
+    number = "number"
+    category = "category"
+    date = "date"
+    text = "text"
+    mixed = "mixed"
+    """Text in some cells of a column of numbers."""
+    nothing = "nothing"
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a column holds, and what is known about it."""
+
+    name: str
+    kind: Kind
+    missing: int = 0
+    levels: tuple[str, ...] = ()
+    about: str = ""
+    """A clause on a column that cannot be used: why."""
+
+    def refuse(self) -> InputError:
+        """Why it cannot be used."""
+        return InputError(f"column {self.name!r} {self.about}")
+
+
+def look_at(table: Any, categorical: Mapping[str, Any] | tuple[str, ...] = ()) -> dict[str, Look]:
+    """What every column of an Arrow table holds; those named are categories whatever they hold.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"load": [1.0, None, 2.5], "day": ["Mon", "Tue", "Mon"]})
+    >>> look_at(table, ("day",))["day"].levels, look_at(table)["load"].missing
+    (('Mon', 'Tue'), 1)
+    """
+    return {name: _look(name, table.column(name), name in categorical) for name in table.column_names}
+
+
+def texts(column: Any) -> Any:
+    """The cells of a column as texts, nothing where a cell is empty."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_floating(column.type):  # 1.0 and 1 are one level
+        values = column.to_numpy()
+        found = [None if value != value else f"{value:.12g}" for value in values.tolist()]
+        return pa.chunked_array([pa.array(found, pa.string())])
+    column = column.cast(pa.string())
+    return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+
+
+def _look(name: str, column: Any, wanted: bool) -> Look:
+    kind = column.type
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    text = pa.types.is_string(inner) or pa.types.is_large_string(inner)
+    if pa.types.is_null(inner) or (len(column) and column.null_count == len(column)):
+        return Look(name, Kind.nothing, len(column), about="is empty in all rows")
+    if wanted or text:
+        return _levels(name, texts(column), wanted)
+    if _is_date(inner):
+        return Look(name, Kind.date, column.null_count, about=DATES)
+    if _is_number(inner):
+        return Look(name, Kind.number, column.null_count + _not_a_number(column, inner))
+    if _is_list(inner) and _is_number(inner.value_type):
+        return Look(name, Kind.number, column.null_count)
+    return Look(name, Kind.text, column.null_count, about=f"holds {kind}, which is neither numbers nor text")
+
+
+def _levels(name: str, column: Any, wanted: bool) -> Look:
+    missing = column.null_count
+    found = pc.unique(column).drop_null()
+    if not len(found):
+        return Look(name, Kind.nothing, len(column), about="is empty in all rows")
+    if not wanted and look_like_dates(found):
+        return Look(name, Kind.date, missing, about=DATES)
+    numbers = pc.match_substring_regex(found, r"^\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*$")
+    if not wanted and pc.sum(numbers).as_py() > len(found) / 2:
+        return Look(name, Kind.mixed, missing, about=_words_among_numbers(column, found.filter(pc.invert(numbers))))
+    if not wanted and (len(found) > LEVELS or ROWS_A_LEVEL * len(found) > len(column)):
+        about = f"holds {len(found)} different texts in {len(column)} rows, too many for categories unless it is asked for"
+        return Look(name, Kind.text, missing, about=about)
+    return Look(name, Kind.category, missing, tuple(sorted(found.to_pylist(), key=_as_people_count)))
+
+
+def _words_among_numbers(column: Any, words: Any) -> str:
+    if not len(words):
+        return "holds numbers as text"
+    rows = np.flatnonzero(pc.fill_null(pc.is_in(column, words), False).to_numpy())
+    cells = ", ".join(f"{column[int(row)].as_py()!r} at row {row}" for row in rows[:SHOWN])
+    more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+    return f"holds numbers, but text in {len(rows)} of {len(column)} rows: {cells}{more} (counting from 0)"
+
+
+def _as_people_count(level: str) -> tuple[bool, float, str]:
+    try:
+        return False, float(level), level
+    except ValueError:
+        return True, 0.0, level
+
+
+def _not_a_number(column: Any, kind: Any) -> int:
+    return int(pc.sum(pc.is_nan(column)).as_py() or 0) if pa.types.is_floating(kind) else 0
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(
+        pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _is_date(kind: Any) -> bool:
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind))

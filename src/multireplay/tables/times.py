@@ -1,0 +1,94 @@
+"""A column that says when a row was: numbers, dates, or text that is dates in one of the usual ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from multireplay.errors import InputError
+from multireplay.tables.dates import as_date, from_digits, usual_ways
+from multireplay.tables.recipe import as_chunked, as_numbers
+
+REGULAR = 0.8
+"""Share of the steps in time that are nearly the usual one, from which on a longer one is a gap."""
+NEAR, GAP = 0.15, 1.5
+"""Nearly the usual step: within that share (a month has 28 to 31 days). A gap: so many times the usual step."""
+
+
+@dataclass(frozen=True, eq=False)
+class Times:
+    """When every row was, as numbers; dates are nanoseconds since 1970."""
+
+    name: str
+    values: NDArray[Any]
+    missing: NDArray[np.bool_]
+    dates: bool = False
+
+    def show(self, row: int) -> str:
+        """The time of a row, a date as one."""
+        return as_date(self.values[row]) if self.dates else f"{self.values[row]:g}"
+
+    def lasting(self, step: float) -> str:
+        """A length of time, in the unit that suits it."""
+        if not self.dates:
+            return f"{step:g}"
+        for unit, size in (("d", 86_400e9), ("h", 3600e9), ("min", 60e9), ("s", 1e9)):
+            if step >= size:
+                return f"{step / size:g} {unit}"
+        return f"{step / 1e6:g} ms"
+
+
+def as_times(column: Any, name: str) -> Times:
+    """The column as times.
+
+    Text is read as dates in the way that fits all cells; where day and month cannot be told apart by that, in the way
+    in which time does not go back.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> times = as_times(pa.array(["30/01/2024", "31/01/2024", "01/02/2024"]), "day")
+    >>> times.show(2), times.lasting(times.values[1] - times.values[0])
+    ('2024-02-01', '1 d')
+    """
+    column = as_chunked(column)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    missing = np.asarray(column.is_null().to_numpy())
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _from_text(column.cast(pa.string()), name)
+    if pa.types.is_time(kind):
+        nanoseconds = column.cast(pa.time64("ns"))
+        return Times(name, np.asarray(pc.fill_null(nanoseconds.cast(pa.int64()), 0).to_numpy()), missing, True)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return _moments(column, name, missing)
+    if pa.types.is_integer(kind) and not missing.any():
+        days = from_digits(column.to_numpy())
+        if days is not None:
+            return _moments(pa.chunked_array([days]), name, missing)
+    values = as_numbers(column, name)
+    return Times(name, np.where(np.isfinite(values), values, 0.0), ~np.isfinite(values))
+
+
+def _moments(column: Any, name: str, missing: NDArray[np.bool_]) -> Times:
+    zone = "UTC" if pa.types.is_timestamp(column.type) and column.type.tz is not None else None
+    moments = column.cast(pa.timestamp("ns", zone), safe=False)
+    return Times(name, np.asarray(pc.fill_null(moments.cast(pa.int64()), 0).to_numpy()), missing, True)
+
+
+def _from_text(column: Any, name: str) -> Times:
+    column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+    missing = np.asarray(column.is_null().to_numpy())
+    readings = []
+    for way in usual_ways(column):
+        readings.append(_moments(pc.strptime(column, format=way, unit="s", error_is_null=True), name, missing))
+    if not readings:
+        raise InputError(f"column {name!r} holds text such as {column.drop_null()[0].as_py()!r}, which is no date or number")
+    forward = [times for times in readings if (np.diff(times.values[~missing]) >= 0).all()]
+    return (forward or readings)[0]
