@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,9 @@ class DataFile:
     memory: str
 
     @classmethod
-    def open(cls, path: Path, memory: str) -> DataFile:
+    def open(cls, path: Path, memory: str, dialect: Any = None) -> DataFile:
         """Look at what the file holds; the rows are read later."""
-        return cls(path, find_source(path, bytes_of(memory)), memory)
+        return cls(path, find_source(path, bytes_of(memory), dialect), memory)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -42,6 +43,15 @@ class DataFile:
         return (*self.source.fields, *self.source.refused)
 
     @property
+    def widths(self) -> dict[str, int]:
+        """How many numbers a row has in columns of lists."""
+        return {name: field.width for name, field in self.source.fields.items() if field.width is not None}
+
+    def column_of(self, name: str | None) -> str | None:
+        """The column that a feature is in; a column is its own."""
+        return self.features[name][0] if name in self.features else name
+
+    @cached_property
     def features(self) -> dict[str, tuple[str, int | None]]:
         """Every number of a row by name: the column it is in, and which one there."""
         found: dict[str, tuple[str, int | None]] = {}
@@ -56,91 +66,70 @@ class DataFile:
         if name in features:
             return [name]
         found = [feature for feature, (column, _) in features.items() if column == name]
-        return found or [self._refuse(name)]
+        return found or [self.refuse(name)]
 
-    def _refuse(self, name: str) -> str:
+    def refuse(self, name: str) -> str:
+        """Raise an error about a name that is no column of numbers."""
         if name in self.source.refused:
             raise InputError(self.source.refused[name])
         close = difflib.get_close_matches(name, self.features, n=1)
         guess = f"did you mean {close[0]!r}? " if close else ""
         raise InputError(f"{self.path} has no column {name!r}; {guess}it has {', '.join(self.names)}")
 
-    def check_order(self, time: str) -> None:
-        """Raise if the column goes back anywhere: then the rows are not in time order."""
-        if time not in (*self.source.fields, *self.source.times):
-            self._refuse(time)
-        Buffer.open(self.path, {"any": next(iter(self.source.fields))}, self.memory, time)
-
     def numbers(self, names: Sequence[str]) -> Buffer:
         """Columns under their own names."""
         return self._in_memory(Buffer.open(self.path, {name: name for name in names}, self.memory))
 
-    def matrix(self, features: Sequence[str]) -> NDArray[Any]:
-        """Features side by side; a record that is too large for that is refused."""
-        opened, pick = self._open(features)
-        return self._in_memory(opened)["features"][:, pick]
+    def table(self, names: Iterable[str]) -> Any:
+        """Whole columns as an Arrow table, whatever they hold; a record that is too large for that is refused."""
+        import pyarrow as pa
 
-    def blocks(self, features: Sequence[str]) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Features side by side, in blocks of rows with the number of the first; a large record stays on disk."""
-        opened, pick = self._open(features)
+        names = list(names)
+        known = [name for name in names if name in self.source.fields or name in self.source.times]
+        size = self.source.rows * (self.source.row_bytes(known) + 16 * (len(names) - len(known)))
+        if size > bytes_of(self.memory) // 2:
+            raise self._too_large(size)
+        found = list(self.batches(names))
+        return pa.Table.from_batches([batch for _, batch in found])
+
+    def batches(self, names: Sequence[str]) -> Iterator[tuple[int, Any]]:
+        """Arrow batches of whole columns, whatever they hold, each with the number of its first row."""
+        for name in names:
+            if name not in self.names:
+                self.refuse(name)
+        if self.source.in_tables:
+            for batch in self.source.batches(names, 0, BLOCK):
+                yield batch.start, batch.data
+            return
+        for first, block in self._array_blocks(names):
+            yield first, block
+
+    def _array_blocks(self, names: Sequence[str]) -> Iterator[tuple[int, Any]]:
+        """Batches of columns that are arrays; those with several numbers a row become lists."""
+        import pyarrow as pa
+
+        opened = Buffer.open(self.path, {name: name for name in names}, self.memory)
+        blocks: Iterable[tuple[int, Any]]
         if isinstance(opened, StoredBuffer):
-            for first, block in opened.blocks():
-                yield first, block["features"][:, pick]
+            blocks = opened.blocks()
         else:
-            for first in range(0, len(opened), BLOCK):
-                yield first, opened["features"][first : first + BLOCK][:, pick]
-
-    def _open(self, features: Sequence[str]) -> tuple[Buffer | StoredBuffer, list[int] | slice]:
-        """The columns that these features are in, and which of them side by side they are."""
-        known = self.features
-        for name in features:
-            if name not in known:
-                self._refuse(name)
-        columns = list(dict.fromkeys(known[name][0] for name in features))
-        side_by_side = [feature for column in columns for feature in self.expand(column)]
-        places = [side_by_side.index(name) for name in features]
-        pick = slice(None) if places == list(range(len(side_by_side))) else places  # a view, where that will do
-        return Buffer.open(self.path, {"features": columns}, self.memory), pick
-
-    def classes(self, name: str) -> NDArray[Any]:
-        """A column of classes: words, booleans or numbers, whole ones as integers."""
-        if name not in self.source.fields:
-            if name not in self.source.refused:
-                self._refuse(name)
-            return read_words(self.path, name)
-        values = self.numbers([name])[name]
-        if values.ndim != 1:
-            raise InputError(f"{self.path}: column {name!r} has several numbers a row, which cannot be a class")
-        if values.dtype == np.bool_ or (values != np.round(values)).any():
-            return values
-        return values.astype(np.int64)
+            blocks = ((k, {name: opened[name][k : k + BLOCK] for name in names}) for k in range(0, len(opened), BLOCK))
+        for first, block in blocks:
+            columns = {}
+            for name in names:
+                values = np.ascontiguousarray(block[name])
+                lists = values.ndim == 2
+                flat = pa.array(values.ravel())
+                columns[name] = pa.FixedSizeListArray.from_arrays(flat, values.shape[1]) if lists else flat
+            yield first, pa.record_batch(columns)
 
     def _in_memory(self, buffer: Buffer | StoredBuffer) -> Buffer:
         if isinstance(buffer, Buffer):
             return buffer
-        raise InputError(
-            f"{self.path}: these columns take {in_words(buffer.nbytes)}, more than half of {self.memory}; "
+        raise self._too_large(buffer.nbytes)
+
+    def _too_large(self, size: int) -> InputError:
+        return InputError(
+            f"{self.path}: these columns take {in_words(size)}, more than half of {self.memory}; "
             "choose fewer columns, or give more memory with --memory"
         )
-
-
-def read_words(path: Path, name: str) -> NDArray[Any]:
-    """A column of words from a text or Parquet table, the classes of a classification; none may be missing."""
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    if path.suffix == ".csv":
-        empty_is_missing = csv.ConvertOptions(include_columns=[name], null_values=[""], strings_can_be_null=True)
-        column = csv.read_csv(path, convert_options=empty_is_missing).column(name)
-    else:
-        files = [file for file in visible(path) if file.suffix in PARQUET] if path.is_dir() else [path]
-        column = pa.concat_tables(parquet.read_table(file, columns=[name]) for file in files).column(name)
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        raise InputError(f"{path}: column {name!r} holds {column.type}, which are neither words nor numbers")
-    if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy()))
-        raise InputError(
-            f"{path} has nothing in column {name!r} at row {row} (counting from 0); fill or drop such rows"
-        )
-    return np.asarray(column.to_pylist())

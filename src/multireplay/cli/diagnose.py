@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from multireplay.cli.app import app, note
 from multireplay.cli.data_file import DataFile
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, print_json
+from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, names_in, print_json
 from multireplay.errors import InputError
 from multireplay.report import report_of_diagnosis
 from multireplay.show.text import terminal
@@ -32,10 +33,14 @@ def diagnose(
     Example: multireplay diagnose data.csv --columns load,temperature --time when
     """
     from multireplay.diagnose import diagnose
+    from multireplay.tables import as_times, chained
 
     record = DataFile.open(data, memory)
     if time is not None:
-        record.check_order(time)
+        if time not in record.names:
+            record.refuse(time)
+        times = as_times(record.table([time]).column(time), time)
+        said = chained(np.ones(record.source.rows, dtype=bool), None, times).sentences
     chosen, left_out = choose_columns(record, columns, without=[time])
     buffer = record.numbers(chosen)
     found = diagnose(buffer)
@@ -57,10 +62,5 @@ def choose_columns(file: DataFile, wanted: str | None, without: Sequence[str | N
         if not chosen:
             raise InputError(f"{file.path} has no other columns of numbers; it has {', '.join(file.names)}")
         return chosen, [name for name in file.source.refused if name not in without]
-    chosen = [name.strip() for name in wanted.split(",") if name.strip()]
-    if not chosen:
-        raise InputError("no column is named in an empty list")
-    twice = [name for name in chosen if chosen.count(name) > 1]
-    if twice:
-        raise InputError(f"column {twice[0]!r} is named twice")
+    chosen = names_in(wanted)
     return chosen, []

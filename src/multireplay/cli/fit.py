@@ -10,14 +10,18 @@ import typer
 
 from multireplay.cli.app import app, exit_code, note
 from multireplay.cli.data_file import DataFile
-from multireplay.cli.diagnose import choose_columns
 from multireplay.cli.fitting import Fit, Shares, fit_model
 from multireplay.cli.inferred import table_of
 from multireplay.cli.model import ModelKind
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Level, Memory, Report, Time, print_json
+from multireplay.cli.options import (
+    DEFAULT_MEMORY, Data, Decimal, Encoding, Group, Json, Level, Memory, Na, Report, Separator, Time, dialect, names_in,
+    print_json,
+)  # fmt: skip
+from multireplay.cli.prepared import Missing, Wanted
 from multireplay.errors import InputError
 from multireplay.report import Block, Section, Table, Text, sections_of_result, write
 from multireplay.show.text import TextTable, terminal
+from multireplay.tables.kinds import LEVELS
 
 SHOWN = 40
 """Coefficients in a table in the terminal; the page, the file and the JSON have all."""
@@ -27,15 +31,30 @@ SHOWN = 40
 def fit(
     ctx: typer.Context,
     data: Data,
-    target: Annotated[str, typer.Option(help="The column to predict.")],
+    target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     model: Annotated[
         ModelKind, typer.Option(help="linear (least squares), logistic (two or more classes) or poisson (counts).")
     ] = ModelKind.linear,
     features: Annotated[
         str | None,
-        typer.Option(help="Columns to predict from, with commas between; all other numeric ones by default."),
+        typer.Option(help="Columns to predict from, with commas between; by default all others that can serve."),
     ] = None,
+    formula: Annotated[
+        str | None, typer.Option(help="Instead of --target and --features, as 'load ~ temp + C(weekday) + log(hour)'.")
+    ] = None,
+    categorical: Annotated[
+        str | None,
+        typer.Option(help=f"Columns that are categories whatever they hold; text is, up to {LEVELS} different ones."),
+    ] = None,
+    missing: Annotated[
+        Missing, typer.Option(help="Rows that have nothing in a column that is used: an error, or dropped.")
+    ] = Missing.error,
     time: Time = None,
+    group: Group = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    na: Na = None,
     alpha: Annotated[float, typer.Option(min=0, help="L2 penalty on the standardized coefficients.")] = 1e-4,
     standardize: Annotated[
         bool, typer.Option(help="Learn with features of mean 0 and standard deviation 1; the answer is for yours.")
@@ -61,17 +80,19 @@ def fit(
 
     Example: multireplay fit data.parquet --target fails --model logistic --features load,heat --out model.json
     """
-    record = DataFile.open(data, memory)
-    if time is not None:
-        record.check_order(time)
-    chosen, left_out = choose_columns(record, features, without=[target, time])
-    if target in chosen:
-        raise InputError(f"the target {target!r} is among the features")
-    names = [feature for name in chosen for feature in record.expand(name)]
-    if left_out:
-        note(f"Left out, because they are not numbers: {', '.join(left_out)}.")
+    record = DataFile.open(data, memory, dialect(separator, encoding, decimal, na))
+    asked = None if features is None else tuple(names_in(features))
+    wanted = Wanted(
+        _target(target, formula), model, asked, formula, tuple(names_in(categorical or "")), time, group, missing
+    )
+    if formula is not None and features is not None:
+        raise InputError("the features are in the formula: give --formula or --features")
+    if asked is not None and wanted.target in asked:
+        raise InputError(f"the target {wanted.target!r} is among the features")
     settings = {"alpha": alpha, "standardize": standardize, "passes": passes, "step": "auto" if step is None else step}
-    found = fit_model(record, model, target, names, settings, Shares(holdout, level))
+    found = fit_model(record, wanted, settings, Shares(holdout, level))
+    for name, why in found.model.fitted["left_out"].items():
+        note(f"Left out: {name!r} {why}.")
     if out is not None and not found.diverged:
         found.model.save(out)
     if report is not None:
@@ -85,6 +106,18 @@ def fit(
     elif not found.worst.ok:
         note(str(found.worst) if as_json else "This is not the fit of the record: it has not converged.", "red")
     raise typer.Exit(exit_code(found.worst))
+
+
+def _target(target: str | None, formula: str | None) -> str:
+    """The column to predict, which a formula has on its left."""
+    if formula is None:
+        if target is None:
+            raise typer.BadParameter("the column to predict is needed", param_hint="--target")
+        return target
+    left = formula.partition("~")[0].strip().strip("`")
+    if target not in (None, left):
+        raise InputError(f"--target is {target!r}, but the formula has {left!r} on its left")
+    return left
 
 
 def _show(found: Fit, out: Path | None) -> None:

@@ -16,6 +16,7 @@ from multireplay._check import Vector
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.inferred import doubts_in, inference_of, summaries_of
 from multireplay.cli.model import Model, ModelKind
+from multireplay.cli.prepared import Wanted, prepare
 from multireplay.diagnose import diagnose
 from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError
 from multireplay.inference import Summary, Uncertainty
@@ -65,7 +66,7 @@ class Fit:
     def sentences(self) -> list[str]:
         """All that a person should know besides the coefficients."""
         held, dependence = self.model.fitted["holdout"], self.model.fitted["dependence"]
-        lines = [str(self.worst), *doubts_in(self.model)]
+        lines = [str(self.worst), *self.model.fitted["about_rows"], *doubts_in(self.model)]
         if held is not None:
             meaning = MEANINGS[held["metric"]].format(held["baseline"])
             lines.append(
@@ -76,9 +77,7 @@ class Fit:
         return [*lines, dependence] if dependence else lines
 
 
-def fit_model(
-    file: DataFile, kind: ModelKind, target: str, features: Sequence[str], settings: Mapping[str, Any], shares: Shares
-) -> Fit:
+def fit_model(file: DataFile, wanted: Wanted, settings: Mapping[str, Any], shares: Shares) -> Fit:
     """Read, fit, score on the share of the rows that is held out, and look at the dependence."""
     import multireplay
     from multireplay.estimators import MERClassifier, MERPoissonRegressor, MERRegressor
@@ -90,8 +89,10 @@ def fit_model(
         def done(following: str, share: float) -> None:
             progress.update(shown, advance=10 * file.source.rows * share, description=following)
 
+        ready = prepare(file, wanted)
+        kind, target, features = wanted.kind, wanted.target, ready.recipe.names
         learn = partial(_learn, partial(kinds[kind], **settings), f"{file.path}, target {target!r}", features)
-        rows, targets = file.matrix(features), _targets(file, kind, target)
+        rows, targets = ready.matrix, ready.targets
         done("fitting", 0.1)
         held = _held_out(learn, kind, rows, targets, shares.held_out)
         done("fitting", 0.4)
@@ -111,6 +112,12 @@ def fit_model(
     fitted = {
         "data": str(file.path),
         "rows": len(rows),
+        "rows_dropped": dict(ready.dropped),
+        "chains": ready.chains.count,
+        "time": ready.time,
+        "group": wanted.group,
+        "left_out": ready.left_out,
+        "about_rows": ready.sentences(),
         **settings,
         "status": statuses if len(results) > 1 else statuses[0],
         "ok": ok,
@@ -133,6 +140,7 @@ def fit_model(
         tuple(estimator.classes_.tolist()) if kind is ModelKind.logistic else (),
         fitted,
         inference_of(known, summaries),
+        ready.recipe,
     )
     return Fit(model, results, rows.std(axis=0), summaries, known)
 
@@ -144,15 +152,6 @@ def told(status: Status) -> str:
 
 def _diverged(status: Status) -> bool:
     return status.code == "diverged"
-
-
-def _targets(file: DataFile, kind: ModelKind, target: str) -> NDArray[Any]:
-    if kind is ModelKind.logistic:
-        return file.classes(target)
-    if target in file.features:
-        return file.matrix([target])[:, 0]
-    file.expand(target)  # raises, unless it is a column with several numbers a row
-    raise InputError(f"{file.path}: the target {target!r} has several numbers a row; name one, as {target}[0]")
 
 
 def _learn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -41,6 +42,8 @@ class Model:
     """How it was fitted, for people."""
     inference: Mapping[str, Any] | None = None
     """Standard errors, intervals and what they are made of; None in files of earlier versions."""
+    recipe: Any = None
+    """How the columns of a file become the features (`multireplay.tables`); None: the features are its columns."""
 
     def predict(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Predictions by name of the column: "prediction", and the probability of every class."""
@@ -75,6 +78,7 @@ class Model:
             "classes": plain(self.classes) or None,
             "fitted": plain(self.fitted),
             "inference": plain(self.inference),
+            "recipe": None if self.recipe is None else self.recipe.to_dict(),
         }
 
     def save(self, path: Path) -> None:
@@ -104,9 +108,12 @@ class Model:
                 tuple(found["classes"] or ()),
                 found["fitted"],
                 found.get("inference"),
+                _recipe(found),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path} is damaged: {type(error).__name__} {error}") from None
+        if model.recipe.names != model.features:
+            raise InputError(f"{path} is damaged: its recipe makes other features than it has coefficients for")
         dim, classes = len(model.features), len(model.classes)
         count = classes if classes > 2 else 1
         if model.coef.shape != (count, dim) or model.intercept.shape != (count,):
@@ -117,3 +124,16 @@ class Model:
         if (model.kind is ModelKind.logistic) != (classes >= 2):
             raise InputError(f"{path} is damaged: a {model.kind} model with {classes} classes")
         return model
+
+
+def _recipe(found: Mapping[str, Any]) -> Any:
+    """The recipe of a file; files of earlier versions have none, and features ``name`` or ``name[place]``."""
+    from multireplay.tables import Recipe, Term
+    from multireplay.tables.formula import FormulaRecipe
+
+    names, given = tuple(map(str, found["features"])), found.get("recipe")
+    if given is None:
+        parts = [re.fullmatch(r"(.*)\[(\d+)\]", name) for name in names]
+        pairs = zip(names, parts, strict=True)
+        return Recipe(tuple(Term(name) if part is None else Term(part[1], int(part[2])) for name, part in pairs))
+    return FormulaRecipe.from_dict(given, names) if "formula" in given else Recipe.from_dict(given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import re
@@ -20,14 +21,59 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and no
 Data = Annotated[
     Path,
     typer.Argument(
-        help="The record: a .csv, .parquet, .npz or .npy file, or a folder of Parquet or .npy files. "
+        help="The record: a .csv (or .tsv, .txt, .gz), .parquet, .feather, .npz or .npy file, or a folder of Parquet "
+        "or .npy files. "
         "The order of its rows is their order in time."
     ),
 ]
 
 Time = Annotated[
-    str | None, typer.Option(help="A column that must not decrease: it is checked, not sorted by, and is no feature.")
+    str | None,
+    typer.Option(
+        help="The column that says when a row was: numbers or dates. It must not go back, is no feature, and a gap in it "
+        "or a time that is there twice ends a chain of rows. By default the one column of dates, if there is one."
+    ),
 ]
+
+Group = Annotated[
+    str | None, typer.Option(help="The column that tells several series in one file apart; each is a chain of its own.")
+]
+
+Separator = Annotated[str | None, typer.Option(help="Between the cells of a text table; found out by default.")]
+Encoding = Annotated[str | None, typer.Option(help="Of a text table; UTF-8, UTF-16 or Latin-1 is found out by default.")]
+Decimal = Annotated[str | None, typer.Option(help="The decimal sign of a text table; found out by default.")]
+Na = Annotated[
+    str | None, typer.Option(help="Texts that stand for nothing, with commas between, besides NA, n/a, null, - and ?.")
+]
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a list with commas between."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if text and not names:
+        raise InputError("no column is named in an empty list")
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(f"column {twice[0]!r} is named twice")
+    return names
+
+
+def dialect(separator: str | None, encoding: str | None, decimal: str | None, na: str | None) -> Any:
+    """How a text table is read."""
+    from multireplay.buffer.disk.dialect import Dialect
+
+    if separator in ("\\t", "tab"):
+        separator = "\t"
+    for name, sign in (("--separator", separator), ("--decimal", decimal)):
+        if sign is not None and len(sign) != 1:
+            raise InputError(f"{name} is one character, not {sign!r}")
+    if encoding is not None:
+        try:
+            codecs.lookup(encoding)
+        except LookupError:
+            raise InputError(f"--encoding {encoding!r} is not known") from None
+    return Dialect(separator, encoding, decimal, tuple(word.strip() for word in (na or "").split(",") if word.strip()))
+
 
 Memory = Annotated[str, typer.Option(help="How much memory the record may take, such as '8 GB'.")]
 DEFAULT_MEMORY = "2 GB"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pyarrow as pa
 import typer
 from numpy.typing import NDArray
 
@@ -16,10 +18,14 @@ from multireplay.cli.data_file import DataFile
 from multireplay.cli.fitting import SCORES
 from multireplay.cli.inferred import bands, known_by
 from multireplay.cli.model import Model, ModelKind
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Level, Memory, Report, print_json
+from multireplay.cli.options import (
+    DEFAULT_MEMORY, Data, Decimal, Encoding, Json, Level, Memory, Na, Report, Separator, dialect, print_json,
+)  # fmt: skip
+from multireplay.cli.prepared import as_classes
 from multireplay.errors import InputError
 from multireplay.report import report_of_tables
 from multireplay.show.progress import step_bar
+from multireplay.tables.recipe import as_lists, as_numbers, dropped_in_words
 
 SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Of the rows: the quantiles of the predictions on the page."""
@@ -39,6 +45,10 @@ def predict(
     level: Level = 0.95,
     report: Report = None,
     memory: Memory = DEFAULT_MEMORY,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    na: Na = None,
     as_json: Json = False,
 ) -> None:
     """Predict the target for every row of a file, by a model that was fitted before.
@@ -49,50 +59,63 @@ def predict(
 
     Example: multireplay predict model.json new.csv --out predictions.csv
     """
-    import pyarrow as pa
-
     learnt = Model.load(model)
     if learnt.fitted.get("converged") is False:
         note(f"{model} is of a fit that has not converged, as it says.")
     known = known_by(learnt, model) if interval else []
-    record = DataFile.open(data, memory)
-    missing = [name for name in learnt.features if name not in record.features]
+    record = DataFile.open(data, memory, dialect(separator, encoding, decimal, na))
+    missing = [name for name in learnt.recipe.columns if name not in record.names]
     if missing:
-        raise InputError(f"{data} has no numbers in {', '.join(map(repr, missing))}, which the model {model} needs")
+        raise InputError(f"{data} has no column {', '.join(map(repr, missing))}, which the model {model} needs")
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise InputError(f"{out}: predictions are written to a file that ends in .csv or .parquet")
+    told = [learnt.fitted.get(name) for name in ("group", "time")]
+    carried = [name for name in told if name in record.names and name not in learnt.recipe.columns]
     made: list[dict[str, Any]] = []
+    whole: list[NDArray[np.bool_]] = []
+    unscored: Counter[str] = Counter()
     rows = 0
     writer: Any = None
     try:
         with ExitStack() as opened:  # what was written before an error or an interruption is a complete file
             long = record.source.rows >= 2**20
             advance = opened.enter_context(step_bar(record.source.rows, "predicting", "rows")) if long else None
-            for first, block in record.blocks(learnt.features):
-                found = learnt.predict(block)
+            for first, block in record.batches([*learnt.recipe.columns, *carried]):
+                design = learnt.recipe.design(block)
+                unscored += design.reasons
+                usable, rest = design.usable, design.matrix[design.usable]
+                found = learnt.predict(rest)
                 if known:
-                    found |= bands(learnt, known, block, level)
+                    found |= bands(learnt, known, rest, level)
+                found = {name: spread(values, usable) for name, values in found.items()}
                 if out is not None or not as_json:
-                    table = pa.table(found)
+                    table = pa.table({**{name: block.column(name) for name in carried}, **found})
                     writer = writer or opened.enter_context(_writer(out, table.schema))
                     writer.write_table(table)
                     found = {"prediction": found["prediction"]}  # the rest is written
                 made.append(found)
-                rows = first + len(block)
+                whole.append(usable)
+                rows = first + block.num_rows
                 if advance is not None:
-                    advance(len(block))
+                    advance(block.num_rows)
     except KeyboardInterrupt:
         kept = "" if out is None else f" {out} has the predictions of the first {rows} rows of {record.source.rows}."
         note(f"Interrupted.{kept}", "red")
         raise typer.Exit(INTERRUPTED) from None
-    columns = {name: np.concatenate([part[name] for part in made]) for name in made[0]}
+    usable = np.concatenate(whole)
+    columns = {name: pa.chunked_array([part[name] for part in made]) for name in made[0]}
+    predicted = np.asarray(columns["prediction"].drop_null().to_numpy())
     truth = _truth(record, learnt)
-    score = None if truth is None else _score(learnt, columns["prediction"], truth)
+    score = None if truth is None else _score(learnt, *_both(columns["prediction"], truth))
+    if not usable.all():
+        note(f"{(~usable).sum()} of {rows} rows have no prediction: {dropped_in_words(unscored)}.")
     if report is not None:
-        page = _write_page(report, learnt, record, columns["prediction"], score, ctx.obj)
+        page = _write_page(report, learnt, record, predicted, score, ctx.obj)
         note(f"Report: {page}")
     if as_json:
-        print_json({"rows": rows, "file": out, "score": score, "report": report, **({} if out else columns)})
+        listed = {} if out else {name: column.to_pylist() for name, column in columns.items()}
+        about = {"rows": rows, "not_predicted": dict(unscored), "file": out, "score": score, "report": report}
+        print_json({**about, **listed})
         return
     if out is not None:
         note(f"{rows} predictions of {learnt.target!r} are in {out}.")
@@ -110,18 +133,38 @@ def _writer(path: Path | None, schema: Any) -> Any:
     return (parquet.ParquetWriter if path.suffix == ".parquet" else csv.CSVWriter)(path, schema)
 
 
-def _truth(record: DataFile, model: Model) -> NDArray[Any] | None:
-    """The target's column, if the file has it without gaps."""
-    if model.target not in (*record.features, *record.source.refused):
+def spread(values: NDArray[Any], usable: NDArray[np.bool_]) -> Any:
+    """Values of the rows that can be used as a column of all rows, nothing where a row cannot be."""
+    if usable.all():
+        return pa.array(values)
+    places = np.where(usable, np.cumsum(usable) - 1, -1)
+    return pa.array(values).take(pa.array(places, mask=~usable))
+
+
+def _truth(record: DataFile, model: Model) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
+    """The target's column and where there is nothing in it, if the file has it."""
+    column, place = record.features.get(model.target, (model.target, None))
+    if column not in record.names:
         return None
     try:
-        return record.classes(model.target) if model.kind is ModelKind.logistic else record.matrix([model.target])[:, 0]
+        found = record.table([column]).column(column)
+        if model.kind is ModelKind.logistic:
+            return as_classes(found, model.target)
+        values = as_numbers(found, column) if place is None else as_lists(found)[0][:, place]
     except InputError:
         return None
+    return values, ~np.isfinite(values)
+
+
+def _both(predicted: Any, truth: tuple[NDArray[Any], NDArray[np.bool_]]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Predictions and truth of the rows that have both."""
+    values, empty = truth
+    there = ~empty & predicted.is_valid().to_numpy()
+    return np.asarray(predicted.filter(pa.array(there)).to_numpy()), values[there]
 
 
 def _score(model: Model, predicted: NDArray[Any], truth: NDArray[Any]) -> dict[str, Any] | None:
-    """The score of the predictions, None where it has no meaning: one row, or counts below 0."""
+    """The score of the predictions, None where it has no meaning: one row, counts below 0, or only zeros."""
     from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
 
     if len(truth) < 2 or (model.kind is ModelKind.poisson and (truth.min() < 0 or not np.isfinite(predicted).all())):

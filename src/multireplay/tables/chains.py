@@ -84,11 +84,13 @@ def _in_time(times: Times, order: NDArray[np.int64], breaks: NDArray[np.bool_]) 
             f"{times.name} is the same in {same.sum() + 1} rows and more: this looks like several series in one file, "
             "which a group column tells apart"
         )
-    found, said = np.zeros(len(values), dtype=bool), []
+    found = np.zeros(len(values), dtype=bool)
+    said = [f"Time is {times.name!r}, from {times.show(int(np.argmin(times.values)))} to {times.show(int(np.argmax(times.values)))}."]
     if same.any():
         found[1:] |= same
         row = int(order[1:][same][0])
-        said.append(f"{same.sum()} repeated times in {times.name!r}, first {times.show(row)} at row {row}: chains end there.")
+        said.append(f"{_counted(same, 'time')} in {times.name!r} there twice, first {times.show(row)} at row {row}: "
+                    "a chain ends there.")  # fmt: skip
     if len(moving) > 2:
         usual = float(np.median(moving))
         if np.mean(np.abs(moving - usual) <= NEAR * usual) >= REGULAR:
@@ -98,7 +100,12 @@ def _in_time(times: Times, order: NDArray[np.int64], breaks: NDArray[np.bool_]) 
                 last, row = int(order[:-1][gaps][0]), int(order[1:][gaps][0])
                 longest = times.lasting(float(steps[gaps].max()))
                 said.append(
-                    f"{gaps.sum()} gaps in {times.name!r} (the usual step is {times.lasting(usual)}, the longest gap "
-                    f"{longest}), first from {times.show(last)} to {times.show(row)}: chains end there."
+                    f"{_counted(gaps, 'gap')} in {times.name!r} (the usual step is {times.lasting(usual)}, the longest "
+                    f"gap {longest}), first from {times.show(last)} to {times.show(row)}: a chain ends there."
                 )
     return found, said
+
+
+def _counted(flags: NDArray[np.bool_], what: str) -> str:
+    count = int(flags.sum())
+    return f"{count} {what}{'s' * (count != 1)}"

@@ -39,7 +39,7 @@ class Times:
             return f"{step:g}"
         for unit, size in (("d", 86_400e9), ("h", 3600e9), ("min", 60e9), ("s", 1e9)):
             if step >= size:
-                return f"{step / size:g} {unit}"
+                return f"{step / size:.3g} {unit}"
         return f"{step / 1e6:g} ms"
 
 

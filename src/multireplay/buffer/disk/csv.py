@@ -7,25 +7,42 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
 
+from multireplay.buffer.disk.dialect import Dialect
 from multireplay.buffer.disk.files import Stamp, named
 from multireplay.buffer.disk.memory import in_words
 from multireplay.buffer.disk.table import Batch, TableSource
 from multireplay.errors import InputError
 
 
-class CsvSource(TableSource):
-    """A CSV file with a row of names on top."""
+class WholeTable(TableSource):
+    """A table that was read as a whole."""
 
-    def __init__(self, path: Path, memory: int) -> None:
+    _table: Any
+    _stamp: Stamp
+
+    def batches(self, names: Sequence[str], first: int, size: int) -> Generator[Batch, None, None]:
+        start = 0
+        for data in self._table.select(list(names)).to_batches(max_chunksize=size):
+            if start + data.num_rows > first:
+                yield Batch(self.label, start, start, data)
+            start += data.num_rows
+
+    def identity(self, names: Sequence[str]) -> list[object]:
+        return self._stamp.identity()
+
+
+class CsvSource(WholeTable):
+    """A text table with a row of names on top."""
+
+    def __init__(self, path: Path, memory: int, dialect: Dialect | None = None) -> None:
         self.label = str(path)
         self._stamp = Stamp.of(path)
         size = self._stamp.size
         if size > memory // 4:  # a number of one digit takes two bytes as text and eight in memory
             raise _too_large(path, size, memory)
         with named(f"{path} cannot be read as CSV", pa.ArrowException, OSError):
-            self._table = pa.csv.read_csv(path, pa.csv.ReadOptions(use_threads=False))  # so that errors know the row
+            self._table = (dialect or Dialect()).read(path)
         names = self._table.column_names
         if all(map(_is_number, names)):
             raise InputError(f"{path} needs the names of its columns in the first line, which is {','.join(names)}")
@@ -37,18 +54,6 @@ class CsvSource(TableSource):
             raise InputError(f"{path} is empty: it has no rows below the names")
         for name in self.refused:
             self.refused[name] = _first_text(path, name, self._table.column(name)) or self.refused[name]
-        if not self.fields:
-            raise InputError(next(iter(self.refused.values())))
-
-    def batches(self, names: Sequence[str], first: int, size: int) -> Generator[Batch, None, None]:
-        start = 0
-        for data in self._table.select(list(names)).to_batches(max_chunksize=size):
-            if start + data.num_rows > first:
-                yield Batch(self.label, start, start, data)
-            start += data.num_rows
-
-    def identity(self, names: Sequence[str]) -> list[object]:
-        return self._stamp.identity()
 
 
 def _too_large(path: Path, size: int, memory: int) -> InputError:

@@ -20,6 +20,10 @@ from multireplay.buffer.disk.zipped import open_members
 from multireplay.errors import InputError
 
 PARQUET = (".parquet", ".pq")
+FEATHER = (".feather", ".arrow", ".ipc")
+TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat")
+PACKED = (".gz", ".bz2", ".zst")
+"""What a text table may be packed in."""
 
 
 def open_buffer(
@@ -42,7 +46,7 @@ def open_buffer(
     return stored
 
 
-def find_source(path: Path, memory: int) -> Source:
+def find_source(path: Path, memory: int, dialect: Any = None) -> Source:
     """The columns of a file or folder, by what its name ends in or what it holds."""
     if not path.exists():
         raise InputError(f"{path} does not exist")
@@ -55,11 +59,17 @@ def find_source(path: Path, memory: int) -> Source:
         return ArraySource(str(path), open_members(path))
     if suffix in PARQUET:
         return _parquet(path, [path])
-    if suffix == ".csv":
+    if suffix in FEATHER:
+        from multireplay.buffer.disk.feather import FeatherSource
+
+        return FeatherSource(path, memory)
+    unpacked = Path(path.stem).suffix.lower() if suffix in PACKED else suffix
+    if unpacked in TEXT:
         from multireplay.buffer.disk.csv import CsvSource
 
-        return CsvSource(path, memory)
-    raise InputError(f"{path} is none of .npy, .npz, .parquet, .csv, nor a folder of .npy or Parquet files")
+        return CsvSource(path, memory, dialect)
+    kinds = ".npy, .npz, .parquet, .feather, .csv (.tsv, .txt, also .gz)"
+    raise InputError(f"{path} is none of {kinds}, nor a folder of .npy or Parquet files")
 
 
 def _folder(path: Path) -> Source:

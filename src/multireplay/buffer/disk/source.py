@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -54,6 +54,8 @@ class Source(ABC):
     """Columns of dates, which can say the order of the rows but are no samples; read as 64-bit integers."""
     refused: dict[str, str]
     """Columns that are not numbers, and why not: those of dates are among them."""
+    in_tables: ClassVar[bool] = False
+    """Whether it is an Arrow table, whose `batches` hold whatever is in it."""
     feature_names: Mapping[str, Names] = MappingProxyType({})
     """Names of the features of columns that have several, where they were saved."""
 

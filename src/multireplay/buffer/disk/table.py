@@ -32,6 +32,8 @@ class Batch(NamedTuple):
 class TableSource(Source):
     """Tables whose batches come in order."""
 
+    in_tables = True
+
     @abstractmethod
     def batches(self, names: Sequence[str], first: int, size: int) -> Generator[Batch, None, None]:
         """Batches of at most `size` rows from the one that holds row `first` on."""
