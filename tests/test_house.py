@@ -20,7 +20,7 @@ TREES = {path: ast.parse(path.read_text()) for path in FILES}
 
 FLOORS = (
     {"errors", "_check", "_jit", "vectors"},
-    {"sets", "replay", "buffer", "show", "steps", "averaging", "tracking", "result"},
+    {"sets", "replay", "buffer", "show", "steps", "averaging", "tracking", "result", "tables"},
     {"problems"},
     {"engine"},
     {"inference"},

@@ -21,11 +21,11 @@ from multireplay.cli.model import Model, ModelKind
 from multireplay.cli.options import (
     DEFAULT_MEMORY, Data, Decimal, Encoding, Json, Level, Memory, Na, Report, Separator, dialect, print_json,
 )  # fmt: skip
-from multireplay.cli.prepared import as_classes
 from multireplay.errors import InputError
 from multireplay.report import report_of_tables
 from multireplay.show.progress import step_bar
 from multireplay.tables.recipe import as_lists, as_numbers, dropped_in_words
+from multireplay.tables.targets import as_classes
 
 SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Of the rows: the quantiles of the predictions on the page."""
@@ -69,7 +69,7 @@ def predict(
         raise InputError(f"{data} has no column {', '.join(map(repr, missing))}, which the model {model} needs")
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise InputError(f"{out}: predictions are written to a file that ends in .csv or .parquet")
-    told = [learnt.fitted.get(name) for name in ("group", "time")]
+    told = [learnt.fitted.get("group"), learnt.fitted.get("time"), *learnt.fitted.get("left_out", {})]
     carried = [name for name in told if name in record.names and name not in learnt.recipe.columns]
     made: list[dict[str, Any]] = []
     whole: list[NDArray[np.bool_]] = []
@@ -118,7 +118,7 @@ def predict(
         print_json({**about, **listed})
         return
     if out is not None:
-        note(f"{rows} predictions of {learnt.target!r} are in {out}.")
+        note(f"{usable.sum()} predictions of {learnt.target!r} are in {out}.")
     if score is not None:
         note(f"{score['metric']} against the column {learnt.target!r} of {data}: {score['score']:.4g}")
 

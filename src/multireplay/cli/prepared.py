@@ -19,6 +19,7 @@ from multireplay.tables import Chains, Design, Kind, Look, Recipe, Times, as_tim
 from multireplay.tables.formula import FormulaRecipe
 from multireplay.tables.kinds import texts
 from multireplay.tables.recipe import as_chunked, as_lists, as_numbers, dropped_in_words
+from multireplay.tables.targets import as_classes
 
 INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")
 """What a column is called that only numbers the rows, as pandas writes it."""
@@ -221,20 +222,3 @@ def _targets(file: DataFile, table: Any, wanted: Wanted, design: Design) -> NDAr
         design.leave_out(np.isinf(values) & design.usable, f"infinity in {name!r}")
     design.leave_out(empty & design.usable, f"nothing in {name!r}")
     return values
-
-
-def as_classes(column: Any, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """A column of classes, words, booleans or numbers (whole ones as integers), and where there is none."""
-    column = as_chunked(column)
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if pa.types.is_boolean(kind) and not column.null_count:
-        return column.to_numpy(), np.zeros(len(column), dtype=bool)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
-        cells = texts(column)
-        empty = np.asarray(cells.is_null().to_numpy())
-        return np.array(["" if cell is None else cell for cell in cells.to_pylist()]), empty
-    values = as_numbers(column, name)
-    empty = np.isnan(values)
-    known = values[~empty]
-    whole = bool((known == np.round(known)).all())
-    return (np.where(empty, 0, values).astype(np.int64) if whole else values), empty

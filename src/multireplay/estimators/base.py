@@ -17,9 +17,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from multireplay._check import Vector, number_in, whole_number
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.names import distinct
-from multireplay.errors import AutocorrelationWarning, warn
+from multireplay.errors import AutocorrelationWarning, InputError, warn
 from multireplay.errors import ConvergenceWarning as NotConverged
 from multireplay.estimators.dependence import Dependence, examine
+from multireplay.estimators.rows import as_table
 from multireplay.estimators.standardize import Columns, Standardization, measured
 from multireplay.estimators.uncertain import INTERCEPT, Inference
 from multireplay.online import Online
@@ -62,6 +63,7 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
     average: float | Literal["none", "full", "weighted"] = DEFAULT_TAIL
     capacity: int = 4096
     warn_autocorrelation: bool = True
+    missing: Literal["error", "drop"] = "error"
 
     def predict(self, X: Any) -> Any:
         """wᵀx + b for every row of X."""
@@ -166,7 +168,60 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
 
     def _validated(self, *arrays: Any, **options: Any) -> Any:
         """Rows, and y beside them, checked, with `n_features_in_` and `feature_names_in_` set or compared with."""
+        if self.missing == "drop":  # in rows to predict: those to learn from are gone
+            options = {"ensure_all_finite": "allow-nan", **options}
+        if options.get("reset") and hasattr(self, "recipe_"):
+            del self.recipe_  # learnt anew, from something else
+        if hasattr(self, "recipe_") and not isinstance(arrays[0], np.ndarray):
+            arrays = (_designed(self.recipe_, arrays[0])[0], *arrays[1:])
         return validate_data(self, *arrays, accept_sparse="csr", dtype=[np.float64, np.float32], **options)
+
+    @classmethod
+    def from_formula(cls, formula: str, data: Any, *, groups: Any = None, **settings: Any) -> Any:
+        """An estimator fitted by a formula, which then predicts from tables with the same columns.
+
+        Parameters
+        ----------
+        formula : str
+            As ``"load ~ temp + C(weekday) + log(hour)"``: columns, C(column) for categories, numbers, arithmetic inside
+            ``{}``, interactions, and log, log10, log1p, exp, sqrt, abs, sin, cos. Text is categories by itself. Needs
+            the package formulaic, which the extra 'formula' has.
+        data : data frame (pandas, polars), Arrow table or dictionary of columns
+            The rows, in time order.
+        groups : array of shape (rows,) or name of a column, optional
+            Which of several series a row belongs to.
+        **settings
+            Parameters of the estimator.
+
+        Examples
+        --------
+        >>> import multireplay as mr
+        >>> data = {"load": [3.0, 5.0, 8.0, 9.0] * 50, "heat": [1.0, 2.0, 3.0, 4.0] * 50, "day": ["Mon", "Tue"] * 100}
+        >>> model = mr.MERRegressor.from_formula("load ~ heat + day", data)
+        >>> model.names_
+        ('heat', 'day[T.Tue]', '(intercept)')
+        >>> model.predict({"heat": [2.0], "day": ["Mon"]}).round(1)
+        array([5.5])
+        """
+        from multireplay.tables.formula import FormulaRecipe
+
+        table = as_table(data)
+        recipe = FormulaRecipe.of(formula, table)
+        found = cls(**{"fit_intercept": recipe.intercept, **settings})
+        rows, usable = _designed(recipe, table)
+        if found.missing == "error" and not usable.all():
+            bad = int(np.argmin(usable))
+            raise InputError(f"row {bad} (counting from 0) has something missing; missing='drop' leaves such rows out")
+        labels = table.column(groups).to_numpy() if isinstance(groups, str) else groups
+        targets = found._target_of(table.column(recipe.target), recipe.target)
+        found.fit(rows, targets, **({} if labels is None else {"groups": labels}))
+        found.recipe_ = recipe
+        return found
+
+    def _target_of(self, column: Any, name: str) -> Any:
+        from multireplay.tables.recipe import as_numbers
+
+        return as_numbers(column, name)
 
     def _scores(self, X: Any) -> Vector:
         """The linear predictor."""
@@ -178,6 +233,14 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _designed(recipe: Any, data: Any) -> tuple[Any, Any]:
+    """What a formula makes of a table, as a data frame, and which rows it could be made of."""
+    import pandas as pd
+
+    design = recipe.design(as_table(data))
+    return pd.DataFrame(design.matrix, columns=list(recipe.names)), design.usable
 
 
 class Stream:

@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from multireplay._check import Vector
 from multireplay.errors import InputError
 from multireplay.estimators.regressors import WeightedEstimator
+from multireplay.estimators.rows import kept_rows, taken
 from multireplay.estimators.standardize import Standardization
 from multireplay.estimators.uncertain import Band, chance_bands
 from multireplay.inference import LongRun
@@ -62,11 +63,12 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
 
     classes_: NDArray[Any]
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MERClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> MERClassifier:
         """Fit to a record whose rows are in time order, as in `MERRegressor.fit`; y has the labels."""
-        rows, labels = self._validated(X, y, reset=True)
+        kept = kept_rows(self.missing, X, y, groups)
+        rows, labels = self._validated(taken(X, kept), taken(y, kept), reset=True)
         check_classification_targets(labels)
-        columns, labels = self._record(rows, labels, sample_weight)
+        columns, labels = self._record(rows, labels, taken(sample_weight, kept))
         self.classes_ = _two_or_more(np.unique(labels))
         self._fit(columns, self._indicators(labels))
         return self
@@ -129,6 +131,9 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable label of every row of X."""
         scores = self._scores(X)
+        if not np.isfinite(scores).all():
+            row = int(np.argmin(np.isfinite(scores).all(axis=1)))
+            raise InputError(f"row {row} (counting from 0) has something missing, so that it has no class")
         best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[best])
 
@@ -142,6 +147,12 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         labels = self.classes_.tolist()
         one, rest = (labels[1], repr(labels[0])) if two else (labels[index], "the rest")
         return f"{super()._fitted_as(index)}, class {one!r} against {rest},"
+
+    def _target_of(self, column: Any, name: str) -> NDArray[Any]:
+        from multireplay.tables.targets import as_classes
+
+        labels, empty = as_classes(column, name)
+        return np.where(empty, None, labels) if empty.any() else labels  # type: ignore[return-value]
 
     def _classes_told(self) -> Sequence[Any]:
         return list(self.classes_.tolist())

@@ -15,6 +15,7 @@ from sklearn.utils import check_array
 from multireplay._check import Vector
 from multireplay.errors import InputError
 from multireplay.estimators.base import MEREstimator
+from multireplay.estimators.rows import kept_rows, taken
 from multireplay.estimators.standardize import Columns
 from multireplay.problems import GLM
 
@@ -82,6 +83,8 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
         Which iterates a plain pass, or an epoch of `partial_fit`, averages.
     capacity : int, default=4096
         Buffer size of `partial_fit`: memory for twice as many rows is taken.
+    missing : "error" or "drop", default="error"
+        Rows with a missing value (NaN), in X or y: an error, or left out of `fit`. Predictions for such rows are NaN.
     warn_autocorrelation : bool, default=True
         Look at the last rows, and warn (`AutocorrelationWarning`) if learning them in order would have been biased, see
         `dependence_`. Costs at most half a pass on a long record.
@@ -136,7 +139,7 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
     link: ClassVar[str] = "identity"
     rival: ClassVar[str] = "SGDRegressor(shuffle=False)"
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:
         """Fit to a record whose rows are in time order.
 
         Parameters
@@ -147,9 +150,13 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
             The targets.
         sample_weight : array of shape (rows,), optional
             Weights of the rows, at least 0. Only their proportions matter.
+        groups : array of shape (rows,), optional
+            Which of several series a row belongs to, as any labels. The rows of a series are brought together, and the
+            series are taken as independent of one another.
         """
-        rows, targets = self._checked(X, y, reset=True)
-        columns, targets = self._record(rows, targets, sample_weight)
+        kept = kept_rows(self.missing, X, y, groups)
+        rows, targets = self._checked(taken(X, kept), taken(y, kept), reset=True)
+        columns, targets = self._record(rows, targets, taken(sample_weight, kept))
         return self._fit(columns, targets[:, None])
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:

@@ -49,7 +49,7 @@ def chained(usable: NDArray[np.bool_], groups: Any = None, times: Times | None =
         place[np.argsort(first)] = np.arange(len(names))  # in the order in which they appear
         order = np.argsort(place[codes], kind="stable")
         breaks[1:] = np.diff(place[codes][order]) != 0
-        sentences.append(f"{len(names)} groups, each a chain of its own.")
+        sentences.append(f"{len(names)} groups, each a chain of its own, taken as independent of the others.")
     if times is not None:
         found, said = _in_time(times, order, breaks)
         breaks |= found
