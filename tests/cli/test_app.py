@@ -48,7 +48,7 @@ def test_what_is_not_understood_ends_with_2(run, arguments):
     ],
 )
 def test_errors_are_one_line(run, monkeypatch, tmp_path, error, code, text):
-    def fail(path, memory):
+    def fail(path, memory, dialect):
         raise error
 
     monkeypatch.setattr("multireplay.cli.data_file.find_source", fail)

@@ -23,7 +23,8 @@ def test_all_numeric_columns_by_default_and_a_note_on_the_others(run, data):
     assert result.exit_code == 0
     assert "The slowest column (x)" in result.stdout.replace("\n", " ")
     assert "| when" not in result.stdout
-    assert result.stderr == "Left out, because they are not numbers: place, fails.\n"
+    said = "Time is 'when', from 0 to 3999.\nLeft out, because they are not numbers: place, fails.\n"
+    assert result.stderr == said
 
 
 def test_slow_components_and_cycles_are_shown(run, tmp_path):
@@ -48,7 +49,7 @@ def test_slow_components_and_cycles_are_shown(run, tmp_path):
         (["--columns", ","], "no column is named"),
         (["--columns", "place"], "holds 'north' at row 0"),
         (["--time", "x"], "not in time order"),
-        (["--time", "place"], "holds 'north' at row 0"),
+        (["--time", "place"], "such as 'north', which is no date or number"),
     ],
 )
 def test_what_cannot_be_used_is_named(run, data, arguments, text):

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.disk import StoredBuffer
-from multireplay.buffer.disk.files import visible
 from multireplay.buffer.disk.memory import bytes_of, in_words
-from multireplay.buffer.disk.opening import PARQUET, find_source
+from multireplay.buffer.disk.opening import find_source
 from multireplay.buffer.disk.source import Source
 from multireplay.errors import InputError
 
@@ -101,8 +99,7 @@ class DataFile:
             for batch in self.source.batches(names, 0, BLOCK):
                 yield batch.start, batch.data
             return
-        for first, block in self._array_blocks(names):
-            yield first, block
+        yield from self._array_blocks(names)
 
     def _array_blocks(self, names: Sequence[str]) -> Iterator[tuple[int, Any]]:
         """Batches of columns that are arrays; those with several numbers a row become lists."""

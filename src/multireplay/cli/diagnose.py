@@ -41,6 +41,8 @@ def diagnose(
             record.refuse(time)
         times = as_times(record.table([time]).column(time), time)
         said = chained(np.ones(record.source.rows, dtype=bool), None, times).sentences
+        for sentence in said:
+            note(sentence)
     chosen, left_out = choose_columns(record, columns, without=[time])
     buffer = record.numbers(chosen)
     found = diagnose(buffer)

@@ -14,14 +14,27 @@ from multireplay.cli.fitting import Fit, Shares, fit_model
 from multireplay.cli.inferred import table_of
 from multireplay.cli.model import ModelKind
 from multireplay.cli.options import (
-    DEFAULT_MEMORY, Data, Decimal, Encoding, Group, Json, Level, Memory, Na, Report, Separator, Time, dialect, names_in,
+    DEFAULT_MEMORY,
+    Data,
+    Decimal,
+    Encoding,
+    Group,
+    Json,
+    Level,
+    Memory,
+    Na,
+    Report,
+    Separator,
+    Time,
+    dialect,
+    names_in,
     print_json,
 )  # fmt: skip
 from multireplay.cli.prepared import Missing, Wanted
 from multireplay.errors import InputError
 from multireplay.report import Block, Section, Table, Text, sections_of_result, write
 from multireplay.show.text import TextTable, terminal
-from multireplay.tables.kinds import LEVELS
+from multireplay.tables.looks import LEVELS
 
 SHOWN = 40
 """Coefficients in a table in the terminal; the page, the file and the JSON have all."""

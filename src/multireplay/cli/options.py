@@ -30,8 +30,8 @@ Data = Annotated[
 Time = Annotated[
     str | None,
     typer.Option(
-        help="The column that says when a row was: numbers or dates. It must not go back, is no feature, and a gap in it "
-        "or a time that is there twice ends a chain of rows. By default the one column of dates, if there is one."
+        help="The column that says when a row was: numbers or dates. It must not go back, is no feature, and a gap in "
+        "it or a time that is there twice ends a chain of rows. By default the one column of dates, if there is one."
     ),
 ]
 
@@ -40,7 +40,7 @@ Group = Annotated[
 ]
 
 Separator = Annotated[str | None, typer.Option(help="Between the cells of a text table; found out by default.")]
-Encoding = Annotated[str | None, typer.Option(help="Of a text table; UTF-8, UTF-16 or Latin-1 is found out by default.")]
+Encoding = Annotated[str | None, typer.Option(help="Of a text table; UTF-8, UTF-16 or Latin-1 by default.")]
 Decimal = Annotated[str | None, typer.Option(help="The decimal sign of a text table; found out by default.")]
 Na = Annotated[
     str | None, typer.Option(help="Texts that stand for nothing, with commas between, besides NA, n/a, null, - and ?.")

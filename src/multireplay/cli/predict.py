@@ -19,13 +19,24 @@ from multireplay.cli.fitting import SCORES
 from multireplay.cli.inferred import bands, known_by
 from multireplay.cli.model import Model, ModelKind
 from multireplay.cli.options import (
-    DEFAULT_MEMORY, Data, Decimal, Encoding, Json, Level, Memory, Na, Report, Separator, dialect, print_json,
+    DEFAULT_MEMORY,
+    Data,
+    Decimal,
+    Encoding,
+    Json,
+    Level,
+    Memory,
+    Na,
+    Report,
+    Separator,
+    dialect,
+    print_json,
 )  # fmt: skip
 from multireplay.errors import InputError
 from multireplay.report import report_of_tables
 from multireplay.show.progress import step_bar
-from multireplay.tables.recipe import as_lists, as_numbers, dropped_in_words
-from multireplay.tables.targets import as_classes
+from multireplay.tables.cells import as_classes, as_lists, as_numbers
+from multireplay.tables.recipe import dropped_in_words
 
 SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Of the rows: the quantiles of the predictions on the page."""

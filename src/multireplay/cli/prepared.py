@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.model import ModelKind
 from multireplay.errors import InputError
-from multireplay.tables import Chains, Design, Kind, Look, Recipe, Times, as_times, chained, look_at
+from multireplay.tables import ChainedRows, Design, Kind, Look, Recipe, Times, as_times, chained, look_at
+from multireplay.tables.cells import as_chunked, as_classes, as_lists, as_numbers, texts
 from multireplay.tables.formula import FormulaRecipe
-from multireplay.tables.kinds import texts
-from multireplay.tables.recipe import as_chunked, as_lists, as_numbers, dropped_in_words
-from multireplay.tables.targets import as_classes
+from multireplay.tables.recipe import dropped_in_words
 
 INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")
 """What a column is called that only numbers the rows, as pandas writes it."""
@@ -50,7 +49,7 @@ class Prepared:
     matrix: NDArray[Any]
     targets: NDArray[Any]
     recipe: Recipe | FormulaRecipe
-    chains: Chains
+    chains: ChainedRows
     time: str | None
     also: dict[str, NDArray[Any]]
     left_out: dict[str, str]
@@ -166,8 +165,9 @@ def _finished(
     if design.reasons and wanted.missing is Missing.error:
         row = int(np.argmin(design.usable))
         raise InputError(
-            f"{file.path}: {(~design.usable).sum()} of {len(design.usable)} rows cannot be used, the first at row {row} "
-            f"(counting from 0): {dropped_in_words(design.reasons)}. Leave them out with --missing drop, or mend the file"
+            f"{file.path}: {(~design.usable).sum()} of {len(design.usable)} rows cannot be used, the first at row "
+            f"{row} (counting from 0): {dropped_in_words(design.reasons)}. Leave them out with --missing drop, or "
+            "mend the file"
         )
     times = None if time is None else _times(file, table, time)
     groups = None if wanted.group is None else _labels(file, table, wanted.group)
@@ -180,7 +180,7 @@ def _finished(
     )  # fmt: skip
 
 
-def _taken(values: NDArray[Any], chains: Chains) -> NDArray[Any]:
+def _taken(values: NDArray[Any], chains: ChainedRows) -> NDArray[Any]:
     """The rows of the chains; without a copy where these are all rows as they are."""
     same = len(chains.rows) == len(values) and bool((chains.rows == np.arange(len(values))).all())
     return values if same else values[chains.rows]

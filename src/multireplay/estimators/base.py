@@ -20,9 +20,9 @@ from multireplay.buffer.names import distinct
 from multireplay.errors import AutocorrelationWarning, InputError, warn
 from multireplay.errors import ConvergenceWarning as NotConverged
 from multireplay.estimators.dependence import Dependence, examine
-from multireplay.estimators.rows import as_table
 from multireplay.estimators.standardize import Columns, Standardization, measured
 from multireplay.estimators.uncertain import INTERCEPT, Inference
+from multireplay.estimators.usable import as_table
 from multireplay.online import Online
 from multireplay.problems import Problem
 from multireplay.replay import Replay
@@ -219,7 +219,7 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         return found
 
     def _target_of(self, column: Any, name: str) -> Any:
-        from multireplay.tables.recipe import as_numbers
+        from multireplay.tables.cells import as_numbers
 
         return as_numbers(column, name)
 

@@ -15,9 +15,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from multireplay._check import Vector
 from multireplay.errors import InputError
 from multireplay.estimators.regressors import WeightedEstimator
-from multireplay.estimators.rows import kept_rows, taken
 from multireplay.estimators.standardize import Standardization
 from multireplay.estimators.uncertain import Band, chance_bands
+from multireplay.estimators.usable import kept_rows, taken
 from multireplay.inference import LongRun
 
 
@@ -149,7 +149,7 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         return f"{super()._fitted_as(index)}, class {one!r} against {rest},"
 
     def _target_of(self, column: Any, name: str) -> NDArray[Any]:
-        from multireplay.tables.targets import as_classes
+        from multireplay.tables.cells import as_classes
 
         labels, empty = as_classes(column, name)
         return np.where(empty, None, labels) if empty.any() else labels  # type: ignore[return-value]

@@ -15,8 +15,8 @@ from sklearn.utils import check_array
 from multireplay._check import Vector
 from multireplay.errors import InputError
 from multireplay.estimators.base import MEREstimator
-from multireplay.estimators.rows import kept_rows, taken
 from multireplay.estimators.standardize import Columns
+from multireplay.estimators.usable import kept_rows, taken
 from multireplay.problems import GLM
 
 

@@ -1,13 +1,13 @@
 """A person's table: what its columns hold, which rows can be used, and how both become numbers in chains of rows.
 
-`kinds` tells numbers, categories, dates and text apart; a `recipe` (or a `formula`) turns columns into features, the same
-way for new rows; `times` finds where time goes back, stands still or jumps; `chains` puts groups, gaps and dropped rows
-together into the rows that are used and where each chain of them starts.
+`looks` tells numbers, categories, dates and text apart; a `recipe` (or a `formula`) turns columns into features, the
+same way for new rows; `times` finds where time goes back, stands still or jumps; `chains` puts groups, gaps and dropped
+rows together into the rows that are used and where each chain of them starts.
 """
 
-from multireplay.tables.chains import Chains, chained
-from multireplay.tables.kinds import Kind, Look, look_at
+from multireplay.tables.chains import ChainedRows, chained
+from multireplay.tables.looks import Kind, Look, look_at
 from multireplay.tables.recipe import Design, Recipe, Term
 from multireplay.tables.times import Times, as_times
 
-__all__ = ["Chains", "Design", "Kind", "Look", "Recipe", "Term", "Times", "as_times", "chained", "look_at"]
+__all__ = ["ChainedRows", "Design", "Kind", "Look", "Recipe", "Term", "Times", "as_times", "chained", "look_at"]

@@ -13,7 +13,7 @@ from multireplay.tables.times import GAP, NEAR, REGULAR, Times
 
 
 @dataclass(frozen=True, eq=False)
-class Chains:
+class ChainedRows:
     """The rows that are used, group by group, and for each of them whether a chain starts there."""
 
     rows: NDArray[np.int64]
@@ -27,7 +27,7 @@ class Chains:
         return int(self.starts.sum())
 
 
-def chained(usable: NDArray[np.bool_], groups: Any = None, times: Times | None = None) -> Chains:
+def chained(usable: NDArray[np.bool_], groups: Any = None, times: Times | None = None) -> ChainedRows:
     """Put the rows together into chains, in which a row follows on the one before it.
 
     A chain ends with its group, at a gap in time, at a time that is there twice, and at a row that cannot be used.
@@ -59,7 +59,7 @@ def chained(usable: NDArray[np.bool_], groups: Any = None, times: Times | None =
     chain = chain[kept]
     starts = np.ones(len(chain), dtype=bool)
     starts[1:] = np.diff(chain) != 0
-    return Chains(order[kept], starts, tuple(sentences))
+    return ChainedRows(order[kept], starts, tuple(sentences))
 
 
 def _in_time(times: Times, order: NDArray[np.int64], breaks: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], list[str]]:
@@ -75,8 +75,8 @@ def _in_time(times: Times, order: NDArray[np.int64], breaks: NDArray[np.bool_]) 
         before, after = order[back[0]], order[back[0] + 1]
         several = "; the rows of several series in one file are told apart with a group column" if inside.all() else ""
         raise InputError(
-            f"the rows are not in time order: {times.name} is {times.show(after)} at row {after} (counting from 0), after "
-            f"{times.show(before)} at row {before}; sort the rows by {times.name!r}{several}"
+            f"the rows are not in time order: {times.name} is {times.show(after)} at row {after} (counting from 0), "
+            f"after {times.show(before)} at row {before}; sort the rows by {times.name!r}{several}"
         )
     same, moving = (steps == 0) & inside, steps[inside & (steps > 0)]
     if same.sum() > inside.sum() / 2:
@@ -85,7 +85,8 @@ def _in_time(times: Times, order: NDArray[np.int64], breaks: NDArray[np.bool_]) 
             "which a group column tells apart"
         )
     found = np.zeros(len(values), dtype=bool)
-    said = [f"Time is {times.name!r}, from {times.show(int(np.argmin(times.values)))} to {times.show(int(np.argmax(times.values)))}."]
+    first, last = (times.show(int(place(times.values))) for place in (np.argmin, np.argmax))
+    said = [f"Time is {times.name!r}, from {first} to {last}."]
     if same.any():
         found[1:] |= same
         row = int(order[1:][same][0])

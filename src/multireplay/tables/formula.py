@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from multireplay.errors import InputError
-from multireplay.tables.kinds import Kind, Look, look_at, texts
-from multireplay.tables.recipe import Design, as_chunked, as_numbers
+from multireplay.tables.cells import as_chunked, as_numbers, texts
+from multireplay.tables.looks import Kind, Look, look_at
+from multireplay.tables.recipe import Design
 
 FUNCTIONS = {
     "log": np.log, "log10": np.log10, "log1p": np.log1p, "exp": np.exp, "sqrt": np.sqrt, "abs": np.abs, "sin": np.sin,
@@ -81,7 +82,7 @@ class FormulaRecipe:
             cells = np.array(texts(column).to_pylist(), dtype=object)
             empty = np.equal(cells, None).astype(bool)
             found.leave_out(empty & found.usable, f"nothing in {name!r}")
-            for level in {cell for cell in cells[~empty]} - set(self.levels[name]):
+            for level in set(cells[~empty]) - set(self.levels[name]):
                 found.leave_out((cells == level) & found.usable, f"{level!r} in {name!r}, which the fit has not seen")
         rows = np.flatnonzero(found.usable)
         matrix = self._matrix(table.take(rows) if len(rows) < table.num_rows else table)[0]
@@ -189,8 +190,8 @@ def _check(expression: str, formula: str) -> None:
     """Raise unless an expression is made of columns, numbers, arithmetic and the functions that are taken."""
     tree = ast.parse(expression, mode="eval").body
     refused = InputError(
-        f"the formula {formula!r} has {expression!r}; taken are columns, C(column), numbers, + - * / ** and comparisons, "
-        f"and the functions {', '.join(FUNCTIONS)}"
+        f"the formula {formula!r} has {expression!r}; taken are columns, C(column), numbers, + - * / ** and "
+        f"comparisons, and the functions {', '.join(FUNCTIONS)}"
     )
     if _is_category(tree):
         inner = tree.args  # type: ignore[attr-defined]

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from multireplay.errors import InputError
-from multireplay.tables.kinds import Kind, Look, texts
-
-Flags = NDArray[np.bool_]
+from multireplay.tables.cells import Flags, as_chunked, as_lists, as_numbers, texts
+from multireplay.tables.looks import Kind, Look
 
 
 @dataclass(frozen=True)
@@ -157,48 +156,11 @@ def _fill(found: Design, where: slice, term: Term, column: Any) -> None:
     found.leave_out(np.isinf(values) & found.usable, f"infinity in {term.column!r}")
 
 
-def as_chunked(column: Any) -> Any:
-    """A column of a table or of a batch, alike."""
-    return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-
-
-def as_numbers(column: Any, name: str) -> NDArray[np.float64]:
-    """A column of numbers, not a number where there is nothing."""
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or not _can_be_numbers(kind):
-        raise InputError(f"column {name!r} holds {kind} and not numbers")
-    if pa.types.is_null(kind):
-        return np.full(len(column), np.nan)
-    if not pa.types.is_floating(kind):
-        column = column.cast(pa.float64(), safe=False)
-    return np.asarray(column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False))
-
-
-def _can_be_numbers(kind: Any) -> bool:
-    tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
-    return any(test(kind) for test in tests)
-
-
-def as_lists(column: Any) -> tuple[NDArray[np.float64], Flags]:
-    """A column of lists of numbers as a matrix, and which rows have nothing in them; all others are of one length."""
-    column = as_chunked(column)
-    empty = np.asarray(column.is_null().to_numpy())
-    flat = pc.list_flatten(column)
-    lengths = pc.list_value_length(column.drop_null()).to_numpy()
-    width = int(lengths[0]) if len(lengths) else 0
-    if (lengths != width).any():
-        raise InputError(f"a column holds lists of {width} and of {lengths[lengths != width][0]} numbers")
-    values = np.full((len(column), width), np.nan)
-    values[~empty] = as_numbers(flat, "").reshape(-1, width)
-    return values, np.asarray(empty | np.isnan(values).any(axis=1))
-
-
 def dropped_in_words(reasons: Mapping[str, int], most: int = 5) -> str:
     """The reasons and how many rows each has, the largest first."""
     ordered = sorted(reasons.items(), key=lambda pair: -pair[1])
     said: Iterable[str] = (f"{count} with {why}" for why, count in ordered[:most])
-    more = [f"{sum(count for _, count in ordered[most:])} for {len(ordered) - most} more reasons"] * (len(ordered) > most)
+    more = [f"{sum(count for _, count in ordered[most:])} for {len(ordered) - most} more reasons"] * (
+        len(ordered) > most
+    )
     return ", ".join([*said, *more])

@@ -15,11 +15,11 @@ def test_what_cannot_be_opened(tmp_path):
     ):
         with pytest.raises(mr.InputError, match=message):
             mr.Buffer.open(path)
-    (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(mr.InputError, match=r"has no .npy or Parquet files in it, but notes.txt"):
+    (tmp_path / "notes.md").write_text("hello")
+    with pytest.raises(mr.InputError, match=r"has no .npy or Parquet files in it, but notes.md"):
         mr.Buffer.open(tmp_path)
-    with pytest.raises(mr.InputError, match=r"notes.txt is none of .npy, .npz, .parquet, .csv"):
-        mr.Buffer.open(tmp_path / "notes.txt")
+    with pytest.raises(mr.InputError, match=r"notes.md is none of .npy, .npz, .parquet, .feather, .csv"):
+        mr.Buffer.open(tmp_path / "notes.md")
     pq.write_table(pa.table({"a": [1.0]}), tmp_path / "a.parquet")
     (tmp_path / "year=2020").mkdir()
     with pytest.raises(mr.InputError, match="has a folder year=2020 besides Parquet files"):

@@ -1,4 +1,4 @@
-"""How a text table is written: its separator, encoding, decimal sign and what stands for nothing, found from its head."""
+"""How a text table is written: separator, encoding, decimal sign and what stands for nothing, found from its head."""
 
 from __future__ import annotations
 

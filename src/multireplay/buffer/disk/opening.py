@@ -60,12 +60,12 @@ def find_source(path: Path, memory: int, dialect: Any = None) -> Source:
     if suffix in PARQUET:
         return _parquet(path, [path])
     if suffix in FEATHER:
-        from multireplay.buffer.disk.feather import FeatherSource
+        from multireplay.buffer.disk.whole import FeatherSource
 
         return FeatherSource(path, memory)
     unpacked = Path(path.stem).suffix.lower() if suffix in PACKED else suffix
     if unpacked in TEXT:
-        from multireplay.buffer.disk.csv import CsvSource
+        from multireplay.buffer.disk.whole import CsvSource
 
         return CsvSource(path, memory, dialect)
     kinds = ".npy, .npz, .parquet, .feather, .csv (.tsv, .txt, also .gz)"

@@ -1,4 +1,4 @@
-"""CSV, for small things: read as a whole."""
+"""Tables that are read as a whole, for small things: text (CSV and its like) and Feather, which is Arrow's own file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import feather
 
 from multireplay.buffer.disk.dialect import Dialect
 from multireplay.buffer.disk.files import Stamp, named
@@ -54,6 +55,23 @@ class CsvSource(WholeTable):
             raise InputError(f"{path} is empty: it has no rows below the names")
         for name in self.refused:
             self.refused[name] = _first_text(path, name, self._table.column(name)) or self.refused[name]
+
+
+class FeatherSource(WholeTable):
+    """A Feather file."""
+
+    def __init__(self, path: Path, memory: int) -> None:
+        self.label = str(path)
+        self._stamp = Stamp.of(path)
+        with named(f"{path} cannot be read as Feather", pa.ArrowException, OSError):
+            self._table = feather.read_table(path)
+        if self._table.nbytes > memory // 2:
+            size = in_words(self._table.nbytes)
+            raise InputError(f"{path} takes {size}, more than half of memory={in_words(memory)!r}; write it as Parquet")
+        self.sort_out(path, self._table.schema)
+        self.rows = self._table.num_rows
+        if self.rows == 0:
+            raise InputError(f"{path} is empty: it has no rows")
 
 
 def _too_large(path: Path, size: int, memory: int) -> InputError:

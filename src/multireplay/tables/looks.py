@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from multireplay.errors import InputError
-from multireplay.tables.dates import look_like_dates
+from multireplay.tables.cells import texts
+from multireplay.tables.times import look_like_dates
 
 LEVELS = 50
 """A column of text with more different texts is no category, unless it is asked for."""
@@ -64,18 +65,6 @@ def look_at(table: Any, categorical: Mapping[str, Any] | tuple[str, ...] = ()) -
     return {name: _look(name, table.column(name), name in categorical) for name in table.column_names}
 
 
-def texts(column: Any) -> Any:
-    """The cells of a column as texts, nothing where a cell is empty."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if pa.types.is_floating(column.type):  # 1.0 and 1 are one level
-        values = column.to_numpy()
-        found = [None if value != value else f"{value:.12g}" for value in values.tolist()]
-        return pa.chunked_array([pa.array(found, pa.string())])
-    column = column.cast(pa.string())
-    return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
-
-
 def _look(name: str, column: Any, wanted: bool) -> Look:
     kind = column.type
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -104,7 +93,7 @@ def _levels(name: str, column: Any, wanted: bool) -> Look:
     if not wanted and pc.sum(numbers).as_py() > len(found) / 2:
         return Look(name, Kind.mixed, missing, about=_words_among_numbers(column, found.filter(pc.invert(numbers))))
     if not wanted and (len(found) > LEVELS or ROWS_A_LEVEL * len(found) > len(column)):
-        about = f"holds {len(found)} different texts in {len(column)} rows, too many for categories unless it is asked for"
+        about = f"holds {len(found)} different texts in {len(column)} rows, too many for categories unless asked for"
         return Look(name, Kind.text, missing, about=about)
     return Look(name, Kind.category, missing, tuple(sorted(found.to_pylist(), key=_as_people_count)))
 
@@ -131,7 +120,10 @@ def _not_a_number(column: Any, kind: Any) -> int:
 
 def _is_number(kind: Any) -> bool:
     return bool(
-        pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        pa.types.is_boolean(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
     )
 
 

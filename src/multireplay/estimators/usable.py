@@ -1,4 +1,4 @@
-"""Which rows of a table an estimator learns from: those without missing values, chain by chain, and formulas for them."""
+"""Which rows of a table an estimator learns from: those without missing values, chain by chain."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def _there(y: Any, count: int) -> Any:
         raise InputError(f"y has shape {y.shape}, but X has {count} rows")
     if y.dtype.kind == "f":
         return np.isfinite(y)
-    return np.array([one is not None and one == one for one in y]) if y.dtype.kind == "O" else np.ones(count, dtype=bool)
+    return (
+        np.array([one is not None and one == one for one in y]) if y.dtype.kind == "O" else np.ones(count, dtype=bool)
+    )
 
 
 def _one_a_row(groups: Any, count: int) -> Any:
@@ -68,4 +70,6 @@ def as_table(data: Any) -> Any:
         return pa.Table.from_pandas(data, preserve_index=False)
     if isinstance(data, dict):
         return pa.table(data)
-    raise InputError(f"a formula needs a data frame (pandas or polars), an Arrow table or a dictionary, not {type(data)}")
+    raise InputError(
+        f"a formula needs a data frame (pandas or polars), an Arrow table or a dictionary, not {type(data)}"
+    )

@@ -1,0 +1,84 @@
+"""Cells of Arrow columns as arrays: numbers, lists of numbers, texts and classes, and where there is nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from multireplay.errors import InputError
+
+Flags = NDArray[np.bool_]
+
+
+def as_chunked(column: Any) -> Any:
+    """A column of a table or of a batch, alike."""
+    return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+
+
+def as_numbers(column: Any, name: str) -> NDArray[np.float64]:
+    """A column of numbers, not a number where there is nothing."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or not _can_be_numbers(kind):
+        raise InputError(f"column {name!r} holds {kind} and not numbers")
+    if pa.types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if not pa.types.is_floating(kind):
+        column = column.cast(pa.float64(), safe=False)
+    return np.asarray(
+        column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
+    )
+
+
+def _can_be_numbers(kind: Any) -> bool:
+    tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+    return any(test(kind) for test in tests)
+
+
+def as_lists(column: Any) -> tuple[NDArray[np.float64], Flags]:
+    """A column of lists of numbers as a matrix, and which rows have nothing in them; all others are of one length."""
+    column = as_chunked(column)
+    empty = np.asarray(column.is_null().to_numpy())
+    flat = pc.list_flatten(column)
+    lengths = pc.list_value_length(column.drop_null()).to_numpy()
+    width = int(lengths[0]) if len(lengths) else 0
+    if (lengths != width).any():
+        raise InputError(f"a column holds lists of {width} and of {lengths[lengths != width][0]} numbers")
+    values = np.full((len(column), width), np.nan)
+    values[~empty] = as_numbers(flat, "").reshape(-1, width)
+    return values, np.asarray(empty | np.isnan(values).any(axis=1))
+
+
+def texts(column: Any) -> Any:
+    """The cells of a column as texts, nothing where a cell is empty."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_floating(column.type):  # 1.0 and 1 are one level
+        values = column.to_numpy()
+        found = [None if value != value else f"{value:.12g}" for value in values.tolist()]
+        return pa.chunked_array([pa.array(found, pa.string())])
+    column = column.cast(pa.string())
+    return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+
+
+def as_classes(column: Any, name: str) -> tuple[NDArray[Any], Flags]:
+    """A column of classes, words, booleans or numbers (whole ones as integers), and where there is none."""
+    column = as_chunked(column)
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_boolean(kind) and not column.null_count:
+        return column.to_numpy(), np.zeros(len(column), dtype=bool)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
+        cells = texts(column)
+        empty = np.asarray(cells.is_null().to_numpy())
+        return np.array(["" if cell is None else cell for cell in cells.to_pylist()]), empty
+    values = as_numbers(column, name)
+    empty = np.isnan(values)
+    known = values[~empty]
+    whole = bool((known == np.round(known)).all())
+    return (np.where(empty, 0, values).astype(np.int64) if whole else values), empty

@@ -1,0 +1,188 @@
+"""People's tables: what columns hold, how they become features, and where chains of rows end."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multireplay.buffer.disk.dialect import Dialect
+from multireplay.errors import InputError
+from multireplay.tables import Kind, Recipe, Term, as_times, chained, look_at
+from multireplay.tables.formula import FormulaRecipe
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        ([1, 2, None, 4], Kind.number),
+        ([True, False, True, None], Kind.number),
+        (["a", "b", "a", ""] * 3, Kind.category),
+        (["1", "2", "n.a.", "4"], Kind.mixed),
+        (["1.5", "2,5", "3", "4"], Kind.mixed),
+        ([f"name {k}" for k in range(12)], Kind.text),
+        (["2024-01-31", "2024-02-01", None, "2024-02-02"], Kind.date),
+        (["31/01/2024 10:00", "01/02/2024 11:00", "02/02/2024 12:00"], Kind.date),
+        ([None, None, None], Kind.nothing),
+        ([["a"], ["b"], ["c"]], Kind.text),
+        ([[1.0, 2.0], [3.0, 4.0]], Kind.number),
+    ],
+)
+def test_what_a_column_holds(cells, kind):
+    assert look_at(pa.table({"c": cells}))["c"].kind is kind
+
+
+def test_one_word_in_a_column_of_numbers_is_named():
+    cells = [str(k / 7) for k in range(20_000)]
+    cells[812] = "broken"
+    look = look_at(pa.table({"temp": cells}))["temp"]
+    assert look.kind is Kind.mixed
+    assert "text in 1 of 20000 rows: 'broken' at row 812" in str(look.refuse())
+
+
+def test_numbers_as_categories_when_asked():
+    table = pa.table({"hour": [1, 2, 10, 2], "share": [1.0, 1.5, 1.0, 1.5]})
+    looks = look_at(table, ("hour", "share"))
+    assert looks["hour"].levels == ("1", "2", "10")
+    assert looks["share"].levels == ("1", "1.5")
+
+
+def test_features_and_rows_that_cannot_be_used():
+    recipe = Recipe((Term("heat"), Term("day", levels=("Mon", "Tue", "Wed")), Term("psi", 1)))
+    table = pa.table(
+        {
+            "heat": [1.0, 2.0, None, 4.0, np.inf, 6.0],
+            "day": ["Mon", "Wed", "Tue", "Sun", "Mon", None],
+            "psi": [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]],
+        }
+    )
+    design = recipe.design(table)
+    assert recipe.names == ("heat", "day=Tue", "day=Wed", "psi[1]")
+    assert design.usable.tolist() == [True, True, False, False, False, False]
+    assert design.matrix[:2].tolist() == [[1, 0, 0, 1], [2, 0, 1, 3]]
+    assert np.isnan(design.matrix[2:]).all()
+    assert dict(design.reasons) == {
+        "nothing in 'heat'": 1, "infinity in 'heat'": 1, "nothing in 'day'": 1,
+        "'Sun' in 'day', which the fit has not seen": 1,
+    }  # fmt: skip
+    assert Recipe.from_dict(recipe.to_dict()) == recipe
+
+
+def test_times_in_the_usual_ways():
+    assert as_times(pa.array(["30/01/2024", "31/01/2024", "01/02/2024"]), "t").show(2) == "2024-02-01"
+    assert as_times(pa.array(["01/31/2024", "02/01/2024"]), "t").show(1) == "2024-02-01"
+    both = as_times(pa.array(["01/02/2024", "01/03/2024", "01/04/2024"]), "t")  # the usual order of the day and month
+    assert both.show(1) == "2024-03-01"
+    assert as_times(pa.array(["03/02/2024", "04/02/2024", "01/03/2024"]), "t").show(2) == "2024-03-01"
+    assert as_times(pa.array(["02/03/2024", "02/04/2024", "03/01/2024"]), "t").show(2) == "2024-03-01"
+    assert as_times(pa.array([20240131, 20240201]), "t").lasting(86_400e9) == "1 d"
+    assert as_times(pa.array([1.5, 2.5]), "t").show(1) == "2.5"
+    with pytest.raises(InputError, match="'north', which is no date"):
+        as_times(pa.array(["north", "south"]), "t")
+
+
+def test_gaps_and_repeated_times_end_chains_and_are_shown_as_dates():
+    hours = np.arange("2024-03-01", "2024-03-11", dtype="datetime64[h]").astype("datetime64[s]")
+    hours = np.delete(np.insert(hours, 50, hours[49]), [100, 101])
+    found = chained(np.ones(len(hours), dtype=bool), None, as_times(pa.array(hours), "when"))
+    assert np.flatnonzero(found.starts).tolist() == [0, 50, 100]
+    said = " ".join(found.sentences)
+    assert "Time is 'when', from 2024-03-01 to 2024-03-10 23:00." in said
+    assert "1 time in 'when' there twice, first 2024-03-03 01:00 at row 50" in said
+    assert "1 gap in 'when' (the usual step is 1 h, the longest gap 3 h)" in said
+    months = pa.array(np.arange("2020-01", "2024-01", dtype="datetime64[M]").astype("datetime64[s]"))
+    assert chained(np.ones(48, dtype=bool), None, as_times(months, "month")).count == 1
+
+
+def test_time_that_goes_back_is_refused():
+    days = pa.array(["2024-01-01", "2024-01-03", "2024-01-02"])
+    with pytest.raises(InputError, match=r"is 2024-01-02 at row 2 .* after 2024-01-03 at row 1"):
+        chained(np.ones(3, dtype=bool), None, as_times(days, "day"))
+    several = pa.array(["2024-01-01", "2024-01-02"] * 3)
+    groups = np.repeat(["a", "b", "c"], 2)
+    assert chained(np.ones(6, dtype=bool), groups, as_times(several, "day")).count == 3
+    with pytest.raises(InputError, match="several series in one file"):
+        chained(np.ones(9, dtype=bool), None, as_times(pa.array(np.repeat([1, 2, 3], 3)), "day"))
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=1, max_size=30))
+def test_chains_against_a_loop(rows):
+    """Rows follow on one another in a chain if they do so in their group, and none between them was dropped."""
+    groups = np.array([group for group, _ in rows])
+    usable = np.array([there for _, there in rows])
+    wanted, starts = [], []
+    for group in dict.fromkeys(groups.tolist()):
+        fresh = True
+        for row in np.flatnonzero(groups == group):
+            if usable[row]:
+                wanted.append(row)
+                starts.append(fresh)
+            fresh = not usable[row]
+    found = chained(usable, groups)
+    assert found.rows.tolist() == wanted
+    assert found.starts.tolist() == starts
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns"),
+    [
+        ("a.csv", "größe;last\n1,5;2\n", {"größe": [1.5], "last": [2]}),
+        ("a.csv", "größe;last\n1,5;2\n".encode("latin-1"), {"größe": [1.5], "last": [2]}),
+        ("a.csv", "x,y\n1.5,2\n".encode("utf-16"), {"x": [1.5], "y": [2]}),
+        ("a.tsv", "x\ty\n1.5\t2\n", {"x": [1.5], "y": [2]}),
+        ("a.txt", "x|y\n1.5|2\n", {"x": [1.5], "y": [2]}),
+        ("a.csv.gz", gzip.compress(b"x,y\n1.5,2\n"), {"x": [1.5], "y": [2]}),
+        ("a.csv", b"\xef\xbb\xbfx,y\n1.5,?\n", {"x": [1.5], "y": [None]}),
+        ("a.csv", b"x,y\n1," + b"a" * 70_000 + b"\n2,\xe9\n", {"x": [1, 2], "y": ["a" * 70_000, "é"]}),
+    ],
+)
+def test_dialects_are_found_out(tmp_path, name, content, columns):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert Dialect().read(path).to_pydict() == columns
+
+
+FORMULAS = pa.table({
+    "load": [1.0, 2.0, 3.0, 4.0] * 4, "heat": [1.0, 2.0, None, -4.0] * 4, "day": ["Mon", "Tue", "Wed", None] * 4,
+    "my col": [1, 2, 3, 4] * 4,
+})  # fmt: skip
+
+
+def test_a_formula_against_one_written_out():
+    recipe = FormulaRecipe.of("load ~ heat * C(day) + {heat**2} + `my col`", FORMULAS)
+    assert recipe.names == (
+        "heat", "C(day)[T.Tue]", "C(day)[T.Wed]", "heat ** 2", "my col", "heat:C(day)[T.Tue]", "heat:C(day)[T.Wed]",
+    )  # fmt: skip
+    design = recipe.design(FORMULAS.slice(0, 4))
+    assert design.matrix[:2].tolist() == [[1, 0, 0, 1, 1, 0, 0], [2, 1, 0, 4, 2, 2, 0]]
+    assert design.usable.tolist() == [True, True, False, False]
+    again = FormulaRecipe.from_dict(recipe.to_dict(), recipe.names)
+    new = pa.table({"heat": [3.0, 3.0], "day": ["Wed", "Sun"], "my col": [1, 1]})
+    assert again.design(new).matrix[0].tolist() == [3, 0, 1, 9, 1, 0, 3]
+    assert dict(again.design(new).reasons) == {"'Sun' in 'day', which the fit has not seen": 1}
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("load ~ heat + {__import__('os').getcwd()}", "taken are columns"),
+        ("load ~ {heat.__class__}", "taken are columns"),
+        ("load ~ {9**9**9**9}", "taken are columns"),
+        ("load ~ {heat**99}", "taken are columns"),
+        ("load ~ poly(heat, 2)", "taken are columns"),
+        ("log(load) ~ heat", "there must be one column"),
+        ("load ~ nope", "'nope', which is no column"),
+        ("load ~ load", "also on the right"),
+        ("load ~ 1", "no column on the right"),
+        ("load ~ heat | day", "several parts"),
+        ("load ~ (", "cannot be read"),
+        ("load", "a formula is"),
+    ],
+)
+def test_formulas_that_are_refused(formula, message):
+    with pytest.raises(InputError, match=message):
+        FormulaRecipe.of(formula, FORMULAS)
