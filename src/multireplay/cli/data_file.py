@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from multireplay.buffer.disk.memory import bytes_of, in_words
 from multireplay.buffer.disk.opening import find_source
 from multireplay.buffer.disk.source import Source
 from multireplay.errors import InputError
+
+if TYPE_CHECKING:
+    from multireplay.buffer.disk.table import TableSource
 
 BLOCK = 2**16
 """Rows handed out at a time from a record that is in memory."""
@@ -45,7 +48,7 @@ class DataFile:
         """How many numbers a row has in columns of lists."""
         return {name: field.width for name, field in self.source.fields.items() if field.width is not None}
 
-    def column_of(self, name: str | None) -> str | None:
+    def column_of(self, name: str) -> str:
         """The column that a feature is in; a column is its own."""
         return self.features[name][0] if name in self.features else name
 
@@ -96,7 +99,7 @@ class DataFile:
             if name not in self.names:
                 self.refuse(name)
         if self.source.in_tables:
-            for batch in self.source.batches(names, 0, BLOCK):
+            for batch in cast("TableSource", self.source).batches(names, 0, BLOCK):
                 yield batch.start, batch.data
             return
         yield from self._array_blocks(names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -77,10 +76,10 @@ def prepare(file: DataFile, wanted: Wanted) -> Prepared:
             file.refuse(name)
     if wanted.formula is not None:
         return _from_formula(file, wanted)
-    aside = {wanted.target, file.column_of(wanted.target), wanted.time, wanted.group, *wanted.also}
+    aside = set(filter(None, (wanted.target, file.column_of(wanted.target), wanted.time, wanted.group, *wanted.also)))
     asked = wanted.features
     names = [name for name in file.names if name not in aside] if asked is None else list(asked)
-    table = file.table(dict.fromkeys([*map(file.column_of, names), *filter(None, map(file.column_of, aside))]))
+    table = file.table(dict.fromkeys([*map(file.column_of, names), *map(file.column_of, aside)]))
     looks = {name: _look(table, file, name, wanted.categorical) for name in names}
     time, left_out = wanted.time, {}
     if asked is None:
@@ -111,7 +110,7 @@ def _from_formula(file: DataFile, wanted: Wanted) -> Prepared:
     return _finished(file, table, recipe, wanted, (time, {}))
 
 
-def _look(table: Any, file: DataFile, name: str, categorical: Sequence[str]) -> Look:
+def _look(table: Any, file: DataFile, name: str, categorical: tuple[str, ...]) -> Look:
     column = file.column_of(name)
     return look_at(table.select([column]), categorical)[column]
 

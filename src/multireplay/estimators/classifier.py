@@ -152,7 +152,10 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         from multireplay.tables.cells import as_classes
 
         labels, empty = as_classes(column, name)
-        return np.where(empty, None, labels) if empty.any() else labels  # type: ignore[return-value]
+        if empty.any():
+            labels = labels.astype(object)
+            labels[empty] = None
+        return labels
 
     def _classes_told(self) -> Sequence[Any]:
         return list(self.classes_.tolist())

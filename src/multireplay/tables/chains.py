@@ -85,8 +85,8 @@ def _in_time(times: Times, order: NDArray[np.int64], breaks: NDArray[np.bool_]) 
             "which a group column tells apart"
         )
     found = np.zeros(len(values), dtype=bool)
-    first, last = (times.show(int(place(times.values))) for place in (np.argmin, np.argmax))
-    said = [f"Time is {times.name!r}, from {first} to {last}."]
+    ends = [times.show(int(place(times.values))) for place in (np.argmin, np.argmax)]
+    said = [f"Time is {times.name!r}, from {ends[0]} to {ends[1]}."]
     if same.any():
         found[1:] |= same
         row = int(order[1:][same][0])

@@ -80,7 +80,7 @@ class FormulaRecipe:
                 found.leave_out(~np.isfinite(values) & found.usable, f"nothing in {name!r}")
                 continue
             cells = np.array(texts(column).to_pylist(), dtype=object)
-            empty = np.equal(cells, None).astype(bool)
+            empty = np.array([cell is None for cell in cells], dtype=bool)
             found.leave_out(empty & found.usable, f"nothing in {name!r}")
             for level in set(cells[~empty]) - set(self.levels[name]):
                 found.leave_out((cells == level) & found.usable, f"{level!r} in {name!r}, which the fit has not seen")
@@ -143,7 +143,7 @@ def _parsed(formula: str) -> Any:
         raise InputError(f"the formula {formula!r} cannot be read: {str(error).splitlines()[0]}") from None
     if not isinstance(getattr(parsed, "rhs", None), SimpleFormula):
         raise InputError(f"the formula {formula!r} has several parts; only target ~ columns is taken")
-    left = getattr(parsed, "lhs", ())
+    left: Any = getattr(parsed, "lhs", ())
     if len(left) != 1 or len(left[0].factors) != 1 or left[0].factors[0].eval_method.value != "lookup":
         raise InputError(f"on the left of ~ in {formula!r} there must be one column")
     for expression in _expressions(parsed.rhs):
