@@ -7,9 +7,9 @@ iterates. α = 0.1 for ‖ψ‖ ≤ 1 and M = 2000 are our reading of their expe
 
 VRFTD is from Li, Lan and Pananjady (2023), "Accelerated and instance-optimal policy evaluation with linear function
 approximation". Epochs with a growing batch of N_k samples for ĝ, then steps of operator extrapolation (λ = 1) on
-F̃(x, ·) − F̃(x̃, ·) + ĝ, each on a small batch of m samples; the next anchor is the average of the iterates. On a
-dependent record every sample, of either batch, is `gap` samples from the one before. Our reading: η = 1/(4L) with L of
-the mean operator, N_k ∝ (4/3)^k, 8 epochs, m = 16, and half of the samples for the steps.
+F̃(x, ·) − F̃(x̃, ·) + ĝ, each on a small batch of m samples; the next anchor is the average of the iterates. Our
+reading, for want of their code: on a dependent record every sample, of either batch, is `gap` samples from the one
+before; η = 1/(4L) with L of the mean operator, N_k ∝ (4/3)^k, 8 epochs, m = 16, and half of the samples for the steps.
 """
 
 from __future__ import annotations
