@@ -116,5 +116,6 @@ class BatchExtrapolated(Sweep):
         count = len(rows.targets) // self.gap
         if count < 2:
             raise InputError(f"gap={self.gap} leaves {count} of {len(rows.targets)} samples; this update needs two")
-        spaced = (np.ascontiguousarray(column[self.gap - 1 :: self.gap]) for column in rows[:4])
-        return x, reduce_and_extrapolate(RankOne(*spaced, rows.link), *batches_of(count), step, x)
+        features, ahead, targets, discounts = (np.ascontiguousarray(c[self.gap - 1 :: self.gap]) for c in rows[:4])
+        spaced = RankOne(features, ahead, targets, discounts, rows.link)
+        return x, reduce_and_extrapolate(spaced, *batches_of(count), step, x)
