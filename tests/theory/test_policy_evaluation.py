@@ -43,7 +43,7 @@ def test_corollary_3_as_printed() -> None:
     first = M * (1 + 3 * 0.25 * 0.16 / (alpha_1 * 8 * (zeta2 + 16 * 2.25 * (4 + 1.2) ** 2))) ** -1024 * 26
     second = 20 * 21 * 0.6 ** (tau_M + 3) / 0.2 * (1 + 3 / (128 * alpha_1))
     third = 3 * (2 + p_log_T) / (0.25 * 0.16 * 1024) * alpha_1 * (6 * sigma2 + 25 * 441 * 0.6**6)
-    bound = corollary_3(policy_evaluation_constants(**GOOD), k, B)
+    bound = corollary_3(policy_evaluation_constants(**GOOD), k, B, printed=True)
     assert bound == pytest.approx((first, second, third, first + second + third))
 
 
@@ -65,24 +65,24 @@ def test_bounds_dominate_the_exact_constants() -> None:
 
 def test_corollary_4_drops_root_three_and_a_coefficient() -> None:
     bounds = {"D_psi": 2.0, "D_theta": 1.5, "R_bar": 1.0, "gamma": 0.5}
-    printed = corollary_4(0.2, 10, **bounds)
+    printed = corollary_4(0.2, 10, **bounds, printed=True)
     assert printed == pytest.approx(3 * 0.2 * (2.5 * 2 * 1.5 + 1) / (10 * 1.5 * 4))
-    assert corollary_4(0.2, 10, **bounds, printed=False) == pytest.approx(math.sqrt(3) * printed)
+    assert corollary_4(0.2, 10, **bounds) == pytest.approx(math.sqrt(3) * printed)
     quiet = {"D_psi": 2.0, "D_theta": 0.01, "R_bar": 0.01, "gamma": 0.5}
-    assert corollary_4(0.2, 10, **quiet, printed=False) == pytest.approx(math.sqrt(3) * 3 * 0.2 * 2 / 60)
+    assert corollary_4(0.2, 10, **quiet) == pytest.approx(math.sqrt(3) * 3 * 0.2 * 2 / 60)
 
 
 def test_fault_lipschitz_lemma_forgets_the_rewards() -> None:
     """Samples that differ in the reward only: ‖F̃ − F̃'‖ = D_ψ|r − r'|, above lemma:RL_lipschitz2."""
     D_psi, R_bar, gamma = 2.0, 0.1, 0.5
-    bound = D_theta(1, 0.0, R_bar, gamma, D_psi)
+    bound = D_theta(1, 0.0, R_bar, gamma, D_psi, printed=True)
     lemma = math.sqrt(3) * ((2 + gamma) * D_psi * bound + R_bar)
     assert lemma < D_psi
 
 
 def test_D_theta() -> None:
-    assert D_theta(9, 2.0, 3.0, 0.5, 0.5) == pytest.approx(4 * (2 + 4))
-    assert D_theta(9, 2.0, 3.0, 0.5, 0.5, printed=False) == pytest.approx(math.e * 2 + (math.e - 1) * 4)
+    assert D_theta(9, 2.0, 3.0, 0.5, 0.5, printed=True) == pytest.approx(4 * (2 + 4))
+    assert D_theta(9, 2.0, 3.0, 0.5, 0.5) == pytest.approx(math.e * 2 + (math.e - 1) * 4)
 
 
 def test_fault_step_matrix_expands_the_max_norm() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from multireplay.errors import InputError
-from multireplay.theory import beta_for, exact_constants, max_step, theorem_1, theorem_2
+from multireplay.theory import beta_for, exact_constants, max_step, stationary_law, theorem_1, theorem_2
 
 
 def test_values_by_hand() -> None:
@@ -106,4 +108,74 @@ def test_fault_tracking_steps_do_not_converge() -> None:
     for k in range(1, 40):
         T = 2**k
         assert -T * math.log1p(c.mu * max_step(c.L1, T)) >= -c.mu / c.L1
-    assert theorem_1(c, 39, 2.0**60, printed=False).deterministic < math.exp(-c.mu / c.L1)
+    assert theorem_1(c, 39, 2.0**60).deterministic < math.exp(-c.mu / c.L1)
+
+
+# ---- lemma wasserstein_bound: from the T samples Z to T independent ones Z̃ ----
+
+
+def law_of(kernel: np.ndarray, pi: np.ndarray, T: int) -> np.ndarray:
+    """The law of Z, an array with an axis a sample."""
+    law = pi
+    for _ in range(T - 1):
+        law = law[..., None] * kernel
+    return law
+
+
+def replaced(law: np.ndarray, pi: np.ndarray, i: int) -> np.ndarray:
+    """The law of the paper's Z̃_i: sample i is independent of all others, which are as they were."""
+    rest = law.sum(axis=i, keepdims=True)
+    shape = [1] * law.ndim
+    shape[i] = len(pi)
+    return rest * pi.reshape(shape)
+
+
+def wasserstein(first: np.ndarray, second: np.ndarray) -> float:
+    """W_1 for the number of samples that differ: states as corners of a simplex with edges of length 1."""
+    places = np.array(list(np.ndindex(first.shape)))
+    cost = (places[:, None] != places[None]).sum(axis=2).ravel()
+    n = len(places)
+    rows, columns = np.kron(np.eye(n), np.ones(n)), np.kron(np.ones(n), np.eye(n))
+    equal = np.concatenate([first.ravel(), second.ravel()])
+    plan = linprog(cost, A_eq=np.vstack([rows, columns])[1:], b_eq=equal[1:])  # one equation follows from the others
+    return float(plan.fun)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_lemma_holds_by_replacing_from_the_end(seed: int) -> None:
+    """Each link of (ξ_1, …, ξ_i, ξ̃_{i+1}, …) costs sup_x W_1(δ_x P^gap, π) at most; the paper's sum bounds W too."""
+    T, rng = 3, np.random.default_rng(seed)
+    kernel = rng.dirichlet([0.4] * 3, size=3)
+    pi = stationary_law(kernel)
+    most = float(np.abs(kernel - pi).sum(axis=1).max() / 2)
+    law, free = law_of(kernel, pi, T), law_of(np.tile(pi, (3, 1)), pi, T)
+    chain = [law, law.sum(axis=2, keepdims=True) * pi, free]
+    links = [wasserstein(before, after) for before, after in pairwise(chain)]
+    assert max(links) <= most + 1e-9
+    whole = wasserstein(law, free)
+    assert whole <= sum(links) + 1e-9 <= T * most + 2e-9
+    assert whole <= sum(wasserstein(law, replaced(law, pi, i)) for i in range(T)) + 1e-9
+
+
+@pytest.mark.parametrize("kept", [0.1, 0.5, 0.9])
+def test_fault_one_sample_between_its_neighbours_costs_more(kept: float) -> None:
+    """On the paper's own chain, 30 states kept with probability λ: W_1(Z, Z̃_2) > sup_x W_1(δ_x P^gap, π)."""
+    S = 30
+    pi = np.full(S, 1 / S)
+    kernel = kept * np.eye(S) + (1 - kept) * pi
+    most = float(np.abs(kernel - pi).sum(axis=1).max() / 2)
+    assert most == pytest.approx(kept * (1 - 1 / S))
+    law = law_of(kernel, pi, 3)
+    total_variation = float(np.abs(law - replaced(law, pi, 1)).sum() / 2)  # W_1 is never below it
+    assert total_variation >= 2 * kept - kept**2 - 2 / S
+    if kept < 0.9:
+        assert total_variation > 1.2 * most
+    assert total_variation <= 2 * most
+
+
+def test_fault_the_assumption_alone_is_no_mixing() -> None:
+    """A chain that never moves obeys assmp:wasserstein_mixing with c_0 = 1, and never comes nearer to π."""
+    pi, still = np.array([0.5, 0.5]), np.eye(2)
+    distances = [float(np.abs(np.linalg.matrix_power(still, gap) - pi).sum(axis=1).max() / 2) for gap in (1, 10, 1000)]
+    assert distances == [0.5] * 3
+    assert wasserstein(law_of(still, pi, 3), law_of(np.tile(pi, (2, 1)), pi, 3)) > 0.7

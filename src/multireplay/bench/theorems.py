@@ -93,7 +93,7 @@ class Bounds(PaperExperiment):
 
 
 def _bound_rows(panel: str, c: theory.Constants, k: int, B: int) -> list[Row]:
-    bound, step = theory.theorem_1(c, k, B), c.step_size(k)
+    bound, step = theory.theorem_1(c, k, B, printed=True), c.step_size(k)
     return [Row(panel, term, step, 2**k, getattr(bound, term)) for term in TERMS]
 
 
@@ -143,11 +143,11 @@ def policy_evaluation_setting(m: float = 0.9) -> Setting:
     S, d, gamma = 30, 16, 0.8
     rho = 1 - S * (1 - m) / ((S - 1) * m)  # P = ρI + (1 − ρ)·(uniform)
     tau = process.exact.constants.effective_mixing_time
-    radius = theory.D_theta(d, 0.0, 1.0, gamma, 1.0)
+    radius = theory.D_theta(d, 0.0, 1.0, gamma, 1.0, printed=True)
     slot = np.minimum(np.arange(S), d - 1)
 
     def bound(T: int) -> float:
-        return theory.corollary_4(C0, T, D_psi=1.0, D_theta=radius, R_bar=1.0, gamma=gamma)
+        return theory.corollary_4(C0, T, D_psi=1.0, D_theta=radius, R_bar=1.0, gamma=gamma, printed=True)
 
     def simulate(T: int, step: float, kept: float, chains: int, seed: Any) -> Vector:
         rng = np.random.default_rng(seed)
@@ -180,7 +180,7 @@ def regression_setting(states: int = 20, dim: int = 5, rho: float = 0.9) -> Sett
     )
 
     def bound(T: int) -> float:
-        return theory.corollary_2(C0, T, D_a=1.0, D_x=2.0, D_f=1.0, D_y=1.0, L_f=0.25)
+        return theory.corollary_2(C0, T, D_a=1.0, D_x=2.0, D_f=1.0, D_y=1.0, L_f=0.25, printed=True)
 
     def simulate(T: int, step: float, kept: float, chains: int, seed: Any) -> Vector:
         rng = np.random.default_rng(seed)

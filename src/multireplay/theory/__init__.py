@@ -1,13 +1,21 @@
 """The paper's theory as functions: constants, step sizes, theorems and corollaries, with their known faults.
 
-One function per statement, the statement's label in its docstring. Where a printed statement is faulty, the
-printed value is the default and ``printed=False`` gives the value that holds; the docstring says what
-differs.
+One function per statement, the statement's label in its docstring. Where a printed statement is faulty, every
+function gives the form that holds, and with ``printed=True`` the paper's own; the docstring says what differs.
 """
 
 from __future__ import annotations
 
-from .bounds import Bound, ComplexityOrder, Iterations, complexity_order, iterations_for, step_is_covered, theorem_1
+from .bounds import (
+    Bound,
+    ComplexityOrder,
+    Iterations,
+    complexity_order,
+    iterations_for,
+    provable_share,
+    step_is_covered,
+    theorem_1,
+)
 from .chain import ExactConstants, exact_constants, stationary_law
 from .constants import Constants
 from .glm import corollary_1, corollary_2, glm_constants
@@ -17,5 +25,6 @@ from .tracking import beta_for, max_step, theorem_2
 __all__ = [
     "Bound", "ComplexityOrder", "Constants", "D_theta", "ExactConstants", "Iterations", "beta_for", "complexity_order",
     "corollary_1", "corollary_2", "corollary_3", "corollary_4", "exact_constants", "glm_constants", "iterations_for",
-    "max_step", "policy_evaluation_constants", "stationary_law", "step_is_covered", "theorem_1", "theorem_2",
+    "max_step", "policy_evaluation_constants", "provable_share", "stationary_law", "step_is_covered", "theorem_1",
+    "theorem_2",
 ]  # fmt: skip

@@ -72,10 +72,18 @@ class Constants:
 
     @property
     def effective_mixing_time(self) -> float:
-        """τ_M = log(18C/μ)/log(1/ρ), eq:surrogate_mixing_time, and at least 1 (the paper sets no floor)."""
+        """``mixing_time()``: τ_M, and at least 1."""
+        return self.mixing_time()
+
+    def mixing_time(self, printed: bool = False) -> float:
+        """τ_M = log(18C/μ)/log(1/ρ), eq:surrogate_mixing_time, and at least 1 unless `printed`.
+
+        The paper sets no floor: as printed τ_M is below 1 for a chain that mixes fast, and -inf for C = 0.
+        """
         if self.C == 0.0:
-            return 1.0
-        return max(1.0, (math.log(18.0) + math.log(self.C) - math.log(self.mu)) / -math.log(self.rho))
+            return -math.inf if printed else 1.0
+        tau = (math.log(18.0) + math.log(self.C) - math.log(self.mu)) / -math.log(self.rho)
+        return tau if printed else max(1.0, tau)
 
     @property
     def L_bar(self) -> float:
@@ -136,21 +144,22 @@ class Constants:
         q = self.p_log_T(k) if printed else self.q(k)
         return min(self.step_cap, math.ldexp(q / self.mu, -epoch_number(k)))
 
-    def alpha(self, k: int, B: float) -> float:
+    def alpha(self, k: int, B: float, printed: bool = False) -> float:
         """α_k = τ_M/τ_k, eq:alpha_definition, for a buffer of B samples (τ_k = B/2^k ≥ 1)."""
-        return self.effective_mixing_time / gap_of(k, B)
+        return self.mixing_time(printed) / gap_of(k, B)
 
     def buffer_lower_bound(self, printed: bool = False) -> float:
         """Smallest B that thm:main_error accepts: z log z with z = 32 p_1 τ_M (ζ² + 16L̄²)/(3μ²).
 
-        With p_1 as printed it is nan when p_1 ≤ 0, where the statement means nothing; by default max(1, p_1) =
-        q_1/log 2 takes its place, which belongs to the safe step and restores "p_k ≤ p_1". Both are inf without noise:
-        no buffer makes the cap small enough for epochs with τ_k < τ_M. Those with τ_k ≥ τ_M are covered whatever B is.
+        With p_1 and τ_M as printed it is nan when either is not positive, where the statement means nothing; by default
+        max(1, p_1) = q_1/log 2 takes the place of p_1, which belongs to the safe step and restores "p_k ≤ p_1". Both
+        are inf without noise: no buffer makes the cap small enough for epochs with τ_k < τ_M.
         """
         p_1 = self.p(1) if printed else self.q(1) / LOG_2
-        if p_1 <= 0.0:
+        tau = self.mixing_time(printed)
+        if p_1 <= 0.0 or tau <= 0.0:
             return math.nan
-        z = 32.0 * p_1 * self.effective_mixing_time * self.curvature / 3.0 / self.mu / self.mu
+        z = 32.0 * p_1 * tau * self.curvature / 3.0 / self.mu / self.mu
         return z * math.log(z) if z < math.inf else math.inf
 
 

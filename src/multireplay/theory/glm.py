@@ -53,7 +53,7 @@ def glm_constants(
     )
 
 
-def corollary_1(c: Constants, k: int, B: float, *, printed: bool = True) -> Bound:
+def corollary_1(c: Constants, k: int, B: float, *, printed: bool = False) -> Bound:
     """Bound E‖x_{T_k+1} − x*‖² for a GLM, corollary:GLM_1.
 
     It is thm:main_error at ``glm_constants``: 16L̄² = 64 L_f² D_a⁴, C_M = 0 removes the bias term, and 3·6 =
@@ -62,18 +62,18 @@ def corollary_1(c: Constants, k: int, B: float, *, printed: bool = True) -> Boun
     Examples
     --------
     >>> c = glm_constants(D_a=1.0, L_f=1.0, mu_f=1.0, kappa=1.0, sigma_v=0.1, D=2.0, C_TV=1.0, rho_TV=0.5)
-    >>> print(*(f"{part:.4f}" for part in corollary_1(c, k=12, B=2**30)))
+    >>> print(*(f"{part:.4f}" for part in corollary_1(c, k=12, B=2**30, printed=True)))
     0.0000 0.0000 0.0037 0.0037
     """
     return theorem_1(c, k, B, printed=printed)
 
 
 def corollary_2(
-    c0: float, T: int, *, D_a: float, D_x: float, D_f: float, D_y: float, L_f: float, printed: bool = True
+    c0: float, T: int, *, D_a: float, D_x: float, D_f: float, D_y: float, L_f: float, printed: bool = False
 ) -> float:
     """Bound |E‖Δ_{T+1}‖ − E‖Δ̃_{T+1}‖| for a GLM at β = log T^{3/2}, corollary:GLM_2.
 
-    3 c_0 max(L_f D_a D_x + D_f + D_y, D_a)/(T L_f D_a²) as printed.
+    √2 · 3 c_0 max(L_f D_a D_x + D_f + D_y, D_a)/(T L_f D_a²).
 
     Parameters
     ----------
@@ -85,15 +85,15 @@ def corollary_2(
     L_f : float
         Lipschitz constant of the link.
     printed : bool
-        ``False`` restores the √2 of L̃_2 = √2 max(…) that the printed corollary drops.
+        ``True``: without the √2 of L̃_2 = √2 max(…), which the printed corollary drops.
 
     Examples
     --------
     >>> bounds = dict(D_a=1.0, D_x=2.0, D_f=1.0, D_y=1.0, L_f=0.5)
-    >>> corollary_2(1.0, 100, **bounds)
-    0.18
-    >>> round(corollary_2(1.0, 100, **bounds, printed=False), 5)
+    >>> round(corollary_2(1.0, 100, **bounds), 5)
     0.25456
+    >>> corollary_2(1.0, 100, **bounds, printed=True)
+    0.18
     """
     a = number_in("D_a", D_a, low_open=True)
     link = number_in("L_f", L_f, low_open=True)

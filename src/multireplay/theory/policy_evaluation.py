@@ -86,7 +86,7 @@ def policy_evaluation_constants(
     )
 
 
-def corollary_3(c: Constants, k: int, B: float, *, printed: bool = True) -> Bound:
+def corollary_3(c: Constants, k: int, B: float, *, printed: bool = False) -> Bound:
     """Bound E‖θ_{T_k+1} − θ̄‖² for policy evaluation, corollary:RL_1.
 
     It is thm:main_error at ``policy_evaluation_constants``, with 16L̄² = 16(1+γ)²(D_ψ² + λ_max(Q))². Its
@@ -98,13 +98,13 @@ def corollary_3(c: Constants, k: int, B: float, *, printed: bool = True) -> Boun
     >>> c = policy_evaluation_constants(
     ...     D_psi=1.0, R_bar=1.0, gamma=0.5, lambda_min=0.5, lambda_max=1.0, D=2.0, rho=0.5, C_TV=1.0
     ... )
-    >>> print(*(f"{part:.4g}" for part in corollary_3(c, k=20, B=2**40)))
+    >>> print(*(f"{part:.4g}" for part in corollary_3(c, k=20, B=2**40, printed=True)))
     1.55e-59 0 1.595 1.595
     """
     return theorem_1(c, k, B, printed=printed)
 
 
-def D_theta(d: int, theta_0_norm: float, R_bar: float, gamma: float, D_psi: float, *, printed: bool = True) -> float:
+def D_theta(d: int, theta_0_norm: float, R_bar: float, gamma: float, D_psi: float, *, printed: bool = False) -> float:
     """Bound ‖θ_T‖ for steps of at most 1/(T(1+γ)D_ψ²), lemma:theta_bound.
 
     Parameters
@@ -120,10 +120,10 @@ def D_theta(d: int, theta_0_norm: float, R_bar: float, gamma: float, D_psi: floa
 
     Examples
     --------
-    >>> D_theta(d=4, theta_0_norm=1.0, R_bar=1.5, gamma=0.5, D_psi=1.0)
-    6.0
-    >>> round(D_theta(d=4, theta_0_norm=1.0, R_bar=1.5, gamma=0.5, D_psi=1.0, printed=False), 4)
+    >>> round(D_theta(d=4, theta_0_norm=1.0, R_bar=1.5, gamma=0.5, D_psi=1.0), 4)
     4.4366
+    >>> D_theta(d=4, theta_0_norm=1.0, R_bar=1.5, gamma=0.5, D_psi=1.0, printed=True)
+    6.0
     """
     features = whole_number("d", d, least=1)
     start = number_in("theta_0_norm", theta_0_norm)
@@ -135,11 +135,11 @@ def D_theta(d: int, theta_0_norm: float, R_bar: float, gamma: float, D_psi: floa
 
 
 def corollary_4(
-    c0: float, T: int, *, D_psi: float, D_theta: float, R_bar: float, gamma: float, printed: bool = True
+    c0: float, T: int, *, D_psi: float, D_theta: float, R_bar: float, gamma: float, printed: bool = False
 ) -> float:
     """Bound |E‖Δ_{T+1}‖ − E‖Δ̃_{T+1}‖| for policy evaluation at β = log T^{3/2}, corollary:RL_2.
 
-    3 c_0 ((2+γ)D_ψD_θ + R̄)/(T(1+γ)D_ψ²) as printed.
+    3 c_0 L̃_2/(T(1+γ)D_ψ²) with L̃_2 = √3 max((2+γ)D_ψD_θ + R̄, D_ψ), which is what thm:emulate_iid implies.
 
     Parameters
     ----------
@@ -150,15 +150,15 @@ def corollary_4(
     D_theta : float
         Bound on the iterates; see ``D_theta``.
     printed : bool
-        ``False`` gives what thm:emulate_iid implies, L̃_2 = √3 max((2+γ)D_ψD_θ + R̄, D_ψ): the printed corollary
-        drops the √3 of lemma:RL_lipschitz2, and that lemma the coefficient D_ψ of the difference of rewards.
+        ``True``: L̃_2 = (2+γ)D_ψD_θ + R̄. The printed corollary drops the √3 of lemma:RL_lipschitz2, and that lemma
+        the coefficient D_ψ of the difference of rewards.
 
     Examples
     --------
-    >>> corollary_4(1.0, 100, D_psi=1.0, D_theta=2.0, R_bar=1.0, gamma=0.5)
-    0.12
-    >>> round(corollary_4(1.0, 100, D_psi=1.0, D_theta=2.0, R_bar=1.0, gamma=0.5, printed=False), 5)
+    >>> round(corollary_4(1.0, 100, D_psi=1.0, D_theta=2.0, R_bar=1.0, gamma=0.5), 5)
     0.20785
+    >>> corollary_4(1.0, 100, D_psi=1.0, D_theta=2.0, R_bar=1.0, gamma=0.5, printed=True)
+    0.12
     """
     psi = number_in("D_psi", D_psi, low_open=True)
     g = number_in("gamma", gamma, 0.0, 1.0)

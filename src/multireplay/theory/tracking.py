@@ -50,8 +50,10 @@ def theorem_2(c0: float, L1: float, L2: float, T: int, beta: float | None = None
     Notes
     -----
     The paper calls c_0 universal, but its proof uses W_1(law of ξ_{t+βτ_M} given ξ_t, π) ≤ c_0 e^{−β}; so c_0 carries
-    the diameter of the sample space. A valid c_0 for a given gap is e^β times the largest of those distances. The
-    factor √T is not needed: the proof in the sum metric gives e·c_0 (L̃_2/L̃_1) e^{−β}.
+    the diameter of the sample space. A valid c_0 for a given gap is e^β times the largest of those distances: then
+    W_1 between the T samples and T independent ones is at most T c_0 e^{−β} (wasserstein_bound), by replacing the
+    samples from the last to the first. The paper replaces one sample at a time between its two neighbours, which can
+    cost twice as much. The factor √T is not needed: the proof in the sum metric gives e·c_0 (L̃_2/L̃_1) e^{−β}.
 
     Examples
     --------

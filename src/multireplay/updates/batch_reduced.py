@@ -3,12 +3,13 @@
 VRTD is from Korda and La (2015) and Xu, Wang, Zhou and Liang (2020), "Reanalysis of variance reduced temporal
 difference learning". Batch m is the next M samples; with ĝ the batch's mean operator at the anchor x̃, M inner steps
 x ← x − α(F̃(x, ξ_j) − F̃(x̃, ξ_j) + ĝ) on samples ξ_j drawn from the batch; the next anchor is the average of the inner
-iterates. Published: α = 0.1 for ‖ψ‖ ≤ 1, M = 2000.
+iterates. α = 0.1 for ‖ψ‖ ≤ 1 and M = 2000 are our reading of their experiments.
 
 VRFTD is from Li, Lan and Pananjady (2023), "Accelerated and instance-optimal policy evaluation with linear function
-approximation". Epochs with a growing batch of N_k ∝ (4/3)^k samples for ĝ, then steps of operator extrapolation (λ = 1)
-on F̃(x, ·) − F̃(x̃, ·) + ĝ, each on a small batch of m samples after `gap` samples thrown away against dependence; the
-next anchor is the average of the iterates. Published: η = 1/(4L) with L of the mean operator.
+approximation". Epochs with a growing batch of N_k samples for ĝ, then steps of operator extrapolation (λ = 1) on
+F̃(x, ·) − F̃(x̃, ·) + ĝ, each on a small batch of m samples; the next anchor is the average of the iterates. Our
+reading, for want of their code: on a dependent record every sample, of either batch, is `gap` samples from the one
+before; η = 1/(4L) with L of the mean operator, N_k ∝ (4/3)^k, 8 epochs, m = 16, and half of the samples for the steps.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 
 from multireplay._check import Positions, Vector
 from multireplay._jit import jit
+from multireplay.errors import InputError
 from multireplay.updates.rank_one import HUGE, RankOne, Sweep, mean_operator, residual
 
 BATCH = 2000
@@ -64,25 +66,22 @@ class BatchReduced(Sweep):
 
 @jit
 def reduce_and_extrapolate(
-    rows: RankOne, batches: Positions, inner: int, gap: int, small: int, step: float, anchor: Vector
+    rows: RankOne, batches: Positions, inner: int, small: int, step: float, anchor: Vector
 ) -> int:
-    """VRFTD in place in `anchor`; the number of samples read, or −1 if it diverged."""
+    """VRFTD on all rows, in place in `anchor`; the number of samples read, or −1 if it diverged."""
     dim = len(anchor)
     mean, x, total = np.zeros(dim), np.zeros(dim), np.zeros(dim)
     now, before, base = np.zeros(dim), np.zeros(dim), np.zeros(dim)
-    place, touched = 0, 0
+    place = 0
     for batch in batches:
         mean_operator(rows, place, place + batch, anchor, mean)
         place += batch
-        touched += batch
         x[:] = anchor
         total[:] = 0.0
         for t in range(inner):
-            place += gap - 1
             mean_operator(rows, place, place + small, x, now)
             mean_operator(rows, place, place + small, anchor, base)
             place += small
-            touched += small
             for j in range(dim):
                 now[j] += mean[j] - base[j]
                 if not abs(now[j]) < HUGE:
@@ -93,25 +92,30 @@ def reduce_and_extrapolate(
                 before[j] = now[j]
                 total[j] += x[j]
         anchor[:] = total / inner
-    return touched
+    return place
 
 
-def batches_of(length: int, gap: int) -> tuple[Positions, int, int, int]:
-    """Batch sizes of the epochs, inner steps of an epoch, their gap and their samples: half of the record each."""
-    shares = (4 / 3) ** np.arange(EPOCHS)
-    small = min(INNER_BATCH, max(1, length // (4 * EPOCHS)))
-    gap = max(1, min(gap, length // (2 * EPOCHS) - small))
-    inner = max(1, length // 2 // EPOCHS // (gap - 1 + small))
-    batches = (shares / shares.sum() * (length - EPOCHS * inner * (gap - 1 + small))).astype(np.int64)
-    return np.maximum(batches, 1), inner, gap, small
+def batches_of(count: int) -> tuple[Positions, int, int]:
+    """Batch sizes of the epochs, inner steps of an epoch and their samples, of `count` samples: half of them each."""
+    epochs = max(1, min(EPOCHS, count // 16))  # so that no share is rounded up to a sample that is not there
+    shares = (4 / 3) ** np.arange(epochs)
+    small = min(INNER_BATCH, max(1, count // (4 * epochs)))
+    inner = max(1, count // 2 // epochs // small)
+    batches = (shares / shares.sum() * (count - epochs * inner * small)).astype(np.int64)
+    return batches, inner, small
 
 
 @dataclass(frozen=True)
 class BatchExtrapolated(Sweep):
-    """Variance reduction and operator extrapolation in epochs of growing batches (VRFTD)."""
+    """Variance reduction and operator extrapolation in epochs of growing batches, on every gap-th sample (VRFTD)."""
 
     gap: int = 1
 
     def sweep(self, rows: RankOne, step: float, x: Vector) -> tuple[Vector, int]:
-        """One sweep, epoch after epoch."""
-        return x, reduce_and_extrapolate(rows, *batches_of(len(rows.targets), self.gap), step, x)
+        """One sweep over every gap-th sample, epoch after epoch."""
+        count = len(rows.targets) // self.gap
+        if count < 2:
+            raise InputError(f"gap={self.gap} leaves {count} of {len(rows.targets)} samples; this update needs two")
+        features, ahead, targets, discounts = (np.ascontiguousarray(c[self.gap - 1 :: self.gap]) for c in rows[:4])
+        spaced = RankOne(features, ahead, targets, discounts, rows.link)
+        return x, reduce_and_extrapolate(spaced, *batches_of(count), step, x)

@@ -2,8 +2,15 @@
 
 The schemes are averaged over the last 7/8 of their iterates. CTD, temporal differences on every gap-th sample with
 decaying steps, is from Kotsalis, Lan and Li (2022), "Simple and optimal methods for stochastic variational
-inequalities, II", SIAM J. Optim.: steps η_t = 2/(μ(t + t0 − 1)) with t0 = 8(L/μ)², the last iterate. μ and L are the
-true ones of the mean operator, and the gap is twice the true autocorrelation time: more than anyone would know.
+inequalities, II", SIAM J. Optim.: steps η_t = 2/(μ(t + t0 − 1)), the last iterate, and t0 = 8 max{L², 8(1 + γ)²}/μ² for
+features of length 1 (their Proposition 6.2, as quoted in Lemma 17 of Lan's "Policy mirror descent", 2022). The second
+term is the square of what a sample's operator is Lipschitz to; for other features it is (1 + γ) max ‖ψ‖² in our
+reading, and max ‖ψ‖² times the link's largest slope for a GLM. μ and L are the true ones of the mean operator, and the
+gap is twice the true autocorrelation time: more than anyone would know.
+
+"reverse" is SGD-RER of Kowshik, Nagaraj, Jain and Netrapalli (2021), "Streaming linear system identification with
+reverse experience replay": γ = 1/(8RB) with R a bound on ‖ψ‖² and B the length of a block, in x ← x − 2γ(⟨ψ, x⟩ − y)ψ,
+a step of 1/(4RB) in our units, and blocks ten times the gap. Off least squares, R with the link's slope is our reading.
 """
 
 from __future__ import annotations
@@ -22,7 +29,7 @@ from multireplay.replay import PlannedEpoch, Replay
 
 EXACT = "exact fit"
 DEFAULT_SHARE = 0.5
-"""The library's step for one pass, in units of 1/L. The papers behind these orders leave the step open."""
+"""The library's step for one pass, in units of 1/L, for orders without a step of their own."""
 
 Choice = Callable[[Case, tuple[mr.Epoch, ...]], mr.Epoch]
 
@@ -73,14 +80,27 @@ def replayed(order: Callable[[Case], Replay], choose: Choice | None, case: Case,
     return Answer(np.full_like(epoch.answer, np.inf) if epoch.diverged else epoch.answer, touched)
 
 
+def sample_lipschitz(case: Case) -> float:
+    """What the operator of a sample is Lipschitz to: (1 + γ) max ‖ψ‖², or max ‖ψ‖² times the link's largest slope."""
+    return (1 + getattr(case.world.problem, "gamma", 0.0)) / case.unit
+
+
 def conditional_td(case: Case, step: float | None) -> Answer:
     """CTD. With `step`, the first step size is that many 1/L instead, and the decay is the same."""
     mu = case.world.mu
-    offset = 8 * (case.world.lipschitz / mu) ** 2 if step is None else 2 / (mu * step * case.unit)
+    published = 8 * max(case.world.lipschitz**2, 8 * sample_lipschitz(case) ** 2) / mu**2
+    offset = published if step is None else 2 / (mu * step * case.unit)
     schedule = mr.steps.Decaying(mu=mu, t0=max(1.0, offset))
     result = mr.solve(case.world.problem, case.record, replay=mr.Skip(case.gap()), step=schedule, average="none")
     epoch = result.epochs[-1]
     return Answer(np.full_like(epoch.last, np.inf) if epoch.diverged else epoch.last, epoch.taken)
+
+
+def reverse_replay(case: Case, step: float | None) -> Answer:
+    """SGD-RER on blocks of 10 oracle gaps."""
+    block = min(10 * case.gap(), case.length)
+    share = 1 / (4 * block) if step is None else step
+    return replayed(lambda case: mr.Reverse(block, case.gap()), None, case, share)
 
 
 def without_step(name: str, run: Any, note: str, **more: Any) -> Method:
@@ -128,7 +148,10 @@ METHODS = (
     in_order(
         "MER, all phases", lambda case: mr.Multiscale(phases="all"), "likewise, on all offsets of a gap", chosen_epoch
     ),
-    in_order("reverse", lambda case: mr.Reverse(10 * case.gap(), case.gap()), "blocks of 10 oracle gaps"),
+    Method(
+        "reverse", reverse_replay, note="SGD-RER on blocks of 10 oracle gaps, at 1/(8RB) on the squared error",
+        order=lambda case: mr.Reverse(10 * case.gap(), case.gap()),
+    ),
     UNIFORM,
     SHUFFLE,
     DYADIC,
