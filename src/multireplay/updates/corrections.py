@@ -48,8 +48,8 @@ LONG = 3.0
 """A correction of so many standard errors leads to where the Jacobian is another."""
 PATIENCE = 12
 """After so many corrections it is asked whether the fit exists at all."""
-SHORTEST = 1e-4
-"""A correction is not halved below this share of it."""
+TRIES = 14
+"""A correction is not shortened more often than this."""
 SETTLES = 2
 """Corrections after which their acceleration shows how fast they are."""
 LEAVES = 0.25
@@ -75,13 +75,14 @@ WIDEST_KEPT = 1024
 
 
 class _Step(NamedTuple):
-    """A point, the correction there, the slope that it was made with, standard errors as it sees them, and the loss."""
+    """A point, the correction there, the slope it was made with, standard errors as it sees them, the loss, and F̂."""
 
     x: Vector
     move: Vector
     slope: Slope
     error: Vector
     loss: float
+    mean: Vector
 
     @property
     def units(self) -> Vector:
@@ -92,6 +93,16 @@ class _Step(NamedTuple):
     def size(self) -> float:
         """The length of the correction in standard errors."""
         return float(np.linalg.norm(self.move / self.units))
+
+    def back_from(self, x: Vector, loss: float, mean: Vector) -> Vector:
+        """A point nearer than x, where the loss is larger: half-way, or where the tangents at both ends meet before it.
+
+        That is where a single row turns the loss round, which is all but straight on both sides of it.
+        """
+        way = x - self.x
+        here, there = float(self.mean @ way), float(mean @ way)
+        share = (there - (loss - self.loss)) / (there - here) if there > here else np.nan
+        return np.asarray(self.x + (share if 0 < share < 0.5 else 0.5) * way)
 
 
 class Corrections:
@@ -163,6 +174,7 @@ class Corrections:
         `rate` is how much of the first correction may be left after it, as far as is known.
         """
         done: list[Vector] = []
+        tries, careful = 0, False
         last: _Step | None = None
         trail: list[_Step] = []
         while True:
@@ -173,17 +185,19 @@ class Corrections:
                 batches = self._pass(x)
             images = slope.solve(batches.means) if slope.dependable else batches.means
             if last is not None and self._is_worse(last, x, loss, batches, images if slope is last.slope else None):
-                if len(done) >= self.most or not np.abs(x - last.x).max() > SHORTEST * np.abs(last.move).max():
+                if len(done) >= self.most or tries == TRIES:
                     return self._ended([*done, last.x], last)
-                x, slope = (last.x + x) / 2, None if np.isfinite(loss) else last.slope
+                x, slope = last.back_from(x, loss, batches.mean), None if np.isfinite(loss) else last.slope
                 done.append(x)
+                tries, careful = tries + 1, True
                 continue
+            tries = 0
             if not slope.dependable and self.run.on_the_whole_space:
                 if self.known is None and not done:
                     raise Singular("some features are all but combinations of others")
                 return self._given_up(done or [x])
             self.error, self.seen = standard_errors(images), (x, batches, slope, images)
-            now = _Step(x, self._move(x, slope, batches, images), slope, self.error, loss)
+            now = _Step(x, self._move(x, slope, batches, images), slope, self.error, loss, batches.mean)
             if not done and not fresh and self._is_aged(now):
                 x, slope = self._careful_start(x), None
                 continue
@@ -207,7 +221,7 @@ class Corrections:
             if len(done) % PATIENCE == 0 and (found := runaway_note(self.run, x, now.move)):
                 self.distance, self.notes = np.inf, found
                 return done
-            if self.can_afford and self._is_stale(now, ratio, len(trail)):
+            if self.can_afford and (careful or self._is_stale(now, ratio, len(trail))):  # the loss comes with it
                 slope = None
             last = now
 

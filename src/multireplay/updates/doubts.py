@@ -21,17 +21,23 @@ if TYPE_CHECKING:
 FAR_OUT = 15.0
 """Scores beyond this are looked at: fitted probabilities within 3e-7 of 0 or 1."""
 EXCEPT = 1e-6
-"""A direction separates the classes if no row is on its wrong side by more than this share of the largest score."""
+"""A direction separates the classes if no row is on its wrong side by more than this share of a usual score."""
 SURE = 4.0
 """Standard errors by which a form must be below 0 to be called so: it is the smallest of many."""
 WOBBLES = 1.5
 """… and a matrix of some rows by so many times of what its two halves differ by, before it is looked at."""
 BEYOND, LASTING = 1e3, 1e-3
 """How many times the last move is gone on, to see whether there is a root, if it is not below this share of x."""
+FOR_EVER = 1e100
+"""How far one goes along a direction, to see whether a set lets one go on."""
 NAMED = 6
 SEPARABLE = (
     "the maximum-likelihood fit does not exist: the data are separable, and the loss falls for ever in one direction. "
     "Give a small ridge=..., which makes it exist"
+)
+LEFT_OUT = (
+    "the maximum-likelihood fit does not exist: the columns that the penalty leaves out separate the data, and the "
+    "loss falls for ever in one direction. Let the penalty count for them too"
 )
 
 NO_ROOT = (
@@ -48,7 +54,7 @@ UNEVEN = (
 
 
 def lost_beside_others(matrix: Vector) -> bool:
-    """… which on a set, where features keep their units, nothing puts right."""
+    """… which on a set where features have to keep their units nothing puts right."""
     sizes = np.abs(np.diag(matrix))
     return bool(0 < sizes[sizes > 0].min(initial=np.inf) < BESIDE * sizes.max(initial=0.0))
 
@@ -69,21 +75,40 @@ def free_note(free: tuple[tuple[int, ...], ...], names: Sequence[str] | None = N
 def runaway_note(run: Run, x: Vector, move: Vector) -> tuple[str, ...]:
     """Whether the fit does not exist, because the loss falls for ever along x or the last move."""
     problem, record = run.record.problem, run.record
-    if problem.is_linear or not run.on_the_whole_space or problem.penalty_diagonal(len(x)).all():
+    if problem.is_linear or problem.penalty_diagonal(len(x)).all():
         return ()
     samples = problem.samples(record.spread(COARSE))
     if problem.recession(samples, x) is None:
-        return (NO_ROOT,) if _vanishes(run, x, move) else ()
+        return (NO_ROOT,) if run.on_the_whole_space and _vanishes(run, x, move) else ()
     if np.abs(problem.scores(samples, x)).max() < FAR_OUT:  # type: ignore[attr-defined]
         return ()
-    for direction in (x, move):
-        size = float(np.abs(problem.scores(samples, direction)).max())  # type: ignore[attr-defined]
+    for direction in (_open_part(run, x, x), _open_part(run, x, move)):
+        size = _usual_score(problem, direction, samples)
         if not 0 < size < np.inf or _wrong_side(problem, direction / size, samples) > EXCEPT:
             continue
         wrong = Largest(problem, partial(_wrong_side, problem, direction / size))
         if fold(record, wrong, how=Folding(run.threads))[0][0] <= EXCEPT:
-            return (SEPARABLE,)
+            return (LEFT_OUT if problem.penalty_diagonal(len(x)).any() else SEPARABLE,)
     return ()
+
+
+def _open_part(run: Run, x: Vector, direction: Vector) -> Vector:
+    """The part of a direction that neither the penalty nor the set holds: one may go on along it for ever; or 0."""
+    free = np.where(run.record.problem.penalty_diagonal(len(x)) > 0, 0.0, direction)
+    size = float(np.abs(free).max())
+    if run.on_the_whole_space or not 0 < size < np.inf:
+        return free
+    found = run.feasible.projected(x + FOR_EVER / size * free) / FOR_EVER * size
+    return found if np.abs(found).max() > EXCEPT * size else np.zeros_like(x)
+
+
+def _usual_score(problem: Problem, direction: Vector, samples: Any) -> float:
+    """The largest score along a direction of a row whose features are of their usual sizes, whatever outliers are."""
+    rows = samples.features
+    if not isinstance(rows, np.ndarray):
+        return float(np.abs(problem.scores(samples, direction)).max())  # type: ignore[attr-defined]
+    usual = (np.abs(column[column != 0]) for column in rows.T)
+    return float(max(abs(v) * np.median(sizes) for v, sizes in zip(direction, usual, strict=True) if len(sizes)))
 
 
 def _vanishes(run: Run, x: Vector, move: Vector) -> bool:
