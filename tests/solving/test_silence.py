@@ -225,6 +225,32 @@ def test_a_choice_on_later_rows_that_explodes_elsewhere():
     assert "Exact()" in {row["update"] for row in result.candidates.rows}
 
 
+@pytest.mark.parametrize("seed", [11, 13, 31])
+def test_an_outlier_between_what_is_learnt_from_and_the_held_out_block(seed):
+    """The step that is best without it leads to a loss of up to 1e126 with it, once without a word."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((300, 20))
+    scores = A @ (0.2 * rng.standard_normal(20))
+    A[238, 3] = 1e3
+    problem = mr.GLM("exp", constraint=mr.sets.Box(-0.3, 0.3))
+    buffer = mr.Buffer(features=A, targets=rng.poisson(np.exp(scores)).astype(float))
+    result = mr.solve(problem, buffer, replay=mr.Shuffle(0), holdout=0.2)
+    loss, nothing = (problem.loss(x, problem.columns(buffer)) for x in (result.x, np.zeros(20)))
+    assert loss < 1.5 * nothing
+    assert mr.solve(problem, buffer).converged
+
+
+def test_a_point_where_one_row_rules_is_far_from_the_fit():
+    """What is left of the operator on a set was once measured against one that no set holds: a distance of 1e-126."""
+    rng = np.random.default_rng(12)
+    A = rng.standard_normal((300, 5))
+    A[200, 3] = 1e3
+    problem = mr.GLM("exp", constraint=mr.sets.Box(-0.3, 0.3))
+    result = mr.solve(problem, mr.Buffer(features=A, targets=rng.poisson(1.0, 300).astype(float)))
+    assert result.converged
+    assert result.run.distance_at(np.full(5, 0.29)) > 0.5
+
+
 @pytest.mark.parametrize("seed", [0, 3, 4])
 def test_a_tiny_ridge_on_separable_data(seed):
     """Successive corrections are measured in standard errors that differ by a factor of 1e16."""

@@ -97,12 +97,13 @@ class _Step(NamedTuple):
     def back_from(self, x: Vector, loss: float, mean: Vector) -> Vector:
         """A point nearer than x, where the loss is larger: half-way, or where the tangents at both ends meet before it.
 
-        That is where a single row turns the loss round, which is all but straight on both sides of it.
+        That is where a single row turns the loss round, which is all but straight on both sides of it. It may be beyond
+        the middle where the loss has not risen by more than it was to fall.
         """
-        way = x - self.x
+        way, rise = x - self.x, loss - self.loss
         here, there = float(self.mean @ way), float(mean @ way)
-        share = (there - (loss - self.loss)) / (there - here) if there > here else np.nan
-        return np.asarray(self.x + (share if 0 < share < 0.5 else 0.5) * way)
+        share = (there - rise) / (there - here) if there > here else np.nan
+        return np.asarray(self.x + (share if 0 < share < (0.5 if rise > -here else 1.0) else 0.5) * way)
 
 
 class Corrections:
