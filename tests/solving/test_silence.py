@@ -273,7 +273,9 @@ def test_probabilities_on_a_set_with_columns_of_very_different_size(seed):
     Z, sizes = rng.standard_normal((4000, 5)), 10.0 ** rng.uniform(-9, 9, 5)
     y = (rng.random(4000) < expit(Z @ [0.5, -0.3, 0.2, 0.7, 0.0])).astype(float)
     for lower, upper in ((-1e12, 1e12), (-0.4 / sizes, 0.4 / sizes), (0.0, np.inf)):
-        result = mr.solve(mr.GLM("logistic", constraint=mr.sets.Box(lower, upper)), mr.Buffer(features=Z * sizes, targets=y))
+        result = mr.solve(
+            mr.GLM("logistic", constraint=mr.sets.Box(lower, upper)), mr.Buffer(features=Z * sizes, targets=y)
+        )
         same = mr.GLM("logistic", constraint=mr.sets.Box(lower * sizes, upper * sizes))
         buffer = mr.Buffer(features=Z, targets=y)
         assert result.converged

@@ -52,12 +52,14 @@ class OnSet:
         return np.asarray(scores @ self.matrix.T)
 
 
-def boundary_sentence(names: list[str], feasible: str) -> str:
-    """Which coordinates are on the boundary, in words.
+def boundary_sentence(names: list[str], feasible: str, others: bool = True) -> str:
+    """Which coordinates are on the boundary, in words, and whether others are not.
 
     Examples
     --------
     >>> print(boundary_sentence(["x[0]", "x[3]"], "NonNegative()"))
     on the boundary of NonNegative(): x[0], x[3]; the other intervals hold given that
     """
+    if not others:
+        return f"all coordinates are on the boundary of {feasible}, at a vertex: there is no interval for any of them"
     return f"on the boundary of {feasible}: {', '.join(names)}; the other intervals hold given that"
