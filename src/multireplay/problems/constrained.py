@@ -109,7 +109,7 @@ class _NormalMap:
 
 
 def well_scaled(matrix: Vector, feasible: Set) -> tuple[Vector, Vector, Set]:
-    """Units S in which the diagonal of A is 1, with SAS and the set in them; those of x, where the set has no others."""
+    """Units S in which the diagonal of A is 1, with SAS and the set in them; those of x where the set has no others."""
     sizes = np.sqrt(np.abs(np.diag(matrix)))
     scale = 1 / np.where(sizes > 0, sizes, 1.0)
     there = feasible.in_units(scale)

@@ -96,7 +96,7 @@ class Set(ABC):
         return np.asarray((moved + moved.T) / 2)
 
     def in_units(self, scale: Vector) -> Set | None:
-        """The set of all z with scale · z in X, by coordinate, if it is one whose projection is known; otherwise None."""
+        """The set of all z with scale · z in X, by coordinate, if a projection on that is known; otherwise None."""
         return None
 
     def check(self, dim: int) -> None:
