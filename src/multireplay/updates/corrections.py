@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,15 +12,7 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
 from multireplay.engine.checkpoint import KeptPasses
-from multireplay.engine.sums import (
-    Batches,
-    Folding,
-    Linearization,
-    as_batches,
-    batch_bounds,
-    fold,
-    operator_batches,
-)
+from multireplay.engine.sums import Batches, Folding, Linearization, as_batches, batch_bounds, fold, operator_batches
 from multireplay.inference.images import Images
 from multireplay.inference.on_set import OnSet
 from multireplay.inference.residuals import distance_of, standard_errors
@@ -328,17 +319,13 @@ def images_of(run: Run, x: Vector, batches: Batches, slope: Slope, images: Vecto
     means, sizes = batches.means, batches.sizes.astype(np.float64)
     if run.on_the_whole_space:
         factor = slope.squared_shrink(run.record.length) / slope.shrink
-        through = partial(_times, slope, factor)
-        return Images(through(means) if images is None else factor * images, means, sizes, through)
+        values = factor * (slope.solve(means) if images is None else images)
+        return Images(values, means, sizes, lambda scores: factor * slope.solve(scores))
     there = OnSet(slope.full, batches.mean, run.feasible, x)
     there.matrix *= slope.squared_shrink(run.record.length, there.freedom)
     boundary = there.boundary if there.boundary.any() else None
     values = there.images(means - batches.mean)
     return Images(values, means, sizes, there.images, boundary=boundary, set_active=there.active)
-
-
-def _times(slope: Slope, factor: float, scores: Vector) -> Vector:
-    return factor * slope.solve(scores)
 
 
 class Singular(Unsuitable):
