@@ -25,14 +25,13 @@ FACTORS = (1.0, 0.25, 1 / 16, 1 / 64)
 
 
 class Candidate(NamedTuple):
-    """What it is run with, what of it answers, the size of its step, its score, and the same on what it learnt from."""
+    """What it is run with, whether its last iterate or average answers, the size of its step, and its score."""
 
     update: Update
     step: Any
     average: Any
     size: float
     score: float
-    learnt: float
 
     @property
     def answer(self) -> str:
@@ -63,28 +62,34 @@ def solve_held_out(solve: Callable[..., Result], run: Run, share: float) -> Resu
     options = {name: given[name] for name in ("x0", "constraint", "backend", "threads")}
     options["replay"] = given["replay"] or default_order(run.record)
     rivals, passes = _compete(solve, run, (learn, test), options)
-    nothing = run.feasible.projected(np.zeros_like(run.start))
-    gain = _score(run, learn, nothing) - np.nanmin([rival.learnt for rival in rivals])
-    most, lost = (_score(run, rows, nothing) + gain for rows in (run.buffer, learn))
-    for best in sorted(rivals, key=lambda rival: (not rival.learnt <= lost, rival.score)):
+    ordered, nothing = sorted(rivals, key=lambda rival: rival.score), run.feasible.projected(np.zeros_like(run.start))
+    most = _score(run, run.buffer, nothing) + abs(_score(run, test, nothing) - ordered[0].score)
+    finals = []
+    for best in ordered:
         chosen = {"update": best.update, "step": best.step, "average": best.average, **_fitting(best.update, options)}
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             final = solve(problem, run.buffer, **chosen, holdout=None, track=given["track"])
         passes += 1 + final.passes
-        if _score(run, run.buffer, final.x) <= most:  # as little as 0, but for what there is to gain at all
+        finals.append((float(np.nan_to_num(_score(run, run.buffer, final.x), nan=np.inf)), best, final, said))
+        if finals[-1][0] <= most:  # that of 0, but for what the best gains on the held-out block
             break
+    else:
+        finals.append(min(finals, key=lambda each: each[0]))
+    _, best, final, said = finals[-1]
     for one in said:
         warn(str(one.message), one.category)
     scored = "residual" if problem.loss(final.x, problem.columns(test)) is None else "loss"
-    useless = "of no use on the rows before"
+    useless = [rival for _, rival, *_ in finals if rival is not best]
     rows = [
         {
             "update": repr(rival.update),
             "step size": "" if rival.update.route == "exact" else f"{rival.size:.4g}",
             "answer": rival.answer,
             f"{scored} on the held-out block": f"{rival.score:.5g}",
-            "note": "smallest: run on the whole record" if rival is best else useless * (not rival.learnt <= lost),
+            "note": "smallest: run on the whole record"
+            if rival is best
+            else "of no use on the whole record" * (rival in useless),
         }
         for rival in rivals
     ]
@@ -123,9 +128,9 @@ def _compete(
         epoch = tried.epochs[tried.chosen]
         kinds = {average: epoch.average, "none": epoch.last} if tried.run.route == "steps" else {average: tried.x}
         for kind, x in kinds.items():
-            scores = [_score(run, rows, x) if tried.status.ok else np.inf for rows in (test, learn)]
-            found.append(Candidate(update, size, kind, epoch.step, *scores))
-    return found, passes + 1
+            score = _score(run, test, x) if tried.status.ok else np.inf
+            found.append(Candidate(update, size, kind, epoch.step, score))
+    return found, passes
 
 
 def _score(run: Run, rows: Buffer, x: Vector) -> float:
