@@ -119,6 +119,16 @@ def test_where_the_set_ends_that_direction_it_exists():
         assert np.allclose(result.x, problem.fit_exactly(buffer), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("seed", [100, 102, 109, 111])
+def test_where_the_set_ends_it_beyond_all_rounding_that_is_said(seed):
+    """Scores of 1000 and more on the boundary: once not converged, without a word."""
+    A = np.random.default_rng(seed).standard_normal((60, 3))
+    buffer = mr.Buffer(features=A, targets=A @ [1.0, 1.0, 0.5] > 0)
+    result, warned = solved(mr.GLM("logistic"), buffer, constraint=mr.sets.Box(-1e3, 1e3))
+    assert result.converged or "the data are separable: the loss falls up to the boundary" in str(result.status)
+    assert warned != result.converged
+
+
 @pytest.mark.parametrize("ridge", [1e-8, 1e-4])
 @pytest.mark.parametrize("rows", [60, 3000])
 def test_a_ridge_on_all_columns_but_one(ridge, rows):

@@ -17,7 +17,7 @@ from multireplay.inference.images import Images
 from multireplay.inference.on_set import OnSet
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
-from multireplay.result import Epoch
+from multireplay.result import CONVERGED, Epoch
 from multireplay.show.progress import step_bar
 from multireplay.tracking import Track, curve_at_the_end
 from multireplay.updates.base import Unsuitable
@@ -256,7 +256,7 @@ class Corrections:
     def _ended(self, done: list[Vector], last: _Step) -> list[Vector]:
         """What was done, with what is to be said of it."""
         near = self.coarse is not None and self.coarse.reach(done[-1]) < FAR_OUT
-        runaway = () if near else runaway_note(self.run, done[-1], last.move)
+        runaway = () if near else runaway_note(self.run, done[-1], last.move, self.distance > CONVERGED)
         self.distance = np.inf if runaway else self.distance
         self.notes = (*runaway, *(wrong_way_note(self.run, last.slope) if self.record.problem.is_linear else ()))
         return done

@@ -35,6 +35,10 @@ SEPARABLE = (
     "the maximum-likelihood fit does not exist: the data are separable, and the loss falls for ever in one direction. "
     "Give a small ridge=..., which makes it exist"
 )
+FLAT = (
+    "the data are separable: the loss falls up to the boundary of {!r}, but is flat to rounding long before. Give a "
+    "smaller set, or a small ridge=..."
+)
 LEFT_OUT = (
     "the maximum-likelihood fit does not exist: the columns that the penalty leaves out separate the data, and the "
     "loss falls for ever in one direction. Let the penalty count for them too"
@@ -72,24 +76,31 @@ def free_note(free: tuple[tuple[int, ...], ...], names: Sequence[str] | None = N
     return (f"the record does not settle all coordinates: {'; '.join(parts)}. {shortest}",)
 
 
-def runaway_note(run: Run, x: Vector, move: Vector) -> tuple[str, ...]:
-    """Whether the fit does not exist, because the loss falls for ever along x or the last move."""
-    problem, record = run.record.problem, run.record
+def runaway_note(run: Run, x: Vector, move: Vector, lost: bool = False) -> tuple[str, ...]:
+    """Whether the fit does not exist, because the loss falls for ever along x or the last move.
+
+    Or, where it was `lost`, falls up to the boundary of a set, far beyond where it is flat to rounding.
+    """
+    problem = run.record.problem
     if problem.is_linear or problem.penalty_diagonal(len(x)).all():
         return ()
-    samples = problem.samples(record.spread(COARSE))
+    samples = problem.samples(run.record.spread(COARSE))
     if problem.recession(samples, x) is None:
         return (NO_ROOT,) if run.on_the_whole_space and _vanishes(run, x, move) else ()
     if np.abs(problem.scores(samples, x)).max() < FAR_OUT:  # type: ignore[attr-defined]
         return ()
-    for direction in (_open_part(run, x, x), _open_part(run, x, move)):
-        size = _usual_score(problem, direction, samples)
-        if not 0 < size < np.inf or _wrong_side(problem, direction / size, samples) > EXCEPT:
-            continue
-        wrong = Largest(problem, partial(_wrong_side, problem, direction / size))
-        if fold(record, wrong, how=Folding(run.threads))[0][0] <= EXCEPT:
-            return (LEFT_OUT if problem.penalty_diagonal(len(x)).any() else SEPARABLE,)
-    return ()
+    if any(_separates(run, samples, _open_part(run, x, direction)) for direction in (x, move)):
+        return (LEFT_OUT if problem.penalty_diagonal(len(x)).any() else SEPARABLE,)
+    return (FLAT.format(run.feasible),) if lost and not run.on_the_whole_space and _separates(run, samples, x) else ()
+
+
+def _separates(run: Run, samples: Any, direction: Vector) -> bool:
+    """Whether no row is on the wrong side of a direction: at first none of these samples."""
+    problem, size = run.record.problem, _usual_score(run.record.problem, direction, samples)
+    if not 0 < size < np.inf or _wrong_side(problem, direction / size, samples) > EXCEPT:
+        return False
+    wrong = Largest(problem, partial(_wrong_side, problem, direction / size))
+    return bool(fold(run.record, wrong, how=Folding(run.threads))[0][0] <= EXCEPT)
 
 
 def _open_part(run: Run, x: Vector, direction: Vector) -> Vector:
