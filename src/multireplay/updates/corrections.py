@@ -181,7 +181,7 @@ class Corrections:
                     return self._ended([*done, last.x], last)
                 x, slope = last.back_from(x, loss, batches.mean), None if np.isfinite(loss) else last.slope
                 done.append(x)
-                tries, careful = tries + 1, True
+                tries, careful = tries + 1, careful or bool(np.isfinite(loss))
                 continue
             tries = 0
             if not slope.dependable and self.run.on_the_whole_space:

@@ -118,8 +118,8 @@ def _usual_score(problem: Problem, direction: Vector, samples: Any) -> float:
     rows = samples.features
     if not isinstance(rows, np.ndarray):
         return float(np.abs(problem.scores(samples, direction)).max())  # type: ignore[attr-defined]
-    usual = (np.abs(column[column != 0]) for column in rows.T)
-    return float(max(abs(v) * np.median(sizes) for v, sizes in zip(direction, usual, strict=True) if len(sizes)))
+    usual = [np.median(np.abs(column[column != 0])) if column.any() else 0.0 for column in rows.T]
+    return float(np.abs(direction * usual).max())
 
 
 def _vanishes(run: Run, x: Vector, move: Vector) -> bool:
