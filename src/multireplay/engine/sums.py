@@ -326,7 +326,7 @@ class Batches(NamedTuple):
     @property
     def mean(self) -> Vector:
         """F̂ over the whole record."""
-        return np.asarray(np.average(self.means, axis=0, weights=self.sizes))
+        return np.asarray(self.sizes / self.sizes.sum() @ self.means)
 
 
 def operator_batches(

@@ -249,10 +249,12 @@ class Corrections:
 
     def _ended(self, done: list[Vector], last: _Step) -> list[Vector]:
         """What was done, with what is to be said of it."""
-        near = self.coarse is not None and self.coarse.reach(done[-1]) < FAR_OUT
+        linear = self.record.problem.is_linear
+        near = linear or (self.coarse is not None and self.coarse.reach(done[-1]) < FAR_OUT)
         runaway = () if near else runaway_note(self.run, done[-1], last.move)
         self.distance = np.inf if runaway else self.distance
-        self.notes = (*runaway, *(wrong_way_note(self.run, last.slope) if self.record.problem.is_linear else ()))
+        half = None if self.coarse is None or last.slope is not self.coarse.slope else self.coarse.half
+        self.notes = (*runaway, *(wrong_way_note(self.run, last.slope, half) if linear else ()))
         return done
 
     def _given_up(self, done: list[Vector]) -> list[Vector]:
@@ -281,7 +283,7 @@ class Corrections:
     def _move(self, x: Vector, slope: Slope, batches: Batches, images: Vector) -> Vector:
         """Where the model at x leads: −J⁻¹F̂(x), or to the solution of its variational inequality on the set."""
         if self.run.on_the_whole_space:
-            return np.asarray(-slope.damping * np.average(images, axis=0, weights=batches.sizes))
+            return -slope.damping * batches._replace(means=images).mean
         return np.asarray(affine_vi(slope.full, slope.full @ x - batches.mean, self.run.feasible, x).x - x)
 
     def _combined(self, trail: list[_Step]) -> Vector:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 CONDITION = {"f": 1e-5, "d": 1e-11}
 """The reciprocal condition number below which a matrix is not to be relied on, in single and double precision."""
+POWER_STEPS = 4
 
 
 class Lapack:
@@ -85,7 +86,7 @@ class Slope:
     """
 
     def __init__(self, matrix: Array, scale: Vector, rows: int | None = None) -> None:
-        self.matrix, self.scale, self.rows, self.wobble = matrix, scale, rows, 0.0
+        self.matrix, self.scale, self.rows = matrix, scale, rows
         self.share = share = 0.0 if rows is None else min(0.5, len(scale) / rows)
         self.shrink, self.damping = 1 - share, (1 - share) / (1 + share)
         self.factors = Lapack(matrix) if isinstance(matrix, np.ndarray) else Inverse(matrix)
