@@ -76,8 +76,8 @@ def as_numpy(array: Array) -> NDArray[Any]:
 
 def like(values: NDArray[Any], other: Array) -> Array:
     """NumPy values as an array of the library, type and device of another one."""
-    xp = namespace(other)
-    return xp.asarray(np.array(values), dtype=other.dtype, device=compat.device(other))
+    with np.errstate(over="ignore"):
+        return near(np.array(values, dtype=numpy_type(other)), other)  # converted here: what travels is small
 
 
 def row_dots(xp: Namespace, X: Array, Y: Array) -> Array:
@@ -211,7 +211,8 @@ class ForeignColumn:
     def mean_power(self, power: int) -> NDArray[np.float64]:
         """The mean of that power of every feature, 2 or 4."""
         xp = namespace(self.array)
-        for array in (self.array, xp.astype(self.array, xp.float64)):  # where squares are too large for their type
+        for dtype in (self.array.dtype, xp.float64):  # where squares are too large for their type
+            array = xp.astype(self.array, dtype, copy=False)
             lengths = xp.linalg.vector_norm(array if power == 2 else array * array, axis=0)
             found = as_numpy(lengths).astype(np.float64) ** 2 / len(self)
             if np.isfinite(found).all() and found.all():
