@@ -48,10 +48,14 @@ class OfFeatures(OverBatches, ResidualProblem):
         """Two arrays of rows, L and R, with LᵀR the sum of ∂F̃/∂x at x."""
 
     def stretch_sums(self, points: Vector, columns: Columns, bounds: Positions) -> Vector:
+        found = [self.sums_there(x, columns, bounds) for x in points]
+        return np.asarray(as_numpy(self.xp.stack(found, axis=1)), dtype=np.float64)
+
+    def sums_there(self, x: Vector, columns: Columns, bounds: Positions) -> Array:
+        """`stretch_sums` at one point, left where the rows lie."""
         batch = self.samples(columns)
         with np.errstate(all="ignore"):
-            found = [stretch_sums(self._residuals_at(x, batch), batch[0], bounds) for x in points]
-        return np.asarray(as_numpy(self.xp.stack(found, axis=1)), dtype=np.float64)
+            return stretch_sums(self._residuals_at(x, batch), batch[0], bounds)
 
     def _residuals_at(self, x: Vector, batch: Any) -> Array:
         if self.is_linear and not x.any():  # nothing of the features is in them

@@ -20,7 +20,6 @@ from multireplay.engine.sums import (
     as_batches,
     batch_bounds,
     fold,
-    operator_batches,
 )
 from multireplay.inference.images import Images
 from multireplay.inference.on_set import OnSet
@@ -33,7 +32,7 @@ from multireplay.updates.base import Unsuitable
 from multireplay.updates.coarse import DOUBTFUL, FEW, Coarse
 from multireplay.updates.doubts import FAR_OUT, runaway_note, wrong_way_note
 from multireplay.updates.rank import Known, SlopeIn
-from multireplay.updates.slope import Slope, with_diagonal
+from multireplay.updates.slope import Slope, batch_images, with_diagonal
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -169,9 +168,9 @@ class Corrections:
             fresh, loss, x = slope is None, np.nan, self.record.problem.evaluable(x)
             if slope is None:
                 batches, slope, loss = self._linearized(x)
+                images = slope.solve(batches.means) if slope.dependable else batches.means
             else:
-                batches = self._pass(x)
-            images = slope.solve(batches.means) if slope.dependable else batches.means
+                batches, images = self._pass(x, slope)
             if last is not None and self._is_worse(last, x, loss, batches, images if slope is last.slope else None):
                 if len(done) >= self.most or not np.abs(x - last.x).max() > SHORTEST * np.abs(last.move).max():
                     return self._ended([*done, last.x], last)
@@ -263,12 +262,15 @@ class Corrections:
         self.notes = runaway_note(self.run, done[-1], done[-1] - done[max(0, len(done) - 3)])
         return done
 
-    def _pass(self, x: Vector) -> Batches:
-        """F̂ at x by batches."""
+    def _pass(self, x: Vector, slope: Slope) -> tuple[Batches, Vector]:
+        """F̂ at x by batches, and J⁻¹ times each of them."""
         self.passes += 1
         with self._told() as advanced:
             how = Folding(self.run.threads, advanced)
-            return operator_batches(self.record, [x], how)[0] if self.kept is None else self.kept.batches(x, how)
+            if self.kept is None:
+                return batch_images(self.record, x, slope, how)
+            batches = self.kept.batches(x, how)
+            return batches, slope.solve(batches.means)
 
     def _linearized(self, x: Vector) -> tuple[Batches, Slope, float]:
         """F̂ at x by batches, the Jacobian of all rows there, and the loss, NaN where there is none."""

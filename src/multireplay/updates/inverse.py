@@ -11,7 +11,7 @@ SINGULAR = (np.linalg.LinAlgError, RuntimeError)
 """What libraries raise of a matrix without an inverse or factor; PyTorch's error is of the latter kind."""
 
 SCHULZ, ARRIVED = (9, 2, 2), 1e-4
-"""Steps of Newton's iteration, after which it is looked at, and the largest entry of AX − 1 with which it has arrived."""
+"""After how many steps each Newton's iteration is looked at, and the largest entry of AX − 1 with which it has arrived."""
 TINY = 1e-30
 """So that 0 is divided by something."""
 
@@ -34,6 +34,10 @@ class Inverse:
         """The inverse of the matrix, or of its transpose, times each column."""
         inverse = self._inverse if transposed else self._inverse.T
         return as_numpy(like(values.T, self.matrix) @ inverse).T  # many rows travel faster than many columns
+
+    def divide_rows(self, values: Array) -> Array:
+        """The inverse of the matrix times each row, where they lie."""
+        return self.xp.astype(values, self.matrix.dtype, copy=False) @ self._inverse.T
 
     def rate(self, half: Array, steps: int) -> float:
         """‖A⁻¹ · half‖ by power iteration, without waiting for the device in between."""

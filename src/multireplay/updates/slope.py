@@ -8,8 +8,17 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs
 
 from multireplay._check import Vector
-from multireplay.buffer.foreign import Array
-from multireplay.engine.sums import BlockSum, Folding, Part, fold
+from multireplay.buffer.foreign import Array, as_numpy, like
+from multireplay.engine.sums import (
+    Batches,
+    BlockSum,
+    Folding,
+    Part,
+    as_batches,
+    batch_bounds,
+    fold,
+    operator_batches,
+)
 from multireplay.problems.base import as_double
 from multireplay.updates.inverse import Inverse
 
@@ -123,6 +132,20 @@ class Slope:
     def full(self) -> Vector:
         """J itself, in the units of x."""
         return np.asarray(self.factors.whole / self.scale[:, None] / self.scale, dtype=np.float64)
+
+
+def batch_images(record: Record, x: Vector, slope: Slope, how: Folding) -> tuple[Batches, Vector]:
+    """F̂ at x by batches, and J⁻¹ times each of them: on a device both are worked out before either is brought home."""
+    if not isinstance(slope.factors, Inverse) or record.problem.penalty_diagonal(len(x)).any():
+        batches = operator_batches(record, [x], how)[0]
+        return batches, slope.solve(batches.means)
+    bounds = batch_bounds(record.length, record.dim, how.pieces)
+    there = record.problem.sums_there(x, next(record.parts(0))[1], bounds)  # type: ignore[attr-defined]
+    divided = slope.factors.divide_rows(there * like(slope.scale, there))
+    sums = np.asarray(as_numpy(there), dtype=np.float64)
+    batches = as_batches(record, x[None, :], sums[:, None], bounds)[0]
+    how.advanced(record.length)
+    return batches, as_numpy(divided) * (slope.shrink * slope.scale) / batches.sizes[:, None]
 
 
 class DiagonalSum(BlockSum):
