@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from multireplay._check import Vector
@@ -11,7 +13,7 @@ SINGULAR = (np.linalg.LinAlgError, RuntimeError)
 """What libraries raise of a matrix without an inverse or factor; PyTorch's error is of the latter kind."""
 
 SCHULZ, ARRIVED = (9, 2, 2), 1e-4
-"""After how many steps each Newton's iteration is looked at, and the largest entry of AX − 1 with which it has arrived."""
+"""Steps of Newton's iteration before it is looked at, and the largest entry of AX − 1 with which it has arrived."""
 TINY = 1e-30
 """So that 0 is divided by something."""
 
@@ -44,7 +46,7 @@ class Inverse:
         length, product = self.xp.linalg.vector_norm, self._inverse @ half
         square = product.T @ product
         square = square / (self.xp.max(self.xp.abs(square)) + TINY)
-        vector = like(np.random.default_rng(0).standard_normal(half.shape[0]), half)
+        vector = like(_noise(half.shape[0]), half)
         for _ in range(steps - 1):
             vector = square @ vector
         return float(length(product @ vector) / (length(vector) + TINY))
@@ -52,7 +54,7 @@ class Inverse:
     def wobble(self, half: Array, steps: int) -> float:
         """‖half + halfᵀ‖ by power iteration: how far A + Aᵀ may be from what it would be of more rows."""
         length, both = self.xp.linalg.vector_norm, half + half.T
-        vector = like(np.random.default_rng(1).standard_normal(half.shape[0]), half)
+        vector = like(_noise(half.shape[0]), half)
         for _ in range(steps):
             vector = both @ (vector / (length(vector) + TINY))
         return float(length(vector))
@@ -72,6 +74,11 @@ class Inverse:
     def whole(self) -> Vector:
         """The matrix, brought to NumPy."""
         return as_numpy(self.matrix)
+
+
+@functools.lru_cache(maxsize=8)
+def _noise(size: int) -> Vector:
+    return np.random.default_rng(0).standard_normal(size)
 
 
 def _inverse(matrix: Array) -> Array:

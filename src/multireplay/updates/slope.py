@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs
@@ -96,6 +96,7 @@ class Slope:
 
     def __init__(self, matrix: Array, scale: Vector, rows: int | None = None) -> None:
         self.matrix, self.scale, self.rows = matrix, scale, rows
+        self.there: Array = None  # the scale where the columns lie, once it was needed there
         self.share = share = 0.0 if rows is None else min(0.5, len(scale) / rows)
         self.shrink, self.damping = 1 - share, (1 - share) / (1 + share)
         self.factors = Lapack(matrix) if isinstance(matrix, np.ndarray) else Inverse(matrix)
@@ -140,12 +141,17 @@ def batch_images(record: Record, x: Vector, slope: Slope, how: Folding) -> tuple
         batches = operator_batches(record, [x], how)[0]
         return batches, slope.solve(batches.means)
     bounds = batch_bounds(record.length, record.dim, how.pieces)
-    there = record.problem.sums_there(x, next(record.parts(0))[1], bounds)  # type: ignore[attr-defined]
-    divided = slope.factors.divide_rows(there * like(slope.scale, there))
+    problem: Any = record.problem
+    if slope.there is None:
+        slope.there = like(slope.scale, problem.home)
+    there = problem.sums_there(x, next(record.parts(0))[1], bounds)
+    divided = slope.factors.divide_rows(there * slope.there)
+    images = as_numpy(divided) * (slope.shrink * slope.scale)
     sums = np.asarray(as_numpy(there), dtype=np.float64)
     batches = as_batches(record, x[None, :], sums[:, None], bounds)[0]
+    images /= batches.sizes[:, None]
     how.advanced(record.length)
-    return batches, as_numpy(divided) * (slope.shrink * slope.scale) / batches.sizes[:, None]
+    return batches, images
 
 
 class DiagonalSum(BlockSum):
