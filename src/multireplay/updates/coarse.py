@@ -91,7 +91,7 @@ def coarse_rows(record: Record) -> int:
         return usual_rows(record)
     more = min(MORE, NUMBERS // record.dim)
     if record.problem.quick_products and record.dim >= WIDE:
-        more = min(MORE if record.problem.is_gradient else SEVERAL, record.length // SHARE)
+        more = max(more, min(MORE if record.problem.is_gradient else SEVERAL, record.length // SHARE))
     return min(record.length, max(ELSEWHERE, more, usual_rows(record)), MOST_NUMBERS // record.dim)
 
 
@@ -137,7 +137,7 @@ def _fit(samples: Samples, z0: Vector, rows: int, some: bool) -> Coarse:
     if not found.slope.dependable or (found.is_doubtful(DOUBTFUL, FEW) and not linear):
         return found
     sizes: list[float] = []
-    for _ in range(SETTLING if samples.problem.on_host and not linear else 1):
+    for _ in range(1 if linear else SETTLING):
         move = found.slope.divide(samples.mean(z)[:, None])[:, 0].astype(np.float64)
         sizes.append(float(np.linalg.norm(move)))
         if not sizes[-1] <= min(sizes):

@@ -26,9 +26,9 @@ STEPS, CLOSE = 30, 0.3
 SHORTEST = 1e-4
 """A Newton step is not halved below this share of it."""
 ELSEWHERE = 2**16
-"""On a device so many of the samples are enough for these steps, and to see a Jacobian change."""
+"""So many of the samples on a device are enough to see a Jacobian change."""
 ALIKE = 16.0
-"""And there features stay as they are where their sizes are between this and its inverse."""
+"""Features on a device stay as they are where their sizes are between this and its inverse."""
 PART = 2**11
 """Rows that are worked on at once."""
 SMALL = 1e-30
@@ -81,10 +81,11 @@ class Samples:
 
     @cached_property
     def some(self) -> Columns:
-        """As many of the samples as are enough to find a start."""
-        enough = max(COARSE if self.problem.on_host else ELSEWHERE, 8 * len(self.scale))
-        every = max(1, self.count // enough)
-        return {name: column[::every] for name, column in self.columns.items()} if every > 1 else self.columns
+        """Samples that are enough to see, on a device, how a Jacobian changes, and how heavy features are."""
+        return self._every(max(1, self.count // ELSEWHERE))
+
+    def _every(self, step: int) -> Columns:
+        return {name: column[::step] for name, column in self.columns.items()} if step > 1 else self.columns
 
     def place(self, z: Vector) -> Vector:
         """The point at which the problem is evaluated for z."""
@@ -122,7 +123,9 @@ class Samples:
         zero = np.zeros_like(self.scale)
         if self.problem.is_linear:
             return zero
-        rows, taken = self.some, row_count(self.some)
+        enough = max(COARSE, 8 * len(self.scale)) if self.problem.on_host else self.count
+        rows = self._every(max(1, self.count // enough))
+        taken = row_count(rows)
         begun = self.problem.descent(self.place(zero), rows)
         if begun is None:
             return self._newton(z0)
@@ -176,7 +179,8 @@ class Samples:
         """The mean fourth power of the features, about 3 for most and large for those that are seldom active."""
         features: Any = self.some.get("features")
         if isinstance(features, ForeignColumn):
-            return features.mean_power(4) * self.units**4
+            found = features.mean_power(4) * self.units**4
+            return np.where(found > 0, found, self.count)  # which is the most, of a feature that is in others only
         if not isinstance(features, np.ndarray):
             return np.full(len(self.scale), 3.0)
         total = np.zeros_like(self.scale)
