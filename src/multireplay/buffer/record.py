@@ -233,11 +233,8 @@ def spread_rows(length: int, count: int, there: Any = None) -> Positions:
     """
     xp, where = (np, {}) if there is None else (namespace(there), {"device": device(there)})
     count = min(count, length)
-    whole, rest = divmod(length, count)
-    t = xp.arange(1, count + 1, dtype=xp.int64, **where)
-    ends = t * whole + t * rest // count
-    sizes = ends - xp.concat([xp.zeros_like(ends[:1]), ends[:-1]])
-    places = xp.astype(t, xp.float64) * GOLDEN
-    places = (places - xp.floor(places)) * xp.astype(sizes, xp.float64)
-    rows: Positions = ends - 1 - xp.astype(places, xp.int64)
+    t = xp.arange(0, count + 1, dtype=xp.int64, **where)
+    edges = t * length // count
+    places = xp.astype(t[1:], xp.float64) * GOLDEN % 1 * xp.astype(edges[1:] - edges[:-1], xp.float64)
+    rows: Positions = edges[1:] - 1 - xp.astype(places, xp.int64)
     return rows

@@ -12,7 +12,7 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
 from multireplay.engine.checkpoint import KeptPasses
-from multireplay.engine.sums import Batches, Folding, Linearization, as_batches, batch_bounds, fold, operator_batches
+from multireplay.engine.sums import Batches, Folding, Linearization, as_batches, batch_bounds, fold
 from multireplay.inference.images import Images
 from multireplay.inference.on_set import OnSet
 from multireplay.inference.residuals import distance_of, standard_errors
@@ -24,7 +24,7 @@ from multireplay.updates.base import Unsuitable
 from multireplay.updates.coarse import DOUBTFUL, FEW, Coarse
 from multireplay.updates.doubts import FAR_OUT, runaway_note, wrong_way_note
 from multireplay.updates.rank import Known, SlopeIn
-from multireplay.updates.slope import Slope, with_diagonal
+from multireplay.updates.slope import Slope, batch_images, with_diagonal
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -173,9 +173,9 @@ class Corrections:
             fresh, loss, x = slope is None, np.nan, self.record.problem.evaluable(x)
             if slope is None:
                 batches, slope, loss = self._linearized(x)
+                images = slope.solve(batches.means) if slope.dependable else batches.means
             else:
-                batches = self._pass(x)
-            images = slope.solve(batches.means) if slope.dependable else batches.means
+                batches, images = self._pass(x, slope)
             if last is not None and self._is_worse(last, x, loss, batches, images if slope is last.slope else None):
                 if len(done) >= self.most or tries == TRIES:
                     return self._ended([*done, last.x], last)
@@ -255,10 +255,12 @@ class Corrections:
 
     def _ended(self, done: list[Vector], last: _Step) -> list[Vector]:
         """What was done, with what is to be said of it."""
-        near = self.coarse is not None and self.coarse.reach(done[-1]) < FAR_OUT
+        linear = self.record.problem.is_linear
+        near = linear or (self.coarse is not None and self.coarse.reach(done[-1]) < FAR_OUT)
         runaway = () if near else runaway_note(self.run, done[-1], last.move, self.distance > CONVERGED)
         self.distance = np.inf if runaway else self.distance
-        self.notes = (*runaway, *(wrong_way_note(self.run, last.slope) if self.record.problem.is_linear else ()))
+        half = None if self.coarse is None or last.slope is not self.coarse.slope else self.coarse.half
+        self.notes = (*runaway, *(wrong_way_note(self.run, last.slope, half) if linear else ()))
         return done
 
     def _given_up(self, done: list[Vector]) -> list[Vector]:
@@ -267,12 +269,15 @@ class Corrections:
         self.notes = runaway_note(self.run, done[-1], done[-1] - done[max(0, len(done) - 3)])
         return done
 
-    def _pass(self, x: Vector) -> Batches:
-        """F̂ at x by batches."""
+    def _pass(self, x: Vector, slope: Slope) -> tuple[Batches, Vector]:
+        """F̂ at x by batches, and J⁻¹ times each of them."""
         self.passes += 1
         with self._told() as advanced:
             how = Folding(self.run.threads, advanced)
-            return operator_batches(self.record, [x], how)[0] if self.kept is None else self.kept.batches(x, how)
+            if self.kept is None:
+                return batch_images(self.record, x, slope, how)
+            batches = self.kept.batches(x, how)
+            return batches, slope.solve(batches.means)
 
     def _linearized(self, x: Vector) -> tuple[Batches, Slope, float]:
         """F̂ at x by batches, the Jacobian of all rows there, and the loss, NaN where there is none."""
@@ -287,7 +292,7 @@ class Corrections:
     def _move(self, x: Vector, slope: Slope, batches: Batches, images: Vector) -> Vector:
         """Where the model at x leads: −J⁻¹F̂(x), or to the solution of its variational inequality on the set."""
         if self.run.on_the_whole_space:
-            return np.asarray(-slope.damping * np.average(images, axis=0, weights=batches.sizes))
+            return -slope.damping * batches._replace(means=images).mean
         return np.asarray(affine_vi(slope.full, slope.full @ x - batches.mean, self.run.feasible, x).x - x)
 
     def _combined(self, trail: list[_Step]) -> Vector:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay.buffer.foreign import Array
 from multireplay.engine.sums import Folding, Largest, fold, operator_batches
 from multireplay.inference.residuals import standard_errors
 from multireplay.problems import Problem
 from multireplay.updates.samples import COARSE
-from multireplay.updates.slope import Slope
+from multireplay.updates.slope import POWER_STEPS, Slope
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -135,9 +136,15 @@ def _wrong_side(problem: Problem, direction: Vector, samples: Any) -> float:
     return np.inf if found is None else found
 
 
-def wrong_way_note(run: Run, slope: Slope) -> tuple[str, ...]:
-    """Whether the operator is surely not monotone: vᵀJv < 0 for some v, on rows spread over the record too."""
-    if not slope.factors.is_monotone(WOBBLES * slope.wobble):
+def wrong_way_note(run: Run, slope: Slope, half: Array = None) -> tuple[str, ...]:
+    """Whether the operator is surely not monotone: vᵀJv < 0 for some v, on rows spread over the record too.
+
+    `half` is about what J would differ by of more rows, where it is not of all of them.
+    """
+    monotone = slope.factors.is_monotone(0.0)
+    if not monotone and half is not None:
+        monotone = slope.factors.is_monotone(WOBBLES * slope.factors.wobble(half, POWER_STEPS))
+    if not monotone:
         matrix = slope.factors.whole.astype(np.float64)
         v = np.linalg.eigh(matrix + matrix.T)[1][:, 0]
         v = slope.basis @ v if hasattr(slope, "basis") else slope.scale * v
