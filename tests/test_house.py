@@ -11,6 +11,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+import yaml
 
 import multireplay
 
@@ -260,9 +261,19 @@ def test_a_call_crosses_few_modules(call):
     assert 5 < len(opened) <= most, opened
 
 
-def test_the_map_names_files_that_there_are():
+@pytest.mark.parametrize(("page", "least"), [("docs/architecture.md", 30), ("CONTRIBUTING.md", 10)])
+def test_the_map_names_files_that_there_are(page, least):
     repository = Path(__file__).parents[1]
-    named = re.findall(r"`([\w/]+\.py)`", (repository / "docs" / "architecture.md").read_text())
+    named = re.findall(r"`(?:python )?([\w/]+(?:\.py|/))`", (repository / page).read_text())
     places = (ROOT, ROOT.parent, repository)
-    assert len(named) > 30
+    assert len(named) > least
     assert not [name for name in named if not any((place / name).exists() for place in places)]
+
+
+def test_a_citation_is_of_this_version():
+    cited = yaml.safe_load((Path(__file__).parents[1] / "CITATION.cff").read_text())
+    assert (cited["cff-version"], cited["version"], cited["license"]) == (
+        "1.2.0",
+        multireplay.__version__,
+        "BSD-3-Clause",
+    )
