@@ -172,6 +172,15 @@ def test_own_operator_forms_agree():
         mr.VariationalInequality(returning, dim=2).fit_exactly(buffer)
 
 
+def test_records_with_and_without_endings_share_what_is_compiled():
+    columns = {"features": np.ones((5, 2)), "next_features": np.ones((5, 2)), "rewards": np.ones(5)}
+    ended = np.array([False, True, False, False, True])
+    plain, ending = (mr.PolicyEvaluation(0.7).samples(one) for one in (columns, {**columns, "terminated": ended}))
+    assert numba.typeof(plain) == numba.typeof(ending)
+    assert plain.discounts.tolist() == [0.7] * 5
+    assert ending.discounts.tolist() == [0.7, 0.0, 0.7, 0.7, 0.0]
+
+
 def test_problems_of_one_operator_share_what_is_compiled():
     columns = {"samples": np.zeros((3, 2))}
     one, other = (mr.VariationalInequality(pull, dim=2).samples(columns).operator for _ in range(2))
