@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -232,33 +233,42 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_a_call_crosses_few_modules(call):
-    """Modules of ours in which a function runs, from the call to the answer."""
-    arguments, most = CALLS[call]
-    script = f"""
+@pytest.fixture(scope="module")
+def crossed():
+    """Modules of ours in which a function runs from the call to the answer, for each of `CALLS`."""
+    script = """
+    import json
     import sys
     import threading
     import numpy as np
     import multireplay as mr
     A = np.random.default_rng(0).standard_normal((20_000, 3))
     y = A @ [1.0, 2.0, 0.5] + np.random.default_rng(1).standard_normal(20_000)
-    problem, buffer, options = (lambda problem, buffer, **options: (problem, buffer, options))({arguments})
-    met = set()
+    given = lambda problem, buffer, **options: (problem, buffer, options)
     def note(frame, event, argument):
         if event == "call":
             met.add(frame.f_code.co_filename)
-    mr.solve(problem, buffer, **options)  # compiles
-    threading.setprofile(note)
-    sys.setprofile(note)
-    mr.solve(problem, buffer, **options)
-    sys.setprofile(None)
-    ours = sorted(name.split("multireplay/")[-1] for name in met if "/multireplay/" in name)
-    print("\\n".join(ours))
+    found = {}
+    for name, call in json.loads(sys.argv[1]).items():
+        problem, buffer, options = eval(f"given({call})")
+        mr.solve(problem, buffer, **options)  # compiles
+        met = set()
+        threading.setprofile(note)
+        sys.setprofile(note)
+        mr.solve(problem, buffer, **options)
+        sys.setprofile(None)
+        threading.setprofile(None)
+        found[name] = sorted(name.split("multireplay/")[-1] for name in met if "/multireplay/" in name)
+    print(json.dumps(found))
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
-    opened = done.stdout.split()
-    assert 5 < len(opened) <= most, opened
+    calls = json.dumps({name: arguments for name, (arguments, _) in CALLS.items()})
+    command = [sys.executable, "-c", textwrap.dedent(script), calls]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_crosses_few_modules(call, crossed):
+    assert 5 < len(crossed[call]) <= CALLS[call][1], crossed[call]
 
 
 @pytest.mark.parametrize(("page", "least"), [("docs/architecture.md", 30), ("CONTRIBUTING.md", 10)])
