@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup demo test lint format docs bench bench-disk coverage reproduction comparison clean
+.PHONY: setup demo test wheel lint format docs bench bench-disk coverage reproduction comparison clean
 
 setup: $(INSTALLED)
 
@@ -18,6 +18,11 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+wheel: setup
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python .ci/wheel.py dist
 
 lint: setup
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+import multireplay as mr
 from multireplay.cli.options import plain
 from multireplay.errors import InputError
 
@@ -30,6 +31,11 @@ def test_help_lists_the_commands_and_the_exit_codes(run):
         "not converged",
     ):
         assert word in result.output
+
+
+def test_the_version(run):
+    result = run("--version")
+    assert (result.exit_code, result.output) == (0, f"multireplay {mr.__version__}\n")
 
 
 @pytest.mark.parametrize("arguments", [["demo", "--m", "1.5"], ["no-such-command"], ["diagnose"]])

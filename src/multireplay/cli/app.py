@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from typer.core import TyperGroup
 
+from multireplay import __version__
 from multireplay.errors import InputError
 from multireplay.result import Status
 
@@ -91,10 +92,20 @@ def _sentence(error: Exception) -> str:
 app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="rich", add_completion=False, epilog=EXIT_CODES)
 
 
+def print_version(wanted: bool) -> None:
+    """Answer --version, before any command is looked for."""
+    if wanted:
+        typer.echo(f"multireplay {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def main(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error, instead of one line.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:
     """Learn from one long, dependent record almost as well as from independent samples."""
