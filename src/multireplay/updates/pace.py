@@ -1,11 +1,13 @@
-"""MER's own rule of steps with its constants from the record: nothing to tune.
+"""MER's own rule of steps, η_k = min{cap, c log T_k/T_k}, with c from the record: nothing to tune.
 
-Theorem 1 (Eq. step_size) has η_k = min{cap, p_k log T_k/(μT_k)}. The cap is that of every automatic step, a share of
-1/L, and μ, the modulus of strong monotonicity, is the least eigenvalue of the symmetric part of F̂'s Jacobian on rows
-spread over the record. What is left is p: a chain at step η is e^{−μηt} as far from its end after t steps as at its
-start, in the slowest direction. Where the last 7/8 of the iterates are averaged, the first of them is that of t = T/8,
-so that the square of what is left of the start there is T^{−p/4}: at p = 4 it falls like 1/T, as the noise does. The
-last iterate, which is as far as t = T, has p = 1, as in the theorem.
+Theorem 1 (Eq. step_size) has c = p_k/μ, with p_k such that what is left of the start is as small as what the noise
+does: a smaller step forgets the start too slowly, and a larger one is of no use, since the bias of an order that is
+nearly serial, as in the last epochs, grows with the step. Its constants are bounds for the worst of all records; here
+both sides are those of this record. Rows spread over it are fitted, x̂, with the Jacobian J there. A chain at step η is
+(1 − ηλ)^t as far from its end after t steps as at its start, along an eigenvector of the symmetric part of J with
+eigenvalue λ, and an average is as far as the mean of that over its iterates. The noise is the variance of the exact
+fit, from batches of consecutive rows, since they are dependent. c is the least at which what is left of x0 − x̂ in the
+last epoch is half a standard error of the exact fit, both in the norm of J.
 """
 
 from __future__ import annotations
@@ -15,24 +17,32 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay.engine.sums import Folding, operator_batches
 from multireplay.errors import InputError
 from multireplay.steps import Constant, PerEpoch, Schedule
+from multireplay.updates.base import Unsuitable
 from multireplay.updates.coarse import usual_rows
 from multireplay.updates.samples import Samples
 from multireplay.updates.slope import Slope
 
 if TYPE_CHECKING:
     from multireplay.averaging import Averaging
-    from multireplay.buffer.record import Record
+    from multireplay.solving.run import Run
 
-POWER_OF_AVERAGE, POWER_OF_LAST = 4.0, 1.0
-"""p, where an average of the iterates answers and where the last one does."""
-WIDEST = 1024
+LEFT = 0.5
+"""What may be left of the start, in standard errors of the exact fit."""
+SHORTEST = 2.0**-16
+"""The least step of the last epoch that is tried, as a share of the cap; the next are a factor 2^(1/8) apart."""
+WIDEST = 512
 """Coordinates beyond which eigenvalues cost more than the steps."""
 CALLS = 100_000
 """Calls of a plain Python operator for a Jacobian by differences, at most."""
+CORRECTIONS = 2
+"""Newton steps on the rows, from close to their root."""
+NEGATIVE = 0.01
+"""An operator with an eigenvalue below this share of the largest, times −1, is not monotone; less is by chance."""
 NOTHING = 1e-9
-"""Eigenvalues below this share of the largest are those of directions in which no step goes: collinear features."""
+"""Singular values below this share of the largest are those of directions in which no step goes: collinear features."""
 
 
 class Pace(NamedTuple):
@@ -42,55 +52,79 @@ class Pace(NamedTuple):
     why: str
 
 
-def paced(record: Record, start: Vector, cap: float, averaging: Averaging) -> Pace:
-    """MER's rule for a record, from its modulus of strong monotonicity; the cap in every epoch where that is not known.
+def paced(run: Run, cap: float, length: int) -> Pace:
+    """MER's rule for a run whose last epoch has `length` steps; the cap in every epoch where c cannot be found."""
+    rule = f"of MER's own rule min({cap:.4g}, c log T_k/T_k)"
+    try:
+        share = least_share(run, cap, length)
+    except Unsuitable as why:
+        return Pace(Constant(cap), f"the same in every epoch, because {why}")
+    c = share * cap * length / np.log(length)
+    if share == 1:
+        return Pace(PerEpoch(c, cap), f"{rule}, the cap throughout: no smaller step forgets the start in time")
+    left = f"{LEFT:g} standard errors are left of the start in the last epoch, as rows spread over the record tell"
+    return Pace(PerEpoch(c, cap), f"{rule} with c = {c:.4g}, the least at which no more than {left}")
 
-    Parameters
-    ----------
-    record, start
-        The data, and where every epoch begins.
-    cap
-        The largest step.
-    averaging
-        What of an epoch answers.
+
+def least_share(run: Run, cap: float, length: int) -> float:
+    """The least step of the last epoch, as a share of the cap, that forgets the start; 1 if none does.
+
+    Raises
+    ------
+    Unsuitable
+        If the record does not tell, with the reason as a sentence.
     """
-    power = POWER_OF_AVERAGE if averaging.answers else POWER_OF_LAST
-    mu, lacking = modulus(record, start)
-    if mu is None:
-        return Pace(Constant(cap), f"the same in every epoch, since {lacking}")
-    rule = PerEpoch(c=power / mu, cap=cap)
-    where = "of strong monotonicity on rows spread over the record"
-    return Pace(
-        rule, f"of epoch k: min({cap:.4g}, c log T_k/T_k), c = {power:g}/μ = {rule.c:.4g}, μ = {mu:.4g} {where}"
+    jacobian, inverse, fit = fitted(run)
+    values, vectors = np.linalg.eigh((jacobian + jacobian.T) / 2)
+    if values[0] < -NEGATIVE * values[-1]:
+        raise Unsuitable("the operator is not monotone on rows spread over the record")
+    values = np.maximum(values, 0.0)
+    batches = operator_batches(run.record, [fit], Folding(run.threads))[0].means
+    if len(batches) < 2:
+        raise Unsuitable(f"{run.rows} rows are too few to see how they vary")
+    images = batches @ inverse.T @ vectors
+    noise = float(values @ images.var(axis=0, ddof=1)) / len(images)
+    shares = 2.0 ** np.arange(np.log2(SHORTEST), 1e-9, 1 / 8)
+    left = remaining(shares[:, None] * cap * length * values, run.averaging) ** 2 @ (
+        values * ((fit - run.start) @ vectors) ** 2
     )
+    enough = shares[left <= LEFT**2 * noise]
+    return float(enough[0]) if len(enough) else 1.0
 
 
-def modulus(record: Record, start: Vector) -> tuple[float | None, str]:
-    """μ on rows spread over the record, close to the root there, or None, and why it is not known."""
-    problem, dim = record.problem, record.dim
-    rows = usual_rows(record)
-    if problem.is_slow:
-        rows = min(rows, CALLS // (2 * dim))
-    if not problem.has_jacobian or dim > WIDEST or rows < 2 * dim:
-        return None, f"μ is not known: {_lacking(record, rows)}"
+def fitted(run: Run) -> tuple[Vector, Vector, Vector]:
+    """F̂'s Jacobian on rows spread over the record, its inverse, and the fit of these rows, on the feasible set."""
+    record, problem, dim = run.record, run.record.problem, run.record.dim
+    rows = min(usual_rows(record), CALLS // (2 * dim)) if problem.is_slow else usual_rows(record)
+    if not problem.has_jacobian:
+        raise Unsuitable(f"{run.problem!r} has no Jacobian from which c is made")
+    if dim > WIDEST:
+        raise Unsuitable(f"{dim} coordinates are too many for the eigenvalues from which c is made")
+    if rows < 2 * dim:
+        raise Unsuitable(f"{rows} rows are too few to make c from, with {dim} coordinates")
     try:
         samples = Samples.spread(record, rows, np.float64)
-    except InputError:  # features that are too large are named where the run itself comes to them
-        return None, "μ is not known: the features overflow"
-    first, second = samples.jacobians(samples.start(start / samples.scale))
-    jacobian = Slope((first + second) / 2, samples.scale).full
-    if not np.isfinite(jacobian).all():
-        return None, "μ is not known: the Jacobian is not finite"
-    eigenvalues = np.linalg.eigvalsh((jacobian + jacobian.T) / 2)
-    known = eigenvalues[np.abs(eigenvalues) > NOTHING * np.abs(eigenvalues).max()]
-    if not len(known) or known[0] <= 0:
-        return None, "the operator is not strongly monotone on rows spread over the record"
-    return float(known[0]), ""
+    except InputError as error:
+        raise Unsuitable(str(error)) from error
+    z = run.start / samples.scale
+    z = z if problem.is_slow else samples.start(z)
+    with np.errstate(all="ignore"):
+        for _ in range(1 if problem.is_linear else CORRECTIONS):
+            first, second = samples.jacobians(z)
+            slope = Slope((first + second) / 2, samples.scale)
+            matrix, mean = slope.factors.whole.astype(np.float64), samples.mean(z)
+            if not (np.isfinite(matrix).all() and np.isfinite(mean).all()):
+                raise Unsuitable("the operator is not finite close to the fit of rows spread over the record")
+            inverse = np.linalg.pinv(matrix, rcond=NOTHING)
+            z = z - inverse @ mean
+    return slope.full, samples.scale[:, None] * inverse * samples.scale, run.feasible.projected(samples.scale * z)
 
 
-def _lacking(record: Record, rows: int) -> str:
-    if not record.problem.has_jacobian:
-        return f"{record.problem!r} has no Jacobian"
-    if record.dim > WIDEST:
-        return f"{record.dim} coordinates are too many for eigenvalues"
-    return f"{rows} rows are too few for {record.dim} coordinates"
+def remaining(decay: Vector, averaging: Averaging) -> Vector:
+    """The share of the start that is left in an answer, where e^−decay of it is left in the last iterate."""
+    if not averaging.answers:
+        return np.exp(-decay)
+    late = 1 - averaging.fraction
+    with np.errstate(invalid="ignore"):
+        found = (np.exp(-late * decay) - np.exp(-decay)) / (averaging.fraction * decay)
+    return np.where(decay > 0, found, 1.0)

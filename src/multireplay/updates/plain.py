@@ -81,12 +81,12 @@ class StepRun:
         self.extremes = extreme_samples(record, run.start, run.threads) if all_rows else record.example
         self.limit = record.problem.limit(self.extremes, run.start) if all_rows else UNBOUNDED
         self.schedules = [as_schedule(step, record.problem, self.extremes, shorten) for step in run.steps]
+        record.problem.probe(run.start, record.example)
         self.pace = ""
         if run.automatic and not run.update.needs.constant_step and of_scales(self.plan):
             cap = float(self.schedules[0].values(1, 0, 1)[0])
-            schedule, self.pace = paced(record, run.start, cap, run.averaging)
+            schedule, self.pace = paced(run, cap, self.plan[-1].length)
             self.schedules = [schedule]
-        record.problem.probe(run.start, record.example)
         self.itinerary = arrange(self.plan, [self.job(schedule) for schedule in self.schedules])
         if record.on_disk or run.checkpoint is not None:
             tell_costs(self.itinerary, run.replay, run.update)

@@ -107,7 +107,7 @@ def skip(gap: int, name: str | None = None) -> Method:
 
 SERIAL = in_order("serial", lambda case: mr.Serial())
 MER = Method(
-    "MER", multiscale, published="c = 4/μ", order=lambda case: mr.Multiscale(),
+    "MER", multiscale, published="automatic", order=lambda case: mr.Multiscale(),
     note="by its own rule of steps, min(0.5/L, c·log T_k/T_k) in epoch k; the last epoch. c is mr.solve's, from the "
     "record alone; tuned: the c that gives the last epoch this step",
 )  # fmt: skip
