@@ -46,7 +46,8 @@ class Online:
     capacity : int
         Buffer size B, at least 2. Memory for 2B samples is taken.
     step : float, multireplay.steps schedule or "auto"
-        As in `solve`; "auto" is worked out from the first B samples.
+        As in `solve`; "auto" is 0.5/L in every epoch, worked out from the first B samples. With
+        `multireplay.steps.PerEpoch` every epoch has a step of its own.
     epochs : int, optional
         Number of epochs K, ⌊log2 B⌋ by default. After epoch K the run is complete and uses no more samples …
     repeat_last : bool

@@ -22,8 +22,8 @@ COLUMNS = ("problem", "suite", "method", "step", *NUMBERS, "seeds", "condition")
 
 NOTE = (
     "Mean squared error of each method over that of the exact fit (LSTD, maximum likelihood or the best ridge) on "
-    "the same records, ± its standard error. 'tuned' is the best constant step of a factor-2 grid on other seeds; "
-    "∞ means that some run diverged"
+    "the same records, ± its standard error. 'tuned' is the best step of a factor-2 grid on other seeds, constant "
+    "but for MER and CTD, see the notes; ∞ means that some run diverged"
 )
 OPENING = (
     f"{NOTE}; n/a that the method is not defined there. Passes are samples read over samples in the record; seconds "
