@@ -28,7 +28,7 @@ SYMBOLS = {
     "D": "diamond", "o": "circle", "s": "square", "v": "triangle-down", "X": "x", "P": "cross", "^": "triangle-up",
     "<": "triangle-left", ">": "triangle-right", "*": "star", "p": "pentagon",
 }  # fmt: skip
-PANEL_TITLES = {"shared": "one shared constant step", "best": "each method at its own best step"}
+PANEL_TITLES = {"shared": "one shared step, MER's cap", "best": "each method at its own best step"}
 
 
 def report_of_comparison(path: File, folder: File, *, command: str | None = None) -> Path:
@@ -112,9 +112,9 @@ def report_of_reproduction(path: File, folder: File, *, command: str | None = No
         raise InputError(f"{folder} holds no tables and claims of a reproduction: multireplay reproduce --out {folder}")
     claims = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
     verdicts = [claim["verdict"] for claim in claims]
-    counts = [f"{verdicts.count(verdict)} “{verdict}”" for verdict in dict.fromkeys(verdicts)]
-    first: list[Block] = [Text(f"Verdicts on {plural(len(claims), 'claim')}: {', '.join(counts)}.", tone="lead")]
-    first += [FindingBlock(f"“{c['claim']}”", f"{c['figure']} · {c['verdict']}", c["finding"]) for c in claims]
+    counts = [f"{verdict}: {verdicts.count(verdict)}" for verdict in dict.fromkeys(verdicts)]
+    first: list[Block] = [Text(f"Verdicts on {plural(len(claims), 'claim')}: {'; '.join(counts)}.", tone="lead")]
+    first += [FindingBlock(c["claim"], f"{c['figure']} · {c['verdict']}", c["finding"]) for c in claims]
     sections = [Section("Claims", first)]
     runs = []
     for file, rows in tables.items():
