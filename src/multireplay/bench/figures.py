@@ -198,7 +198,7 @@ class PolicyEvaluationFigure(CurveFigure):
     exact_grids: Mapping[str, tuple[float, ...]] = {"LSTD": (0.0,)}
     averaged = True
     weighted = True
-    tuning: Mapping[Size, int] = {"full": 4, "small": 2}
+    tuning: Mapping[Size, int] = {"full": 4, "small": 1}
     seconds = 1.2
     tuning_cost = 7.0
 
@@ -225,7 +225,7 @@ class LogisticFigure(CurveFigure):
     weighted = False
     radius = 1.0
     noise = 0.1
-    tuning: Mapping[Size, int] = {"full": 2, "small": 2}
+    tuning: Mapping[Size, int] = {"full": 2, "small": 1}
     seconds = 11.0
     tuning_cost = 1.7
 

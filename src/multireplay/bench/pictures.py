@@ -95,7 +95,8 @@ def curves(
                 style |= {"zorder": 6, "linewidth": 2.4, "linestyle": (0, (2.5, 1.8))}
             label = f"{method.name}: {fraction(points[0].step)}" if panel == "best" else method.name
             if method.name == "MER":  # one step an epoch: the largest, and the last
-                label = f"MER, own rule: {fraction(points[0].step)} to {points[-1].step:.2g}"
+                largest, last = points[0].step, points[-1].step
+                label = f"MER, own rule: {fraction(largest)}" + (f" to {last:.2g}" if last < largest else "")
             curve(ax, ([point.iterations for point in points], means, band), label, style, alpha=0.12)
             seen += [*means, *band.ravel()]
         for name, line in EXACT_LINES.items():
