@@ -10,7 +10,7 @@ from multireplay.bench.figures import FIGURES
 from multireplay.bench.paired import NO, UNTOLD, YES
 
 CANNOT = "cannot be told from 9 instances"
-SHARED, OWN = "all methods share one step", "every method has its own best step"
+SHARED, OWN = "with one step for all", "with own steps"
 
 
 @pytest.mark.parametrize(
@@ -19,10 +19,10 @@ SHARED, OWN = "all methods share one step", "every method has its own best step"
         (YES, YES, "holds"),
         (NO, NO, "does not hold"),
         (UNTOLD, UNTOLD, CANNOT),
-        (YES, NO, f"holds only if {SHARED}"),
-        (NO, YES, f"holds only if {OWN}"),
-        (YES, UNTOLD, f"holds if {SHARED}, {CANNOT} if {OWN}"),
-        (UNTOLD, NO, f"{CANNOT} if {SHARED}, does not hold if {OWN}"),
+        (YES, NO, f"holds only {SHARED}"),
+        (NO, YES, f"holds only {OWN}"),
+        (YES, UNTOLD, f"holds {SHARED}, {CANNOT} {OWN}"),
+        (UNTOLD, NO, f"{CANNOT} {SHARED}, does not hold {OWN}"),
     ],
 )
 def test_combined(shared, best, verdict):

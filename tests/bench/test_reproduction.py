@@ -73,7 +73,7 @@ def test_verdicts_and_numbers(found, everything):
     text = (everything / "claims.md").read_text()
     for entry in found:
         verdict = entry["verdict"]
-        assert re.fullmatch("(holds|does not hold|cannot be told from 2 instances)( (only )?if .{5,})?", verdict)
+        assert re.fullmatch("(holds|does not hold|cannot be told from 2 instances)( (only )?(if|with) .{5,})?", verdict)
         assert entry["numbers"]
         assert all(math.isfinite(value) for value in entry["numbers"].values()), entry
         assert f"{entry['claim']}\n\n→ **{verdict}.** {entry['finding']}" in text

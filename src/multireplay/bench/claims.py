@@ -13,7 +13,7 @@ from multireplay.bench.figures import PANELS
 from multireplay.bench.paired import NO, UNTOLD, YES, Paired, told, told_apart
 
 HOLDS, FAILS, ONLY_IF = "holds", "does not hold", "holds only if"
-WORDS = {"shared": "all methods share one step", "best": "every method has its own best step"}
+WORDS = {"shared": "with one step for all", "best": "with own steps"}
 CLOSE, SIMILAR, MOSTLY = 1.5, 2.0, 0.75
 """Factors up to which errors are called comparable and similar, and the share of the epochs that makes a habit."""
 Numbers = dict[str, float]
@@ -42,8 +42,8 @@ def combine(found: Mapping[str, int], count: int) -> str:
     if len(set(found.values())) == 1:
         return texts[found["shared"]]
     if set(found.values()) == {YES, NO}:
-        return f"{ONLY_IF} {next(WORDS[panel] for panel, outcome in found.items() if outcome == YES)}"
-    return ", ".join(f"{texts[outcome]} if {WORDS[panel]}" for panel, outcome in found.items())
+        return f"holds only {next(WORDS[panel] for panel, outcome in found.items() if outcome == YES)}"
+    return ", ".join(f"{texts[outcome]} {WORDS[panel]}" for panel, outcome in found.items())
 
 
 class Judge:

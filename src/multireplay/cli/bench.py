@@ -110,8 +110,8 @@ def reproduce(
         print_json({"claims": [asdict(verdict) for verdict in verdicts], "folder": out})
         return
     console = terminal()
-    rows = [{"figure": v.figure, "verdict": v.verdict, "claim": v.claim} for v in verdicts]
-    console.print(TextTable(rows, wrap="claim"))
+    rows = [{"figure": v.figure, "claim and verdict": f"{v.claim}\n→ {v.verdict}"} for v in verdicts]
+    console.print(TextTable(rows, wrap="claim and verdict"))
     console.print(f"Tables, pictures and the numbers behind each verdict: {out} (claims.md)", soft_wrap=True)
 
 

@@ -126,9 +126,15 @@ def report_of_reproduction(path: File, folder: File, *, command: str | None = No
 
 
 def _figure(file: Path, rows: list[Row]) -> list[Block]:
+    from multireplay.bench.figures import FIGURES
+
+    weighted = file.stem in FIGURES and FIGURES[file.stem].weighted
+    if weighted:  # the norm of the figure's caption
+        rows = [row._replace(error_mean=row.error_weighted_mean, error_se=row.error_weighted_se) for row in rows]
+    norm = ", ‖·‖_Π" if weighted else ""
     panels = {panel: [row for row in rows if row.panel == panel] for panel in PANEL_TITLES}
     blocks: list[Block] = [
-        Plot(curves(found), f"{file.stem}: {PANEL_TITLES[panel]}", "", height=460)
+        Plot(curves(found), f"{file.stem}: {PANEL_TITLES[panel]}{norm}", "", height=460)
         for panel, found in panels.items()
         if found
     ]
