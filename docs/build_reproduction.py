@@ -36,8 +36,10 @@ replay, shuffling, dyadic order, and the exact fit as a line), and tests each of
 its output by `make reproduction`; the numbers behind the pictures are in `out/paper/*.csv`, all curves by instance in
 `out/paper/*.npz`.
 
-{reading} A verdict is one of: holds, does not hold, holds only if, cannot be told from so many instances. The
-thresholds (what counts as close, similar, most) are ours and stated with each verdict.
+{reading}
+A verdict is one of: holds, does not hold, holds only with one step for all or with own steps (the two panels below),
+cannot be told from so many instances. The thresholds (what counts as close, similar, most) are ours and stated with
+each verdict.
 
 ## In plain words
 
@@ -145,7 +147,7 @@ def plain_words(found: Found) -> list[str]:
             "(m = 0.95, one step), {best_slow_5:.2g}, {best_slow_19:.2g} and {best_slow_50:.2g} (own steps).",
         ),
         "- **What the paper does not compare with** ends, at m = 0.95 and one step, at: "
-        f"{found.ends('fig2b', 'shared', *more)}; MER at {found.ends('fig2b', 'shared', 'MER', constant)}. At own "
+        f"{found.ends('fig2b', 'shared', *more)}; {found.ends('fig2b', 'shared', 'MER', constant)}. At own "
         f"steps: {found.ends('fig2b', 'best', *more)}; {found.ends('fig2b', 'best', 'MER', constant)}.",
     ]  # fmt: skip
     for name in ("fig3a", "fig3b", "fig3a-bernoulli", "fig3b-bernoulli"):
@@ -192,7 +194,8 @@ def main(out: Path) -> None:
     ]
     for name, title in TITLES.items():
         parts.append(f"## {title}\n")
-        for picture in sorted(out.glob(f"{name}.png")) + sorted(out.glob(f"{name}-euclidean.png")):
+        beside_it = sorted(out.glob(f"{name}-euclidean.png")) if name != "fig1" else []
+        for picture in [out / f"{name}.png", *beside_it]:
             shutil.copy(picture, figures / picture.name)
             beside = ", Euclidean norm" if picture.stem != name else ""
             parts.append(f"![{title}{beside}](figures/{picture.name})\n")
