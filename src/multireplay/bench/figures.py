@@ -226,8 +226,8 @@ class LogisticFigure(CurveFigure):
     radius = 1.0
     noise = 0.1
     tuning: Mapping[Size, int] = {"full": 2, "small": 1}
-    seconds = 11.0
-    tuning_cost = 1.7
+    seconds = 7.5
+    tuning_cost = 1.9
 
     def __init__(self, name: str, share: float, response: Literal["gaussian", "bernoulli"], instances: int) -> None:
         gaussian = response == "gaussian"
@@ -237,7 +237,7 @@ class LogisticFigure(CurveFigure):
         self.shared_step = 2.0**-8 if gaussian else 2.0**-11
         self.grid = tuple(2.0**-k for k in (range(5, 13) if gaussian else range(8, 16)))
         exact = "unpenalized exact fit" if gaussian else "maximum likelihood"
-        self.exact_grids = {exact: (0.0,), "best ridge": (0.003, 0.01, 0.03) if gaussian else (0.03, 0.1, 0.3)}
+        self.exact_grids = {exact: (0.0,), "best ridge": (0.001, 0.003, 0.01) if gaussian else (0.03, 0.1, 0.3)}
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"response": self.response, "noise": self.noise, "radius": self.radius}
@@ -261,9 +261,9 @@ FIGURES: dict[str, CurveFigure] = {
         ),
         PolicyEvaluationFigure("fig2a", 0.9, (skip(5),), _OTHER_SKIPS),
         PolicyEvaluationFigure("fig2b", 0.95, (skip(5),), _OTHER_SKIPS),
-        LogisticFigure("fig3a", 0.4, "gaussian", instances=16),
-        LogisticFigure("fig3b", 0.5, "gaussian", instances=16),
-        LogisticFigure("fig3a-bernoulli", 0.4, "bernoulli", instances=8),
-        LogisticFigure("fig3b-bernoulli", 0.5, "bernoulli", instances=8),
+        LogisticFigure("fig3a", 0.4, "gaussian", instances=20),
+        LogisticFigure("fig3b", 0.5, "gaussian", instances=20),
+        LogisticFigure("fig3a-bernoulli", 0.4, "bernoulli", instances=12),
+        LogisticFigure("fig3b-bernoulli", 0.5, "bernoulli", instances=12),
     )
 }

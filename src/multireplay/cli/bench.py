@@ -82,7 +82,7 @@ def reproduce(
     ] = Name.all,
     instances: Annotated[
         int | None,
-        typer.Option(min=1, help="Instances of every experiment; the paper has 50.", show_default="8 to 50"),
+        typer.Option(min=1, help="Instances of every experiment; the paper has 50.", show_default="12 to 50"),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Instances worked out at the same time.")] = 2,
