@@ -19,6 +19,7 @@ CLOSE, SIMILAR, MOSTLY = 1.5, 2.0, 0.75
 Numbers = dict[str, float]
 Outcome = tuple[int, Numbers]
 """What a test has found in one panel, and by which numbers."""
+Test = Callable[[Any, str], Outcome]
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,10 @@ class Judge:
     def __init__(self, figure: str, views: Mapping[str, Any], count: int) -> None:
         self.figure, self.views, self.count, self.verdicts = figure, views, count, list[Verdict]()
 
-    def __call__(self, claim: str, finding: str) -> Callable[[Callable[[Any, str], Outcome]], None]:
+    def __call__(self, claim: str, finding: str) -> Callable[[Test], Test]:
         """Judge a claim by the test below it; `finding` is filled in with the numbers, named panel_number."""
 
-        def judged(test: Callable[[Any, str], Outcome]) -> None:
+        def judged(test: Test) -> Test:
             numbers: Numbers = {}
             texts = {}
             for place, (norm, view) in enumerate(self.views.items()):
@@ -72,11 +73,14 @@ class Judge:
             first, *others = texts
             beside = "".join(f" In the {norm} norm: {texts[norm]}." for norm in others)
             self.verdicts.append(Verdict(self.figure, claim, texts[first], finding.format(**numbers) + beside, numbers))
+            return test
 
         return judged
 
 
 Arrays = Mapping[str, Any]
+Both = tuple[Paired, Paired]
+"""The curves at m = 0.9 and at m = 0.95."""
 
 
 def _norms(arrays: Arrays) -> dict[str, Paired]:
@@ -184,7 +188,6 @@ def mixing_claims(fast: Arrays, slow: Arrays) -> list[Verdict]:
     """What is said of both halves of Figure 2 together."""
     pairs = {norm: (curves, _norms(slow)[norm]) for norm, curves in _norms(fast).items()}
     judge = Judge("fig2a, fig2b", pairs, min(curves.count for curves in pairs["Π"]))
-    Both = tuple[Paired, Paired]
 
     def grows(method: str, curves: Both, panel: str, factor: float) -> Outcome:
         """Whether a method's last error grows by more than a factor from m = 0.9 to 0.95."""
