@@ -51,7 +51,7 @@ coverage: setup
 	$(BIN)/python docs/build_inference.py
 
 reproduction: setup
-	$(BIN)/multireplay reproduce all --instances 50 --out out/paper
+	$(BIN)/multireplay reproduce all --out out/paper
 	$(BIN)/python docs/build_reproduction.py out/paper
 
 comparison: setup

@@ -57,7 +57,8 @@ def _arguments_of(value: Any) -> Mapping[str, Any]:
     if isinstance(value, GLM | PolicyEvaluation):
         shared = {"constraint": value.constraint, **asdict(value.penalty)}
         if isinstance(value, GLM):
-            return {"link": value._link_argument, "lipschitz": value._lipschitz, **shared}
+            own = {"lipschitz": value._lipschitz, "check_targets": value.check_targets}
+            return {"link": value._link_argument, **own, **shared}
         return {"gamma": value.gamma, "table": value.table, **shared}
     if isinstance(value, SparseColumn):
         return {name: getattr(value, name) for name in ("data", "indices", "indptr", "shape")}

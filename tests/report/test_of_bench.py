@@ -28,12 +28,12 @@ def test_the_demonstration(tmp_path):
 @pytest.fixture
 def reproduced(tmp_path):
     rows = [
-        Row(p, m, 0.5, 2**k, 0.5**k, 0.01, np.nan, 2)
+        Row(p, m, 0.5, 2**k, 0.5**k, 0.01, 0.5**k, 0.01, 2)
         for p in ("shared", "best")
         for m in ("MER", "serial")
         for k in range(5)
     ]
-    rows += [Row(p, "LSTD", 0.0, 16, 0.001, 0.0, np.nan, 2) for p in ("shared", "best")]
+    rows += [Row(p, "LSTD", 0.0, 16, 0.001, 0.0, 0.001, 0.0, 2) for p in ("shared", "best")]
     table.write(tmp_path / "fig2a.csv", rows)
     (tmp_path / "fig2a.json").write_text(json.dumps({"instances": 2, "seed": 0, "size": "small"}), encoding="utf-8")
     claim = {"figure": "fig2a", "claim": "It <works>.", "verdict": "holds", "finding": "Yes.", "numbers": {}}

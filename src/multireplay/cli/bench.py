@@ -18,7 +18,8 @@ from multireplay.show.progress import part_bar
 from multireplay.show.text import TextTable, terminal
 
 Suite = StrEnum("Suite", ["paper", "classic", "hard", "glm", "all"])
-Name = StrEnum("Name", ["fig1", "fig2a", "fig2b", "fig3a", "fig3b", "tracking", "theory", "all"])
+FIGURES = ["fig1", "fig2a", "fig2b", "fig3a", "fig3b", "fig3a-bernoulli", "fig3b-bernoulli"]
+Name = StrEnum("Name", [*FIGURES, "tracking", "theory", "all"])
 
 
 class SizeName(StrEnum):
@@ -79,7 +80,10 @@ def reproduce(
     what: Annotated[
         Name, typer.Argument(help="A figure of the paper, 'tracking' (Theorem 2), 'theory' (Theorem 1), or all.")
     ] = Name.all,
-    instances: Annotated[int, typer.Option(min=1, help="Instances of every experiment; the paper has 50.")] = 50,
+    instances: Annotated[
+        int | None,
+        typer.Option(min=1, help="Instances of every experiment; the paper has 50.", show_default="12 to 50"),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Instances worked out at the same time.")] = 2,
     out: Annotated[Path, typer.Option(help="Folder for tables, pictures and finished instances.")] = Path("out/paper"),
@@ -89,8 +93,8 @@ def reproduce(
 ) -> None:
     """Run the paper's numerical section again, with what it leaves out, and say which of its claims hold.
 
-    Writes NAME.csv, NAME.png and NAME.svg for every figure, and claims.md and claims.json. Interrupted, the same
-    command goes on where it was.
+    Writes NAME.csv, NAME.npz, NAME.png and NAME.svg for every figure, and claims.md and claims.json. Interrupted, the
+    same command goes on where it was.
 
     Example: multireplay reproduce fig2a --instances 10 --out out/paper
     """
@@ -106,8 +110,8 @@ def reproduce(
         print_json({"claims": [asdict(verdict) for verdict in verdicts], "folder": out})
         return
     console = terminal()
-    rows = [{"figure": v.figure, "verdict": v.verdict, "claim": v.claim} for v in verdicts]
-    console.print(TextTable(rows, wrap="claim"))
+    rows = [{"figure": v.figure, "claim and verdict": f"{v.claim}\n→ {v.verdict}"} for v in verdicts]
+    console.print(TextTable(rows, wrap="claim and verdict"))
     console.print(f"Tables, pictures and the numbers behind each verdict: {out} (claims.md)", soft_wrap=True)
 
 

@@ -28,7 +28,7 @@ SYMBOLS = {
     "D": "diamond", "o": "circle", "s": "square", "v": "triangle-down", "X": "x", "P": "cross", "^": "triangle-up",
     "<": "triangle-left", ">": "triangle-right", "*": "star", "p": "pentagon",
 }  # fmt: skip
-PANEL_TITLES = {"shared": "one shared constant step", "best": "each method at its own best step"}
+PANEL_TITLES = {"shared": "one shared step, MER's cap", "best": "each method at its own best step"}
 
 
 def report_of_comparison(path: File, folder: File, *, command: str | None = None) -> Path:
@@ -112,9 +112,9 @@ def report_of_reproduction(path: File, folder: File, *, command: str | None = No
         raise InputError(f"{folder} holds no tables and claims of a reproduction: multireplay reproduce --out {folder}")
     claims = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
     verdicts = [claim["verdict"] for claim in claims]
-    counts = [f"{verdicts.count(verdict)} “{verdict}”" for verdict in dict.fromkeys(verdicts)]
-    first: list[Block] = [Text(f"Verdicts on {plural(len(claims), 'claim')}: {', '.join(counts)}.", tone="lead")]
-    first += [FindingBlock(f"“{c['claim']}”", f"{c['figure']} · {c['verdict']}", c["finding"]) for c in claims]
+    counts = [f"{verdict}: {verdicts.count(verdict)}" for verdict in dict.fromkeys(verdicts)]
+    first: list[Block] = [Text(f"Verdicts on {plural(len(claims), 'claim')}: {'; '.join(counts)}.", tone="lead")]
+    first += [FindingBlock(c["claim"], f"{c['figure']} · {c['verdict']}", c["finding"]) for c in claims]
     sections = [Section("Claims", first)]
     runs = []
     for file, rows in tables.items():
@@ -126,9 +126,15 @@ def report_of_reproduction(path: File, folder: File, *, command: str | None = No
 
 
 def _figure(file: Path, rows: list[Row]) -> list[Block]:
+    from multireplay.bench.figures import FIGURES
+
+    weighted = file.stem in FIGURES and FIGURES[file.stem].weighted
+    if weighted:  # the norm of the figure's caption
+        rows = [row._replace(error_mean=row.error_weighted_mean, error_se=row.error_weighted_se) for row in rows]
+    norm = ", ‖·‖_Π" if weighted else ""
     panels = {panel: [row for row in rows if row.panel == panel] for panel in PANEL_TITLES}
     blocks: list[Block] = [
-        Plot(curves(found), f"{file.stem}: {PANEL_TITLES[panel]}", "", height=460)
+        Plot(curves(found), f"{file.stem}: {PANEL_TITLES[panel]}{norm}", "", height=460)
         for panel, found in panels.items()
         if found
     ]

@@ -20,6 +20,7 @@ MOST_TICKS = 40
 """Features up to which each has its name on the axis."""
 _METHODS: dict[str, tuple[str, str]] = {
     "MER": (BLUE, "-"),
+    "MER, one constant step": (BLUE, "--"),
     "serial": (VERMILLION, "-"),
     "skip": (ORANGE, "-"),
     "skip too much": (ORANGE, "--"),
@@ -35,7 +36,7 @@ def method_style(name: str) -> dict[str, Any]:
     """Colour, line and marker of a method, by the longest known beginning of its name."""
     known = max((start for start in _METHODS if name.startswith(start)), key=len)
     color, line = _METHODS[known]
-    dots = {"marker": "o", "markersize": 4.5, "zorder": 5} if known == "MER" else {}
+    dots = {"marker": "o", "markersize": 4.5, "zorder": 5} if known.startswith("MER") else {}
     return {"color": color, "linestyle": line, "linewidth": 1.6, **dots}
 
 
