@@ -32,7 +32,7 @@ def test_help_lists_the_commands_and_the_exit_codes(run):
         assert word in result.output
 
 
-@pytest.mark.parametrize("arguments", [["demo", "--m", "1.5"], ["no-such-command"], ["diagnose"]])
+@pytest.mark.parametrize("arguments", [["demo", "--trajectories", "0"], ["no-such-command"], ["diagnose"]])
 def test_what_is_not_understood_ends_with_2(run, arguments):
     assert run(*arguments).exit_code == 2
 

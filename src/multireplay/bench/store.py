@@ -22,7 +22,7 @@ Arrays = dict[str, Vector]
 
 NO_MATTER = {
     "cli", "report", "show", "estimators", "rl", "torchrl", "__main__.py", "online.py",
-    "bench/pictures.py", "bench/table.py", "bench/scores.py", "bench/demo.py",
+    "bench/pictures.py", "bench/table.py", "bench/scores.py", "bench/demo.py", "bench/demo_files.py",
     "bench/claims.py", "bench/theory_claims.py", "bench/reproduction.py",
 }  # fmt: skip
 """Rooms and files of the library that no number of an instance depends on."""
