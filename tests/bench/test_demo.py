@@ -111,4 +111,4 @@ def test_coverage_is_counted_with_its_binomial_standard_error():
         "75.0 % ± 21.7",
     ]
     row = found.policy_table().rows[0]
-    assert (row["squared error"], row["intervals"]) == ("3.0e-01 ± 0.1", "95.0 % ± 5.0")
+    assert (row["squared error"], row["intervals"]) == ("3.0e-01 ± 1e-01", "95.0 % ± 5.0")

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 
 import multireplay as mr
 from multireplay._check import Vector
-from multireplay.show.text import TextTable, rough, seconds
+from multireplay.show.text import TextTable
 
 ROWS = 20_000
 TRUTH = {"temperature": -1.5, "wind": 0.8, "sun": -6.0, "(intercept)": 60.0}
@@ -29,7 +29,7 @@ ABOUT_THE_LOG = (
 ABOUT_THE_POLICY = (
     f"The paper's Markov reward process (m = {STICKINESS:g}: it stays in a state for some twenty steps at a time), and "
     "the value of its states by 16 numbers. LSTD solves the equations of all rows at once and is the error to reach; "
-    "the others are given no step size. A smaller step, found on other records, brings serial TD close to it."
+    "the others are given no step size. A smaller step, tuned on other records, brings serial TD close to it."
 )
 
 
@@ -78,7 +78,7 @@ def our_intervals(log: Log, level: float = 0.95) -> Vector:
 
 Solver = Callable[[Any, Any], Any]
 METHODS: dict[str, tuple[Solver, str]] = {
-    "mr.solve": (lambda problem, buffer: mr.solve(problem, buffer), "the default"),
+    "mr.solve": (lambda problem, buffer: mr.solve(problem, buffer), "default, with intervals"),
     "MER": (lambda problem, buffer: mr.solve(problem, buffer, replay=mr.Multiscale()), "the paper's algorithm"),
     "serial TD": (lambda problem, buffer: mr.solve(problem, buffer, replay=mr.Serial()), "one pass, in order"),
     "shuffle": (lambda problem, buffer: mr.solve(problem, buffer, replay=mr.Shuffle(seed=0)), "one pass, shuffled"),
@@ -120,13 +120,13 @@ class Demo:
         rows = []
         for name, (_, about) in METHODS.items():
             errors, mean = self.errors[name], self.errors[name].mean()
-            spread = f" ± {rough(errors.std(ddof=1) / np.sqrt(count))}" if count > 1 else ""
+            spread = f" ± {errors.std(ddof=1) / np.sqrt(count):.0e}" if count > 1 else ""
             rows.append({
                 "method": name,
                 "what it is": about,
                 "squared error": f"{mean:.1e}{spread}",
                 "over LSTD's": f"{mean / exact:.3g}",
-                "time": seconds(float(np.median(self.seconds[name]))),
+                "ms": f"{1000 * np.median(self.seconds[name]):.1f}",
                 "intervals": share(self.held, binomial=False) if name == "mr.solve" else "none",
             })  # fmt: skip
         return TextTable(rows, title=f"Policy evaluation: mean of {count} trajectories of {LENGTH:,} rows")

@@ -102,7 +102,8 @@ def draw_demo(folder: DemoFolder, found: Demo) -> Path:
         _draw_intervals(ax, found, name, place)
         held = share(found.holds(name)[:, place])
         ax.set_title(f"{about}:\n{held} hold the truth", fontsize=11)
-        ax.set(xlim=(ends.min(), ends.max()), yticks=[], xlabel=f"effect of {SHOWN}, kW a degree")
+        ax.set(xlim=(ends.min() - 0.01, ends.max() + 0.01), yticks=[], xlabel=f"effect of {SHOWN}, kW a degree")
+    left.legend(frameon=False, fontsize=9, loc="upper left", handlelength=1.2)
     left.set_ylabel(f"95 % intervals of {min(DRAWN, len(found.intervals[OURS]))} logs made alike")
     _draw_errors(right, found)
     figure.savefig(folder.path / PICTURE, dpi=110)
@@ -116,7 +117,6 @@ def _draw_intervals(ax: Axes, found: Demo, name: str, place: int) -> None:
         ax.hlines(np.flatnonzero(chosen), low[chosen], high[chosen], color=colour, linewidth=1.3, label=label)
     ax.axvline(TRUTH[SHOWN], color=BLACK, linewidth=1.2, label="the truth")
     ax.spines[["top", "right", "left"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=8, loc="lower left", handlelength=1.2)
 
 
 def _draw_errors(ax: Axes, found: Demo) -> None:

@@ -135,7 +135,7 @@ def demo(
     arguments = ["fit", str(log), "--target", "power", "--time", "hour"]
     fit, console = shlex.join(["multireplay", *arguments]), terminal()
     if not as_json:
-        console.rule("[bold]1. A sensor log", align="left")
+        console.rule("[bold]A sensor log", align="left")
         console.print(f"{shown.ABOUT_THE_LOG}\n\n[bold]$ {fit}", highlight=False)
         typer.main.get_command(app).main(arguments, "multireplay", standalone_mode=False)
     with step_bar(repetitions + trajectories * len(shown.METHODS), "fitting", "fits") as advance:
@@ -146,7 +146,7 @@ def demo(
         print_json({**tables, "fit": fit, "log": log, "picture": picture, "report": page})
         return
     console.print("", found.coverage_table(), verdict(found), "", highlight=False)
-    console.rule("[bold]2. The value of a policy", align="left")
+    console.rule("[bold]The value of a policy", align="left")
     console.print(shown.ABOUT_THE_POLICY, "", found.policy_table(), highlight=False, sep="\n")
     for name, file in (("Log", log), ("Picture", picture), ("Report", page)):
         console.print(f"{name + ':':9}{file}", soft_wrap=True, highlight=False)
