@@ -45,9 +45,10 @@ class DemoFolder:
 
     def __init__(self, path: Path) -> None:
         self.path, self.written = path, _written(path / NUMBERS)
-        for name in (LOG, PICTURE, PAGE, NUMBERS):
+        for name in (NUMBERS, LOG, PICTURE, PAGE):
             file = path / name
-            if file.exists() and self.written.get(name) != (_digest(file.read_bytes()) if file.is_file() else None):
+            ours = file.is_file() and self.written.get(name) == _digest(file.read_bytes())
+            if file.exists() and not ours:
                 raise InputError(
                     f"{file} is there already, and is not as 'multireplay demo' wrote it: nothing was changed. Move "
                     "it away, or name another folder with --out"
@@ -116,6 +117,8 @@ def _draw_intervals(ax: Axes, found: Demo, name: str, place: int) -> None:
     for chosen, colour, label in ((holds, BLUE, "holds it"), (~holds, VERMILLION, "misses it")):
         ax.hlines(np.flatnonzero(chosen), low[chosen], high[chosen], color=colour, linewidth=1.3, label=label)
     ax.axvline(TRUTH[SHOWN], color=BLACK, linewidth=1.2, label="the truth")
+    ax.locator_params(axis="x", nbins=5)
+    ax.set_ylim(-1, 1.2 * len(holds))  # with a place for the legend
     ax.spines[["top", "right", "left"]].set_visible(False)
 
 
