@@ -89,11 +89,10 @@ def times(lines: list[Line]) -> Iterator[str]:
                 tries = [line for line in here if line["method"] in methods]
                 if title == OURS:
                     tries = [line for line in tries if not line["setting"]]  # the default call
-                there = [float(line["seconds"]) for line in tries if line["met"] in ("0.1", "0.001")]
+                arrived = [line for line in tries if line["met"] in ("0.1", "0.001")]
                 late = "too slow" if any(line["met"] == "skipped" for line in tries) else ""
-                row[title] = seconds(min(there)) if there else late
-                if title == OURS:
-                    readings.append(min(float(line["readings"]) for line in tries if line["met"] != "no"))
+                row[title] = seconds(min(float(line["seconds"]) for line in arrived)) if arrived else late
+                readings += [float(line["readings"]) for line in arrived if title == OURS]
             rows.append(row)
     yield (
         "**Time until the worst coefficient is within a tenth of a standard error of the exact fit**, data in memory, "
