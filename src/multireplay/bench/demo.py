@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.signal import lfilter
 from scipy.stats import t as student
 
@@ -97,11 +98,11 @@ class Demo:
     held: Vector
     """Share of the coordinates that the intervals of `mr.solve` hold, a trajectory each."""
 
-    def holds(self, method: str) -> Vector:
+    def holds(self, method: str) -> NDArray[np.bool_]:
         """Whether each interval holds the truth: repetitions × coefficients."""
         low, high = np.moveaxis(self.intervals[method], -1, 0)
         truth = np.array(list(TRUTH.values()))
-        return (low <= truth) & (truth <= high)
+        return np.logical_and(low <= truth, truth <= high)
 
     def coverage_table(self) -> TextTable:
         """How often intervals hold the truth, a row each coefficient, with binomial standard errors."""
@@ -132,7 +133,7 @@ class Demo:
         return TextTable(rows, title=f"Policy evaluation: mean of {count} trajectories of {LENGTH:,} rows")
 
 
-def share(held: Vector, binomial: bool = True) -> str:
+def share(held: Vector | NDArray[np.bool_], binomial: bool = True) -> str:
     """A share in per cent with its standard error: binomial, or that of a mean of shares."""
     mean, count = held.mean(), len(held)
     spread = np.sqrt(mean * (1 - mean)) if binomial else held.std(ddof=1) if count > 1 else 0.0
