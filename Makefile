@@ -38,6 +38,7 @@ docs: setup
 
 bench: setup
 	$(BIN)/python benchmarks/accuracy.py
+	$(BIN)/python docs/build_readme.py
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/sparse.py
@@ -49,6 +50,7 @@ bench-disk: setup
 coverage: setup
 	$(BIN)/python benchmarks/coverage.py
 	$(BIN)/python docs/build_inference.py
+	$(BIN)/python docs/build_readme.py
 
 reproduction: setup
 	$(BIN)/multireplay reproduce all --out out/paper

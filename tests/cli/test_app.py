@@ -38,7 +38,7 @@ def test_the_version(run):
     assert (result.exit_code, result.output) == (0, f"multireplay {mr.__version__}\n")
 
 
-@pytest.mark.parametrize("arguments", [["demo", "--m", "1.5"], ["no-such-command"], ["diagnose"]])
+@pytest.mark.parametrize("arguments", [["demo", "--trajectories", "0"], ["no-such-command"], ["diagnose"]])
 def test_what_is_not_understood_ends_with_2(run, arguments):
     assert run(*arguments).exit_code == 2
 

@@ -22,8 +22,8 @@ Arrays = dict[str, Vector]
 
 NO_MATTER = {
     "cli", "report", "show", "estimators", "rl", "torchrl", "__main__.py", "online.py",
-    "bench/pictures.py", "bench/table.py", "bench/scores.py", "bench/demo.py",
-    "bench/claims.py", "bench/paired.py", "bench/theory_claims.py", "bench/reproduction.py",
+    "bench/pictures.py", "bench/table.py", "bench/scores.py", "bench/demo.py", "bench/demo_files.py",
+    "bench/claims.py", "bench/paired.py", "bench/theory_claims.py", "bench/reproduction.py", "tables",
 }  # fmt: skip
 """Rooms and files of the library that no number of an instance depends on."""
 

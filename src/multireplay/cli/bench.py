@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -13,8 +14,8 @@ import typer
 
 from multireplay.cli.app import INTERRUPTED, app, note
 from multireplay.cli.options import Json, Report, print_json
-from multireplay.report import report_of_comparison, report_of_demo, report_of_reproduction
-from multireplay.show.progress import part_bar
+from multireplay.report import report_of_comparison, report_of_reproduction
+from multireplay.show.progress import part_bar, step_bar
 from multireplay.show.text import TextTable, terminal
 
 Suite = StrEnum("Suite", ["paper", "classic", "hard", "glm", "all"])
@@ -118,32 +119,38 @@ def reproduce(
 @app.command()
 def demo(
     ctx: typer.Context,
-    out: Annotated[Path, typer.Option(help="Folder the picture is written to.")] = Path("out"),
-    m: Annotated[
-        float, typer.Option(min=0.5, max=0.9999, help="Stickiness of the chain; larger mixes more slowly.")
-    ] = 0.9,
-    instances: Annotated[int, typer.Option(min=1, help="Number of independent trajectories.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the trajectories.")] = 0,
-    report: Report = None,
+    out: Annotated[Path, typer.Option(help="Folder for the log, the picture and the page.")] = Path("out"),
+    repetitions: Annotated[int, typer.Option(min=2, help="How often the sensor log is made and fitted.")] = 200,
+    trajectories: Annotated[int, typer.Option(min=1, help="On how many trajectories the policy is evaluated.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of both.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Evaluate a policy from one trajectory by MER and its rivals, as a table and a picture.
+    """Show the library in a minute: intervals that hold on a sensor log, and the value of a policy by five methods.
 
-    Example: multireplay demo --m 0.95 --out out
+    Writes power.csv, demo.png, demo.html and demo.json, and overwrites only what it wrote itself.
+
+    Example: multireplay demo --out out
     """
-    from multireplay.bench.demo import NOTES, demo_table, draw_demo, run_demo
+    from multireplay.bench import demo as shown
+    from multireplay.bench.demo_files import DemoFolder, draw_demo, verdict, write_log, write_page
 
-    summaries, lstd = run_demo(m, instances, seed)
-    picture = out / "demo.png"
-    draw_demo(summaries, lstd, m, instances, picture)
-    if report is not None:
-        note(f"Report: {report_of_demo(report, summaries, lstd, m, instances, command=ctx.obj)}")
+    folder = DemoFolder(out)
+    log = write_log(folder, shown.sensor_log((seed, 0)))
+    arguments = ["fit", str(log), "--target", "power", "--time", "hour"]
+    fit, console = shlex.join(["multireplay", *arguments]), terminal()
+    if not as_json:
+        console.rule("[bold]A sensor log", align="left")
+        console.print(f"{shown.ABOUT_THE_LOG}\n\n[bold]$ {fit}", highlight=False)
+        typer.main.get_command(app).main(arguments, "multireplay", standalone_mode=False)
+    with step_bar(repetitions + trajectories * len(shown.METHODS), "fitting", "fits") as advance:
+        found = shown.run_demo(repetitions, trajectories, seed, advance)
+    picture, page = draw_demo(folder, found), write_page(folder, found, fit, ctx.obj)
     if as_json:
-        names = ("iterations", "error", "standard_error")
-        methods = {method: dict(zip(names, found, strict=True)) for method, found in summaries.items()}
-        print_json({"m": m, "instances": instances, "seed": seed, "lstd": lstd, "methods": methods, "picture": picture})
+        tables = {"coverage": found.coverage_table().rows, "policy_evaluation": found.policy_table().rows}
+        print_json({**tables, "fit": fit, "log": log, "picture": picture, "report": page})
         return
-    console = terminal()
-    console.print(demo_table(summaries, lstd))
-    console.print(" ".join(NOTES))
-    console.print(f"Picture: {picture}", soft_wrap=True)
+    console.print("", found.coverage_table(), verdict(found), "", highlight=False)
+    console.rule("[bold]The value of a policy", align="left")
+    console.print(shown.ABOUT_THE_POLICY, "", found.policy_table(), highlight=False, sep="\n")
+    for name, file in (("Log", log), ("Picture", picture), ("Report", page)):
+        console.print(f"{name + ':':9}{file}", soft_wrap=True, highlight=False)

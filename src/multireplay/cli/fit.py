@@ -141,7 +141,7 @@ def _show(found: Fit, out: Path | None) -> None:
     if hidden > 0:
         console.print(f"{hidden} smaller coefficients are not shown.")
     for line in found.sentences():
-        console.print(line, soft_wrap=True, markup=False, highlight=False)
+        console.print(line, soft_wrap=not console.is_terminal, markup=False, highlight=False)
     if out is not None:
         console.print(f"Model: {out}", soft_wrap=True)
 

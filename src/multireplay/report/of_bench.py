@@ -1,4 +1,4 @@
-"""The pages on the three products of the bench: the comparison, the reproduction and the demonstration."""
+"""The pages on two products of the bench: the comparison and the reproduction."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from multireplay.report import figures
 from multireplay.report.blocks import Block, FindingBlock, Heading, Picture, Plot, Section, TableBlock, Text
 from multireplay.report.figures import Line
 from multireplay.report.page import write
-from multireplay.report.reports import report_of_tables
 from multireplay.report.sections import repeat
 from multireplay.show.text import plural, short
 
 if TYPE_CHECKING:
-    from multireplay.bench.demo import DemoCurve
     from multireplay.bench.table import Row
 
 File = str | os.PathLike[str]
@@ -169,34 +167,3 @@ def _line(name: str, points: Any, top: float) -> Line:
     iterations, means, _ = points.T
     hover = [f"{plural(int(at), 'step')}<br>{short(mean)} ± {short(error)}" for at, mean, error in points.tolist()]
     return Line(iterations, np.where(means < top, means, np.nan), name, color, dash, mode, hover)
-
-
-def report_of_demo(
-    path: File, summaries: Mapping[str, DemoCurve], lstd: float, m: float, instances: int, *, command: str | None = None
-) -> Path:
-    """Write one self-contained HTML page on what `multireplay.bench.demo.run_demo` found, and return its path.
-
-    Parameters
-    ----------
-    path, command
-        As in `report_of_comparison`.
-    summaries, lstd, m, instances
-        What ``run_demo`` returned, and what it was called with.
-    """
-    from multireplay.bench.demo import LENGTH, NOTES, STEP, demo_table
-
-    lines = [_line(name, np.transpose(summary), np.inf) for name, summary in summaries.items()]
-    figure = figures.lines(lines, "iterations", "normalized squared error")
-    figure.update_yaxes(range=[np.log10(lstd / 3), np.log10(2)])
-    figures.level(figure, lstd, "LSTD (exact fit)")
-    caption = f"Mean over {plural(instances, 'record')}. A click on a name in the legend hides its curve."
-    table = demo_table(summaries, lstd)
-    return report_of_tables(
-        path,
-        "Policy evaluation from one trajectory",
-        {table.title or "Errors": table},
-        plots=[Plot(figure, "Error by iterations", caption, height=480)],
-        notes=NOTES,
-        subtitle=f"The paper's Markov reward process, m = {m:g}, step {STEP:g}, {instances} × {LENGTH:,} samples",
-        command=command,
-    )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import html
 import math
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -35,12 +36,22 @@ class TextTable:
         self.title = title
         self.names = names_of(self.rows)
 
-    def __rich__(self) -> Table:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table, drawn closer together where it would be wider than the terminal."""
+        wide = self._drawn()
+        fits = console.measure(wide, options=options.update(max_width=10_000)).maximum <= options.max_width
+        yield wide if fits else self._drawn(close=True)
+
+    def _drawn(self, close: bool = False) -> Table:
+        """A table for Rich; a close one has one blank between columns, and names over several lines."""
         table = Table(
-            box=SIMPLE_HEAD, title=self.title, title_justify="left", title_style="bold", padding=(0, 1), pad_edge=False
-        )
+            box=SIMPLE_HEAD, title=self.title, title_justify="left", title_style="bold", pad_edge=False,
+            padding=(0, 0) if close else (0, 1),
+        )  # fmt: skip
         for name in self.names:
-            table.add_column(name, justify="right" if self._is_numeric(name) else "left", no_wrap=name != self.wrap)
+            longest = max(len(str(row.get(name, ""))) for row in self.rows)
+            shown = textwrap.fill(name, max(longest, 4), break_long_words=False) if close else name
+            table.add_column(shown, justify="right" if self._is_numeric(name) else "left", no_wrap=name != self.wrap)
         for row in self.rows:
             table.add_row(*(str(row.get(name, "")) for name in self.names))
         return table
