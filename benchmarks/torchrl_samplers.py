@@ -260,6 +260,26 @@ def table(task: str, runs: list[dict[str, str]]) -> TextTable:
     return TextTable(lines, title=f"{task}: {MEASURES[task]}")
 
 
+def page_table(runs: list[dict[str, str]]) -> str:
+    """What docs/api/torchrl.md shows, in Markdown."""
+    shown = {
+        ("td", "first"): "value network on CartPole, error after 1 pass",
+        ("td", "last"): "after 5 passes",
+        ("dqn", "first"): "DQN on CartPole, return",
+        ("linear", "last"): "slow signals, linear, one pass: distance to LSTD",
+        ("part", "first"): "mean reward from 256 rows, error",
+        ("part", "last"): "LSTD from 256 rows, distance",
+    }
+    rows = {(task, row["sampler"]): row for task in TASKS for row in table(task, runs).rows}
+    lines = [["sampler", *shown.values()], ["---"] * (1 + len(shown))]
+    lines += [
+        [sampler, *(rows.get((task, sampler), {}).get(name, "–") for task, name in shown)] for sampler in SAMPLERS
+    ]
+    counts = {task: [row["seeds"] for (of, _), row in rows.items() if of == task] for task in TASKS}
+    lines.append(["seeds", *(str(min(counts[task], default=0)) for task, _ in shown)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def main() -> None:
     """Run what is asked for and is not there yet, then print the tables of all there is."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -289,6 +309,7 @@ def main() -> None:
     runs = list(csv.DictReader(FILE.open(newline="")))
     for task in TASKS:
         print(table(task, runs))
+    print(page_table(runs))
 
 
 if __name__ == "__main__":

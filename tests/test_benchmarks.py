@@ -26,7 +26,4 @@ def test_the_page_of_the_samplers_has_the_numbers_of_their_runs():
     script = runpy.run_path(str(FOLDER / "torchrl_samplers.py"))
     runs = list(csv.DictReader((FOLDER / "torchrl_samplers.csv").open(newline="")))
     page = (FOLDER.parent / "docs" / "api" / "torchrl.md").read_text(encoding="utf-8")
-    shown = {"td": ("first", "last"), "dqn": ("first",), "linear": ("last",), "part": ("first", "last")}
-    for task, names in shown.items():
-        for row in script["table"](task, runs).rows:
-            assert all(f"| {row[name]} |" in page for name in names), (task, row)
+    assert script["page_table"](runs) in page
