@@ -152,8 +152,9 @@ METHODS = (
     in_order("skip, gap x10", lambda case: mr.Skip(case.gap(10))),
     in_order("skip, gap /10", lambda case: mr.Skip(case.gap(0.1))),
     MER,
-    in_order(
-        "MER, one constant step (ours)", lambda case: mr.Multiscale(), "the same step in every epoch; the last epoch"
+    Method(
+        "MER, one constant step (ours)", partial(replayed, lambda case: mr.Multiscale()), "0.5/L", tuned=False,
+        note="the same step in every epoch; the last epoch, which tuned would be that of MER, since epochs restart",
     ),
     without_step(
         "MER, all phases", partial(solved, replay=mr.Multiscale(phases="all")),
