@@ -73,7 +73,7 @@ class Paired:
         return np.asarray(np.minimum(np.nan_to_num(self._of(panel, method)[:, self.norm], nan=FAR_OFF), FAR_OFF))
 
     def iterations(self, panel: str, method: str) -> Positions:
-        return self._of(panel, method)[0, 0].astype(np.int64)
+        return np.asarray(self._of(panel, method)[0, 0], dtype=np.int64)
 
     def _of(self, panel: str, method: str) -> Vector:
         return self.arrays[f"{panel}/{method}"]
