@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multireplay.bench.paired import FAR_OFF, NO, UNTOLD, YES, Measured, Paired, told, told_apart
+from multireplay.bench.paired import FAR_OFF, NO, UNTOLD, YES, MeanError, Paired, told, told_apart
 
 
 def test_told_by_two_standard_errors():
@@ -79,6 +79,6 @@ def test_a_diverged_run_is_far_off():
 
 
 def test_a_mean_writes_its_standard_error():
-    assert f"{Measured.of(np.array([1.0, 2.0, 3.0])):m}" == "2.00e+00 ± 6e-01"
-    assert f"{Measured.of(np.array([2.0])):m}" == "2.00e+00"
-    assert f"{Measured.of(np.array([2.0, 2.0])):.1f}" == "2.0"
+    assert f"{MeanError.of(np.array([1.0, 2.0, 3.0])):m}" == "2.00e+00 ± 6e-01"
+    assert f"{MeanError.of(np.array([2.0])):m}" == "2.00e+00"
+    assert f"{MeanError.of(np.array([2.0, 2.0])):.1f}" == "2.0"

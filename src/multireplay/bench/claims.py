@@ -222,7 +222,8 @@ def mixing_claims(fast: Arrays, slow: Arrays) -> list[Verdict]:
         f"{{best_slow_50:.2e}} (own steps). The worst more than {SIMILAR:g} times the best, at both m, counts.",
     )
     def _(curves: Both, panel: str) -> Outcome:
-        outcomes, numbers = [], {}
+        outcomes: list[int] = []
+        numbers: Numbers = {}
         for name, part in zip(("fast", "slow"), curves, strict=True):
             ends = sorted((part.ends(panel, f"skip {gap}") for gap in (5, 19, 50)), key=lambda values: values.mean())
             outcomes.append(int(told(ends[-1] - SIMILAR * ends[0])))

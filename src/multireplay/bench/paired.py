@@ -19,13 +19,13 @@ FAR_OFF = 1e6
 """Error of a run that diverged."""
 
 
-class Measured(float):
+class MeanError(float):
     """A mean over instances that knows its standard error; the format "m" writes both."""
 
     error: float
 
     @classmethod
-    def of(cls, values: Vector) -> Measured:
+    def of(cls, values: Vector) -> MeanError:
         mean, error = mean_and_error(values)
         found = cls(mean)
         found.error = error
@@ -73,7 +73,7 @@ class Paired:
         return np.asarray(np.minimum(np.nan_to_num(self._of(panel, method)[:, self.norm], nan=FAR_OFF), FAR_OFF))
 
     def iterations(self, panel: str, method: str) -> Positions:
-        return self._of(panel, method)[0, 0].astype(np.int64)
+        return np.asarray(self._of(panel, method)[0, 0], dtype=np.int64)
 
     def _of(self, panel: str, method: str) -> Vector:
         return self.arrays[f"{panel}/{method}"]
@@ -82,12 +82,12 @@ class Paired:
         """Errors when all samples are used up."""
         return self.errors(panel, method)[:, -1]
 
-    def end(self, panel: str, method: str) -> Measured:
-        return Measured.of(self.ends(panel, method))
+    def end(self, panel: str, method: str) -> MeanError:
+        return MeanError.of(self.ends(panel, method))
 
-    def exact(self, name: str) -> Measured:
+    def exact(self, name: str) -> MeanError:
         """Error of an exact fit."""
-        return Measured.of(self.arrays[f"exact/{name}"][:, self.norm - 1])
+        return MeanError.of(self.arrays[f"exact/{name}"][:, self.norm - 1])
 
     def both(self, panel: str, method: str, rival: str) -> tuple[Vector, Vector]:
         """Errors of two methods after the same iterations, those of the first up to the last of the second.

@@ -59,8 +59,8 @@ def draw_experiment(experiment: Any, rows: Sequence[Row], reports: Sequence[Arra
 
     A figure in ‖·‖_Π has stem-euclidean.png and .svg beside it.
     """
-    drawings: dict[str, Callable[..., Figure]]
-    drawings = {"tracking": {"": following}, "theory": {"": bounds}}.get(experiment.name) or {"": curves}
+    others: dict[str, Callable[..., Figure]] = {"tracking": following, "theory": bounds}
+    drawings: dict[str, Callable[..., Figure]] = {"": others.get(experiment.name, curves)}
     if getattr(experiment, "weighted", False):
         drawings["-euclidean"] = partial(curves, weighted=False)
     with matplotlib.rc_context(SETTINGS):

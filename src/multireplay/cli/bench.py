@@ -19,8 +19,10 @@ from multireplay.show.progress import part_bar, step_bar
 from multireplay.show.text import TextTable, terminal
 
 Suite = StrEnum("Suite", ["paper", "classic", "hard", "glm", "all"])
-FIGURES = ["fig1", "fig2a", "fig2b", "fig3a", "fig3b", "fig3a-bernoulli", "fig3b-bernoulli"]
-Name = StrEnum("Name", [*FIGURES, "tracking", "theory", "all"])
+Name = StrEnum(
+    "Name",
+    ["fig1", "fig2a", "fig2b", "fig3a", "fig3b", "fig3a-bernoulli", "fig3b-bernoulli", "tracking", "theory", "all"],
+)
 
 
 class SizeName(StrEnum):

@@ -144,7 +144,8 @@ def _figure(file: Path, rows: list[Row]) -> list[Block]:
 
 def curves(rows: list[Row]) -> Any:
     """Error by iterations of every method; an exact fit, which has one row, as a line across."""
-    from multireplay.bench.pictures import FAR_OFF, TOP
+    from multireplay.bench.paired import FAR_OFF
+    from multireplay.bench.pictures import TOP
 
     lines, levels = [], {}
     for name in dict.fromkeys(row.method for row in rows):
