@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from multireplay._write import save_text
 from multireplay.bench import claims, table, theory_claims
 from multireplay.bench.claims import Verdict
 from multireplay.bench.figures import FIGURES
@@ -40,7 +41,7 @@ def reproduce(
         rows = experiment.rows(reports, chosen, size)
         table.write(out / f"{experiment.name}.csv", rows)
         about = {"instances": instances, "seed": seed, "size": size, "chosen": chosen}
-        (out / f"{experiment.name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        save_text(out / f"{experiment.name}.json", json.dumps(about, indent=1) + "\n")
         draw_experiment(experiment, rows, reports, size, out / experiment.name)
 
 
@@ -85,7 +86,7 @@ def write_claims(out: Path) -> list[Verdict]:
     for entry in numbered:
         entry["numbers"] = {name: float(f"{value:.6g}") for name, value in entry["numbers"].items()}
     text = json.dumps(numbered, indent=1, ensure_ascii=False) + "\n"
-    (out / "claims.json").write_text(text, encoding="utf-8", newline="\n")
+    save_text(out / "claims.json", text)
     lines = ["# The paper's claims and what was measured", ""]
     lines += ["Each verdict is computed from the tables beside this file; the thresholds are stated with it.", ""]
     for path in sorted(out.glob("*.csv")):
@@ -93,5 +94,5 @@ def write_claims(out: Path) -> list[Verdict]:
     lines.append("")
     for verdict in found:
         lines += [f"**{verdict.figure}** “{verdict.claim}”", "", f"→ **{verdict.verdict}.** {verdict.finding}", ""]
-    (out / "claims.md").write_text("\n".join(lines), encoding="utf-8", newline="\n")
+    save_text(out / "claims.md", "\n".join(lines))
     return found

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay._check import Vector
-from multireplay.cli.model import Model, ModelKind
+from multireplay.cli.model import Model
+from multireplay.cli.options import ModelKind
 from multireplay.errors import InputError, UncertaintyWarning
 from multireplay.inference import BatchMeans, Images, Summary, Uncertainty
 from multireplay.show.text import TextTable

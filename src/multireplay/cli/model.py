@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from multireplay._check import Vector
-from multireplay.cli.options import json_text, plain
+from multireplay._write import save_text
+from multireplay.cli.options import ModelKind, json_text, plain
 from multireplay.errors import InputError
-from multireplay.report.page import save_text
 
 FORMAT = "multireplay model"
 VERSION = 1
-
-
-ModelKind = StrEnum("ModelKind", ["linear", "logistic", "poisson"])
 
 
 @dataclass(frozen=True, eq=False)

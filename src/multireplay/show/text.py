@@ -9,11 +9,38 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from multireplay.result import Epoch
+
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that are orders to a terminal: a name in somebody's file must not give any."""
+
+
+def printable(text: str) -> str:
+    """The text with characters that would command the terminal written out.
+
+    Examples
+    --------
+    >>> from multireplay.show.text import printable
+    >>> print(printable("rate\x1b[2J"))
+    rate\\x1b[2J
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def plain_text(text: str, style: str = "") -> Text:
+    """A text for Rich that says what it says: nothing in it is markup, or an order to the terminal."""
+    return Text(printable(text), style=style)
+
+
+def say(text: str) -> None:
+    """Print a text on standard output; a terminal breaks its lines where it likes."""
+    terminal().print(plain_text(text), highlight=False, soft_wrap=True)
 
 
 class TextTable:
@@ -36,13 +63,15 @@ class TextTable:
         self.names = names_of(self.rows)
 
     def __rich__(self) -> Table:
+        title = None if self.title is None else plain_text(self.title)
         table = Table(
-            box=SIMPLE_HEAD, title=self.title, title_justify="left", title_style="bold", padding=(0, 1), pad_edge=False
+            box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", padding=(0, 1), pad_edge=False
         )
         for name in self.names:
-            table.add_column(name, justify="right" if self._is_numeric(name) else "left", no_wrap=name != self.wrap)
+            justify: JustifyMethod = "right" if self._is_numeric(name) else "left"
+            table.add_column(plain_text(name), justify=justify, no_wrap=name != self.wrap)
         for row in self.rows:
-            table.add_row(*(str(row.get(name, "")) for name in self.names))
+            table.add_row(*(plain_text(str(row.get(name, ""))) for name in self.names))
         return table
 
     def _is_numeric(self, name: str) -> bool:
