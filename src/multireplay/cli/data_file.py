@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,29 +42,38 @@ class DataFile:
         """All columns, numbers or not."""
         return (*self.source.fields, *self.source.refused)
 
-    @property
+    @cached_property
     def features(self) -> dict[str, tuple[str, int | None]]:
         """Every number of a row by name: the column it is in, and which one there."""
         found: dict[str, tuple[str, int | None]] = {}
-        for name, field in self.source.fields.items():
-            places = [None] if field.width is None else list(range(field.width))
-            found |= {name if place is None else f"{name}[{place}]": (name, place) for place in places}
+        for name, members in self._members.items():
+            single = self.source.fields[name].width is None
+            found |= {feature: (name, None if single else place) for place, feature in enumerate(members)}
         return found
+
+    @cached_property
+    def _members(self) -> dict[str, list[str]]:
+        """The features of every column."""
+        fields = self.source.fields.items()
+        return {
+            name: [name] if field.width is None else [f"{name}[{place}]" for place in range(field.width)]
+            for name, field in fields
+        }
 
     def expand(self, name: str) -> list[str]:
         """The features that a name stands for: a feature, or all of a column."""
-        features = self.features
-        if name in features:
+        if name in self.features:
             return [name]
-        found = [feature for feature, (column, _) in features.items() if column == name]
-        return found or [self._refuse(name)]
+        return self._members.get(name) or [self._refuse(name)]
 
     def _refuse(self, name: str) -> str:
         if name in self.source.refused:
             raise InputError(self.source.refused[name])
         close = difflib.get_close_matches(name, self.features, n=1)
         guess = f"did you mean {close[0]!r}? " if close else ""
-        raise InputError(f"{self.path} has no column {name!r}; {guess}it has {', '.join(self.names)}")
+        there, more = ", ".join(self.names[:20]), len(self.names) - 20
+        rest = f" and {more} more" if more > 0 else ""
+        raise InputError(f"{self.path} has no column {name!r}; {guess}it has {there}{rest}")
 
     def check_order(self, time: str) -> None:
         """Raise if the column goes back anywhere: then the rows are not in time order."""
@@ -98,7 +108,8 @@ class DataFile:
                 self._refuse(name)
         columns = list(dict.fromkeys(known[name][0] for name in features))
         side_by_side = [feature for column in columns for feature in self.expand(column)]
-        places = [side_by_side.index(name) for name in features]
+        place_of = {feature: place for place, feature in enumerate(side_by_side)}
+        places = [place_of[name] for name in features]
         pick = slice(None) if places == list(range(len(side_by_side))) else places  # a view, where that will do
         return Buffer.open(self.path, {"features": columns}, self.memory), pick
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from multireplay._check import Vector
 from multireplay._write import save_text
 from multireplay.cli.options import ModelKind, json_text, plain
 from multireplay.errors import InputError
+
+Kind = TypeVar("Kind")
 
 FORMAT = "multireplay model"
 VERSION = 1
@@ -86,6 +88,8 @@ class Model:
             found = json.loads(path.read_text(encoding="utf-8"))
         except (ValueError, UnicodeDecodeError) as error:
             raise InputError(f"{path} is not a JSON file: {error}") from None
+        except RecursionError:
+            raise InputError(f"{path} is no model: its lists are nested too deeply") from None
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise InputError(f"{path} is not a model that 'multireplay fit' has written")
         if found.get("version") != VERSION:
@@ -93,23 +97,49 @@ class Model:
         try:
             model = cls(
                 ModelKind(found["model"]),
-                str(found["target"]),
-                tuple(map(str, found["features"])),
+                _of(found, "target", str),
+                _texts(found, "features"),
                 np.atleast_2d(np.array(found["coef"], dtype=np.float64)),
                 np.atleast_1d(np.array(found["intercept"], dtype=np.float64)),
                 tuple(found["classes"] or ()),
-                found["fitted"],
-                found.get("inference"),
+                _of(found, "fitted", dict),
+                None if found.get("inference") is None else _of(found, "inference", dict),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"{path} is damaged: {type(error).__name__} {error}") from None
-        dim, classes = len(model.features), len(model.classes)
+        model._check(path)
+        return model
+
+    def _check(self, path: Path) -> None:
+        """Raise where the parts of a file do not make a model."""
+        for name, values in (("coefficients", self.coef), ("intercepts", self.intercept)):
+            if not np.isfinite(values).all():
+                raise InputError(f"{path} is damaged: its {name} are not all numbers")
+        for label in self.classes:
+            if not isinstance(label, str | int | float) or label != label:
+                raise InputError(f"{path} is damaged: {label!r} cannot be a class")
+        if len({str(label) for label in self.classes}) < len(self.classes):
+            raise InputError(f"{path} is damaged: two of its classes are the same")
+        dim, classes = len(self.features), len(self.classes)
         count = classes if classes > 2 else 1
-        if model.coef.shape != (count, dim) or model.intercept.shape != (count,):
+        if self.coef.shape != (count, dim) or self.intercept.shape != (count,):
             raise InputError(
                 f"{path} is damaged: {dim} features and {classes} classes do not go with "
-                f"coefficients of shape {model.coef.shape} and intercepts of shape {model.intercept.shape}"
+                f"coefficients of shape {self.coef.shape} and intercepts of shape {self.intercept.shape}"
             )
-        if (model.kind is ModelKind.logistic) != (classes >= 2):
-            raise InputError(f"{path} is damaged: a {model.kind} model with {classes} classes")
-        return model
+        if (self.kind is ModelKind.logistic) != (classes >= 2):
+            raise InputError(f"{path} is damaged: a {self.kind} model with {classes} classes")
+
+
+def _of(found: Mapping[str, Any], name: str, kind: type[Kind]) -> Kind:
+    """An entry of a file, if it is what it should be."""
+    if not isinstance(found[name], kind):
+        raise TypeError(f"{name!r} is {type(found[name]).__name__}, not {kind.__name__}")
+    return found[name]
+
+
+def _texts(found: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    texts = _of(found, name, list)
+    if not all(isinstance(text, str) for text in texts) or len(set(texts)) < len(texts):
+        raise TypeError(f"{name!r} are not texts that all differ")
+    return tuple(texts)

@@ -31,6 +31,8 @@ NEAR = 2**15
 """Rows closer together than this many bytes are picked out of one read: a read costs about as much as so many bytes."""
 PAGE = 4096
 """Bytes that the system reads at least."""
+CHECKED = 2**18
+"""Bytes read at a time where only their checksum is wanted."""
 AHEAD = 64
 """Reads of single rows that are asked for before the first of them is waited for."""
 
@@ -171,6 +173,21 @@ class ArrayFile:
                 raise self.ends(reached, "it was complete when it was opened")
             done += count
 
+    def verify(self, rows: Positions) -> None:
+        """Read the chunks that these rows, ascending, are in, and compare their checksums; each chunk once."""
+        if self.sums is None:
+            return
+        bounds = [number * self.sums.chunk for number in range(len(self.sums.values) + 1)]
+        touched = np.flatnonzero(np.diff(np.searchsorted(rows, bounds))).tolist()
+        piece = np.empty(self.raw.shape(max(1, CHECKED // self.raw.row_bytes)), self.raw.dtype)
+        for number in touched:
+            if number in self.sums.right:
+                continue
+            first, last = bounds[number], min(bounds[number + 1], self.rows)
+            with closing(Cursor(self, int(first))) as cursor:
+                for row in range(first, last, len(piece)):
+                    cursor.read(piece[: last - row])
+
     def take(self, target: Array, rows: Positions) -> None:
         """Fill the target with these rows, ascending and distinct, with one read for rows that are close together."""
         self.stamp.check(int(rows[0]))
@@ -290,6 +307,10 @@ class ArraySource(Source):
     def take(self, targets: Mapping[str, Array], rows: Positions) -> None:
         for name, target in targets.items():
             self._files[name].take(target, rows)
+
+    def verify(self, names: Sequence[str], rows: Positions) -> None:
+        for name in names:
+            self._files[name].verify(rows)
 
     def place(self, name: str, row: int) -> tuple[str, int]:
         return self._files[name].label, row
