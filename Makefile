@@ -14,7 +14,7 @@ $(INSTALLED): pyproject.toml
 	@touch $@
 
 demo: setup
-	$(BIN)/multireplay demo --out out
+	$(BIN)/multireplay demo --out out --force
 
 test: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal

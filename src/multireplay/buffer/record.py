@@ -183,7 +183,7 @@ class StoredRecord(Record):
                 yield start, self._checked(block, start)
 
     def at_once(self, aside: int = 0) -> int:
-        memory = max(self.stored.memory - aside, self.stored.memory // 4)
+        memory = max(self.stored.memory - aside - self.stored.overhead(self.names), self.stored.memory // 4)
         return max(1, memory // (LOTS * self.row_bytes + PLACES))
 
     def chunks(self, blocks: Iterable[Positions], aside: int = 0) -> Generator[Chunk, None, None]:

@@ -128,10 +128,43 @@ def test_a_flipped_bit_is_noticed(tmp_path, monkeypatch, flip):
         lambda: mr.Buffer.open(path),
         lambda: list(buffer.blocks()),
         lambda: list(buffer.blocks(["features"], first=max(0, 100 * chunk - 3))),
+        lambda: buffer.take([100 * chunk + 50]),  # the damage is elsewhere in the chunk
     ):
         with pytest.raises(mr.InputError, match=said):
             use()
     assert len(joined(buffer, ["targets"])["targets"]) == 3000  # that one is whole
+    assert len(buffer.take([100 * chunk + 50], verified=False)["features"]) == 1
+
+
+@pytest.mark.parametrize(
+    "order", [mr.Shuffle(0), mr.Dyadic(), mr.Uniform(0), mr.Reverse()], ids=lambda order: str(order)
+)
+def test_a_flipped_bit_is_noticed_in_every_order(tmp_path, monkeypatch, order):
+    monkeypatch.setattr(files, "CHUNK_BYTES", 4000)
+    path = tmp_path / "record"
+    rng = np.random.default_rng(3)
+    mr.Buffer(features=rng.standard_normal((3000, 5)), targets=rng.standard_normal(3000)).save(path)
+    content = bytearray((path / "features.npy").read_bytes())
+    content[128 + 40 * 1234] ^= 1  # the last bit of a number
+    (path / "features.npy").write_bytes(content)
+    with pytest.raises(mr.InputError, match=r"features.npy is corrupt: rows 1200 to 1299"):
+        mr.solve(mr.GLM(), stored(path, rows=100), replay=order, step=0.01)
+
+
+def test_chunks_are_checked_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "CHUNK_BYTES", 4000)
+    path, checked = tmp_path / "record", []
+    record().save(path)
+    crc32 = files.zlib.crc32
+    monkeypatch.setattr(
+        files.zlib, "crc32", lambda values, start: (checked.append(len(values)), crc32(values, start))[1]
+    )
+    buffer = stored(path, rows=7)
+    for _ in range(3):
+        buffer.take([5, 2999, 1500, 5], ["features"])
+    assert sum(checked) == 3 * 100  # rows of three chunks
+    list(buffer.blocks(["features"]))
+    assert sum(checked) == 3000
 
 
 @pytest.mark.parametrize("mask", [0x01, 0x02, 0x05, 0x20, 0x80])

@@ -199,6 +199,10 @@ class StoredBuffer:
         with closing(self.blocks()) as blocks:
             save_folder(path, self._fields, self._length, (block for _, block in blocks), self.feature_names)
 
+    def overhead(self, names: Iterable[str]) -> int:
+        """Bytes that reading these columns takes beyond what it fills."""
+        return self._source.overhead(self._assembly(names).names)
+
     def fingerprint(self) -> str:
         """Thirty-two letters that tell this record from another: a hash of 128 bits, of what can be had at once.
 
