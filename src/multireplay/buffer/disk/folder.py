@@ -69,7 +69,7 @@ def _open(page: Path, told: dict[str, Any]) -> ArrayFile:
     if sums.chunk < 1 or len(sums.values) != -(-shape[0] // sums.chunk):
         raise ValueError(f"the checksums of {told['name']!r} are not as many as its rows need")
     path = page.parent / str(told["file"])
-    if path.parent != page.parent or path.name != told["file"]:
+    if path.parent != page.parent or path.name != told["file"] or path.name == "..":
         raise InputError(f"{page} names {told['file']!r} for the column {told['name']!r}, which is not in its folder")
     if not path.exists():
         raise InputError(f"{path} is missing: {page} says that it holds the column {told['name']!r}")
