@@ -80,6 +80,9 @@ def test_links_modes_devices_and_long_names(tmp_path):
     assert (tmp_path / "link.txt").is_symlink()
     assert real.read_text() == "new"
     assert stat.S_IMODE(real.stat().st_mode) == 0o600
+    reading, writing = os.pipe()
+    save_text(f"/dev/fd/{writing}", "through")
+    assert os.read(reading, 100) == b"through"
     save_text(Path(os.devnull), "nothing")
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
     long = tmp_path / f"{'ä' * 120}.txt"

@@ -28,13 +28,10 @@ def completed(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     A link stays one: what it leads to is written. What is no file, such as ``/dev/null``, is written straight.
     """
     target = Path(os.path.realpath(path))
-    try:
-        there = target.stat()
-    except FileNotFoundError:
-        there = None
+    there = os.stat(path) if os.path.exists(path) else None
     with _said_of(path):
         if there is not None and not stat.S_ISREG(there.st_mode):
-            with target.open("wb") as file:
+            with Path(path).open("wb") as file:
                 yield file
             return
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -145,12 +145,17 @@ def test_places_that_cannot_be_written_are_said_before_the_work(run, data, model
     result = run("predict", model, data, "--out", tmp_path / "p.xlsx")
     assert "ends in .csv or .parquet" in result.stderr
     (tmp_path / "kept.json").write_text("mine")
-    monkeypatch.setattr(os, "access", lambda path, how: False)
+    monkeypatch.setattr(os, "access", lambda path, how: how == os.R_OK)
     assert "protected" in run(*fit, tmp_path / "kept.json", "--force").stderr
     result = run(*fit, tmp_path / "new" / "model.json")
     assert f"nothing may be written to the folder {tmp_path}" in result.stderr
     assert result.exit_code == 3
     assert sorted(os.listdir(tmp_path)) == ["data.csv", "kept.json", "model.json"]
+
+
+def test_what_is_no_file_is_written_to(run, data):
+    result = run("fit", data, "--target", "heat", "--features", "x,z", "--holdout", 0, "--out", os.devnull)
+    assert result.exit_code == 0, result.stderr
 
 
 def test_the_folders_of_the_bench(run, tmp_path):

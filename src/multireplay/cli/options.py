@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from multireplay.errors import InputError
+from multireplay.show.text import CONTROL
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -37,10 +38,6 @@ ModelKind = StrEnum("ModelKind", ["linear", "logistic", "poisson"])
 
 NUMBERS = re.compile(r"\[\n\s*((?:[-+\d.eE]+|null)(?:,\s+(?:[-+\d.eE]+|null))*)\s+\]")
 """A list of numbers over several lines; a text has no line breaks in JSON."""
-
-
-_UNPRINTED = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that are orders to a terminal, beyond those that JSON writes out anyway."""
 
 
 def _writable(path: Path | None) -> Path | None:
@@ -72,7 +69,7 @@ def print_json(value: Any) -> None:
 def json_text(value: Any) -> str:
     """JSON that a person can read, with lists of numbers on one line each."""
     text = json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False)
-    text = _UNPRINTED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    text = CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     return NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
 
 

@@ -51,8 +51,10 @@ def check_outputs(force: bool, inputs: Sequence[Path], **outputs: Path | None) -
         places[place] = option
         if path.is_dir():
             raise InputError(f"{asked} is a folder; give the name of a file")
+        if path.exists() and not path.is_file():
+            continue  # /dev/stdout, say, which is no file that could be lost
         _check_writable(asked, Path(place))
-        if path.is_file() and not force and not is_ours(path):
+        if path.exists() and not force and not is_ours(path):
             raise InputError(f"{asked} is there already, and multireplay may not have written it: --force replaces it")
 
 

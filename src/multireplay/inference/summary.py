@@ -57,7 +57,7 @@ class Summary:
         }
 
     def __str__(self) -> str:
-        return "\n".join([str(self.table()), *self.lines])
+        return "\n".join([str(self.table()), *map(printable, self.lines)])
 
     __repr__ = __str__
 

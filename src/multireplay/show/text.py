@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from multireplay.result import Epoch
 
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that are orders to a terminal: a name in somebody's file must not give any."""
 
 
@@ -30,7 +30,7 @@ def printable(text: str) -> str:
     >>> print(printable("rate\x1b[2J"))
     rate\\x1b[2J
     """
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def plain_text(text: str, style: str = "") -> Text:
