@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from multireplay.show.text import TextTable, short
+from multireplay.show.text import TextTable, printable, short
 
 BLANK = (math.nan, math.nan, math.nan)
 
