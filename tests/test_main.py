@@ -27,7 +27,7 @@ import os, signal, sys
 class Stop:
     def find_spec(self, name, *rest):
         if name == {module!r}:
-            os.kill(os.getpid(), signal.SIGINT)
+            exec("os.kill(os.getpid(), signal.SIGINT)")  # modules execute texts, and Python minds where Ctrl-C comes
 
 sys.meta_path.insert(0, Stop())
 sys.argv = ["multireplay", "fit", {data!r}, "--target", "y", "--out", {out!r}, "--report", {out!r} + ".html"]

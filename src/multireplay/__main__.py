@@ -37,6 +37,7 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     finally:
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))  # what is left is closing down
+        exec("")  # Python ends by the signal, not with the code, if Ctrl-C has ended the last text that was executed
 
 
 def _again(found: Any) -> None:

@@ -133,9 +133,10 @@ class Model:
 
 def _of(found: Mapping[str, Any], name: str, kind: type[Kind]) -> Kind:
     """An entry of a file, if it is what it should be."""
-    if not isinstance(found[name], kind):
-        raise TypeError(f"{name!r} is {type(found[name]).__name__}, not {kind.__name__}")
-    return found[name]
+    value = found[name]
+    if not isinstance(value, kind):
+        raise TypeError(f"{name!r} is {type(value).__name__}, not {kind.__name__}")
+    return value
 
 
 def _texts(found: Mapping[str, Any], name: str) -> tuple[str, ...]:

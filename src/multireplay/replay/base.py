@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,7 +104,7 @@ class Replay(ABC):
             object.__setattr__(self, name, whole_number(name, getattr(self, name), least=low))
 
 
-def part_of(order: NDArray[np.integer], first: int, count: int) -> Positions:
+def part_of(order: NDArray[Any], first: int, count: int) -> Positions:
     """The `block` of an order that is kept as one array, of a shorter type where that will do."""
     return order[first : first + count].astype(np.int64, copy=False)
 
