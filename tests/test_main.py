@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import multireplay
+
 HELP = """
 import sys
 from multireplay.__main__ import main
@@ -58,6 +60,12 @@ def test_functions_keep_their_names_where_modules_have_them_too():
     code = "import multireplay.solve, multireplay.diagnose, multireplay.estimators, multireplay as mr\n"
     code += "print(callable(mr.solve), callable(mr.diagnose), callable(multireplay.solve))"
     assert python(code).stdout.split() == ["True"] * 3
+
+
+def test_functions_that_speak_of_the_package_go_to_other_processes():
+    code = "import pickle, joblib.externals.cloudpickle as cloud, multireplay as mr\n"
+    code += "print(pickle.loads(cloud.dumps(lambda: mr.__version__))())"
+    assert python(code).stdout.split() == [multireplay.__version__]
 
 
 @pytest.mark.parametrize("module", ["typer", "rich.table", "numpy", "pyarrow.csv", "sklearn.base", "plotly.io"])

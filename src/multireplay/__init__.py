@@ -106,6 +106,9 @@ class _Package(ModuleType):
         if not (name in _ROOM_OF and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return importlib.import_module, (self.__name__,)  # as cloudpickle does it for modules of the usual class
+
 
 sys.modules[__name__].__class__ = _Package
 
