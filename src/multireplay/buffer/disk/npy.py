@@ -31,8 +31,6 @@ NEAR = 2**15
 """Rows closer together than this many bytes are picked out of one read: a read costs about as much as so many bytes."""
 PAGE = 4096
 """Bytes that the system reads at least."""
-CHECKED = 2**18
-"""Bytes read at a time where only their checksum is wanted."""
 AHEAD = 64
 """Reads of single rows that are asked for before the first of them is waited for."""
 
@@ -179,7 +177,7 @@ class ArrayFile:
             return
         bounds = [number * self.sums.chunk for number in range(len(self.sums.values) + 1)]
         touched = np.flatnonzero(np.diff(np.searchsorted(rows, bounds))).tolist()
-        piece = np.empty(self.raw.shape(max(1, CHECKED // self.raw.row_bytes)), self.raw.dtype)
+        piece = np.empty(self.raw.shape(max(1, PIECE // 16 // self.raw.row_bytes)), self.raw.dtype)
         for number in touched:
             if number in self.sums.right:
                 continue
@@ -201,6 +199,7 @@ class ArrayFile:
         step = field.row_bytes
         straight = target.flags.c_contiguous and target.dtype == field.dtype
         spans = _spans(rows, max(1, NEAR // step), max(1, PIECE // step))
+        room = np.empty(field.shape(max(int(rows[far - 1] - rows[near]) + 1 for near, far in spans)), field.dtype)
         for number, (start, stop) in enumerate(spans):
             if number % AHEAD == 0:  # many reads under way at once: a disk answers them side by side
                 for near, far in spans[number : number + AHEAD] if len(spans) > 1 else ():
@@ -211,9 +210,12 @@ class ArrayFile:
             if straight and high - low == stop - start:
                 self.fill(file, target[start:stop], low)
             else:
-                span = np.empty(field.shape(high - low), field.dtype)
+                span, here = room[: high - low], rows[start:stop] - low
                 self.fill(file, span, low)
-                target[start:stop] = span[rows[start:stop] - low]
+                if straight:  # without another copy
+                    np.take(span, here, axis=0, out=target[start:stop], mode="clip")
+                else:
+                    target[start:stop] = span[here]
 
 
 def _spans(rows: Positions, near: int, longest: int) -> list[tuple[int, int]]:

@@ -25,7 +25,7 @@ STEP = 2**22
 """Bytes that are read at a time where all is loaded."""
 LOTS = 4
 """Rows at random are taken in lots, so many of which fill the budget: one in use, one ready, one being read, a copy."""
-PLACES = 96
+PLACES = 160
 """Bytes that a row of a lot takes besides its columns: its place in the record, sorted and back, in all those lots."""
 
 
