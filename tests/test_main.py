@@ -102,6 +102,24 @@ main()
     assert (done.returncode, done.stderr) == (130, "")
 
 
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_computation_that_python_cannot_stop(number, code):
+    code_of = """
+import hashlib, os, signal, sys, threading
+import multireplay.__main__ as program
+
+def app(prog_name):
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.{number})).start()
+    hashlib.pbkdf2_hmac("sha256", b"a", b"b", 10**9)  # takes minutes, without Python's lock
+
+program.PATIENCE = 0.2
+sys.modules["multireplay.cli"] = type(sys)("multireplay.cli")
+sys.modules["multireplay.cli"].app = app
+program.main()
+"""
+    assert python(code_of.format(number=number)).returncode == code
+
+
 def test_a_process_that_is_told_to_end_leaves_nothing_half_written(tmp_path):
     code = f"""
 import os, signal, sys
