@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay import sets, steps
+from multireplay._write import completed
 from multireplay.averaging import Averaging
 from multireplay.buffer.columns import SparseColumn
-from multireplay.buffer.disk.files import completed
 from multireplay.errors import InputError
 from multireplay.problems import GLM, PolicyEvaluation
 from multireplay.result import Epoch

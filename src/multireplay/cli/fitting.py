@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from multireplay._check import Vector
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.inferred import doubts_in, inference_of, summaries_of
-from multireplay.cli.model import Model, ModelKind
+from multireplay.cli.model import Model
+from multireplay.cli.options import ModelKind
 from multireplay.cli.prepared import Wanted, prepare
 from multireplay.diagnose import diagnose
 from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError
