@@ -144,8 +144,8 @@ def demo(
     Example: multireplay demo --out out
     """
     from multireplay.bench import demo as shown
-    from multireplay.show.progress import step_bar
     from multireplay.bench.demo_files import DemoFolder, draw_demo, verdict, write_log, write_page
+    from multireplay.show.progress import step_bar
 
     folder = DemoFolder(out)
     log = write_log(folder, shown.sensor_log((seed, 0)))
