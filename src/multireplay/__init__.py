@@ -6,7 +6,7 @@
 >>> mr.solve(mr.GLM(), buffer).x.round(2)                      # what to solve, where the samples are
 array([1., 2.])
 
-Problems: `GLM`, `PolicyEvaluation`, `VariationalInequality`. Orders: `Multiscale` (the paper's), `Dyadic`,
+Problems: `GLM`, `Multinomial`, `PolicyEvaluation`, `VariationalInequality`. Orders: `Multiscale` (the paper's), `Dyadic`,
 `Interleaved` (one gap, at the speed of reading), `Serial`, `Skip`, `Uniform`, `Shuffle`, `Reverse`. Feasible sets are
 in `sets`, step sizes in `steps`, the paper's theory in `theory`, worlds with known answers in `simulate`. `Online`
 learns from a stream, `diagnose` says how dependent a record is. `MERRegressor`, `MERClassifier`,
@@ -30,7 +30,7 @@ from multireplay.errors import (
     UncertaintyWarning,
 )
 from multireplay.online import Online
-from multireplay.problems import GLM, PolicyEvaluation, VariationalInequality
+from multireplay.problems import GLM, Multinomial, PolicyEvaluation, VariationalInequality
 from multireplay.replay import Dyadic, Interleaved, Multiscale, Reverse, Serial, Shuffle, Skip, Uniform
 from multireplay.result import Epoch, Result, Status
 from multireplay.solve import solve
@@ -63,7 +63,7 @@ __all__ = [
     "GLM", "AutocorrelationWarning", "Buffer", "ConvergenceWarning", "Curve", "Diagnosis", "DivergenceWarning",
     "Dyadic", "Epoch", "Exact",
     "InputError", "Interleaved", "MERClassifier", "MERPoissonRegressor", "MERRegressor", "MERValueRegressor",
-    "MultireplayError", "Multiscale", "Newton", "Online", "OperatorError", "Plain", "PolicyEvaluation", "Result",
+    "Multinomial", "MultireplayError", "Multiscale", "Newton", "Online", "OperatorError", "Plain", "PolicyEvaluation", "Result",
     "Reverse", "RichardsonRomberg", "Serial", "Shuffle", "Skip", "Status", "StoredBuffer", "Track",
     "UncertaintyWarning", "Uniform",
     "VarianceReduced", "VariationalInequality", "diagnose", "estimators", "inference", "problems", "replay",

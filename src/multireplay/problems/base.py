@@ -48,6 +48,9 @@ class Problem(ABC):
     on_host: bool = True
     """Whether the columns are read here, in blocks and on threads; otherwise where another library has put them."""
 
+    by_feature: bool = True
+    """Whether x has one coordinate for each feature of the column ``features``, where there is one."""
+
     def check(self, columns: Columns) -> None:
         """Raise `InputError` if the values or widths of the columns do not suit this problem."""
         return

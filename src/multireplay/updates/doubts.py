@@ -67,16 +67,20 @@ def free_note(free: tuple[tuple[int, ...], ...], names: Sequence[str] | None = N
 
 
 def runaway_note(run: Run, x: Vector, move: Vector) -> tuple[str, ...]:
-    """Whether the fit does not exist, because the loss falls for ever along x or the last move."""
+    """Whether the fit does not exist, because the loss falls for ever along x or the last move.
+
+    Only along what no penalty holds: with one, however small, the loss rises in the end.
+    """
     problem, record = run.record.problem, run.record
-    if problem.is_linear or not run.on_the_whole_space or problem.penalty_diagonal(len(x)).all():
+    free = problem.penalty_diagonal(len(x)) == 0
+    if problem.is_linear or not run.on_the_whole_space or not free.any():
         return ()
     samples = problem.samples(record.spread(COARSE))
     if problem.recession(samples, x) is None:
         return (NO_ROOT,) if _vanishes(run, x, move) else ()
     if np.abs(problem.scores(samples, x)).max() < FAR_OUT:  # type: ignore[attr-defined]
         return ()
-    for direction in (x, move):
+    for direction in (x * free, move * free):
         size = float(np.abs(problem.scores(samples, direction)).max())  # type: ignore[attr-defined]
         if not 0 < size < np.inf or _wrong_side(problem, direction / size, samples) > EXCEPT:
             continue

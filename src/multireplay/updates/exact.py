@@ -133,7 +133,8 @@ def _refuse_underflow(run: Run, known: Known) -> None:
     never = [group[0] for group in known.groups if len(group) == 1]
 
     def largest(samples: Any) -> float:
-        rows = None if getattr(samples, "weights", None) is not None else getattr(samples, "features", None)
+        rows = getattr(samples, "features", None) if run.record.problem.by_feature else None
+        rows = None if getattr(samples, "weights", None) is not None else rows
         return float(np.abs(rows[:, never]).max()) if isinstance(rows, np.ndarray) and never else 0.0
 
     found = fold(run.record, Largest(run.record.problem, largest), how=Folding(run.threads))[0][0]
