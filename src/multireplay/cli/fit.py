@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +37,8 @@ from multireplay.report import Block, Section, Table, Text, sections_of_result, 
 from multireplay.show.text import TextTable, terminal
 from multireplay.tables.looks import LEVELS
 
+ClassWeight = StrEnum("ClassWeight", ["balanced"])
+
 SHOWN = 40
 """Coefficients in a table in the terminal; the page, the file and the JSON have all."""
 
@@ -62,6 +65,13 @@ def fit(
     missing: Annotated[
         Missing, typer.Option(help="Rows that have nothing in a column that is used: an error, or dropped.")
     ] = Missing.error,
+    exposure: Annotated[
+        str | None,
+        typer.Option(help="With --model poisson: the column of how long, or how much, was counted; it is no feature."),
+    ] = None,
+    class_weight: Annotated[
+        ClassWeight | None, typer.Option(help="With --model logistic: 'balanced' makes all classes count the same.")
+    ] = None,
     time: Time = None,
     group: Group = None,
     separator: Separator = None,
@@ -96,13 +106,18 @@ def fit(
     record = DataFile.open(data, memory, dialect(separator, encoding, decimal, na))
     asked = None if features is None else tuple(names_in(features))
     wanted = Wanted(
-        _target(target, formula), model, asked, formula, tuple(names_in(categorical or "")), time, group, missing
-    )
+        _target(target, formula), model, asked, formula, tuple(names_in(categorical or "")), time, group, missing,
+        () if exposure is None else (exposure,),
+    )  # fmt: skip
+    _check_kind(model, exposure, class_weight)
     if formula is not None and features is not None:
         raise InputError("the features are in the formula: give --formula or --features")
-    if asked is not None and wanted.target in asked:
-        raise InputError(f"the target {wanted.target!r} is among the features")
+    for what, name in (("target", wanted.target), ("exposure", exposure)):
+        if asked is not None and name in asked:
+            raise InputError(f"the {what} {name!r} is among the features")
     settings = {"alpha": alpha, "standardize": standardize, "passes": passes, "step": "auto" if step is None else step}
+    if class_weight is not None:
+        settings["class_weight"] = class_weight.value
     found = fit_model(record, wanted, settings, Shares(holdout, level))
     for name, why in found.model.fitted["left_out"].items():
         note(f"Left out: {name!r} {why}.")
@@ -119,6 +134,13 @@ def fit(
     elif not found.worst.ok:
         note(str(found.worst) if as_json else "This is not the fit of the record: it has not converged.", "red")
     raise typer.Exit(exit_code(found.worst))
+
+
+def _check_kind(model: ModelKind, exposure: str | None, class_weight: ClassWeight | None) -> None:
+    if exposure is not None and model is not ModelKind.poisson:
+        raise InputError("--exposure is for counts: --model poisson")
+    if class_weight is not None and model is not ModelKind.logistic:
+        raise InputError("--class-weight is for classes: --model logistic")
 
 
 def _target(target: str | None, formula: str | None) -> str:
@@ -163,7 +185,7 @@ def _write_page(found: Fit, path: Path, command: str) -> Path:
     model = found.model
     status, *rest = found.sentences()
     units = " with every feature brought to mean 0 and standard deviation 1" if model.fitted["standardize"] else ""
-    runs = f" for the class {model.classes[0]}" if len(model.coef) > 1 else ""
+    runs = " for contrasts between the classes" if model.softmax else ""
     tables = _tables(found, most=len(model.features))
     blocks: list[Block] = [
         Text(status, tone="lead"),

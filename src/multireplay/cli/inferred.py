@@ -95,13 +95,15 @@ def known_by(model: Model, path: Any) -> list[Uncertainty]:
     return found
 
 
-def bands(model: Model, found: Sequence[Uncertainty], rows: NDArray[Any], level: float) -> dict[str, Vector]:
+def bands(
+    model: Model, found: Sequence[Uncertainty], rows: NDArray[Any], level: float, exposure: Vector | float = 1.0
+) -> dict[str, Vector]:
     """The ends of intervals of the mean response by name of the column: "low" and "high", or those of every class."""
     whole = np.hstack([rows, np.ones((len(rows), 1))])
     if model.kind is ModelKind.logistic:
         from multireplay.estimators.uncertain import chance_bands
 
-        _, low, high = chance_bands(found, whole, level)
+        _, low, high = chance_bands(found, whole, level, softmax=model.softmax)
         pairs = zip(model.classes, low.T, high.T, strict=True)
         return {
             f"{end} of {name}": ends for name, *both in pairs for end, ends in zip(("low", "high"), both, strict=True)
@@ -110,4 +112,4 @@ def bands(model: Model, found: Sequence[Uncertainty], rows: NDArray[Any], level:
     if model.kind is ModelKind.poisson:
         with np.errstate(over="ignore"):
             ends = np.exp(ends)
-    return {"low": ends[:, 0], "high": ends[:, 1]}
+    return {"low": exposure * ends[:, 0], "high": exposure * ends[:, 1]}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from multireplay._check import Vector
 from multireplay.cli.options import json_text, plain
@@ -20,7 +20,8 @@ from multireplay.errors import InputError
 from multireplay.report.page import save_text
 
 FORMAT = "multireplay model"
-VERSION = 1
+VERSION, LATEST = 1, 2
+"""Of files: what version 1 does not know, and would predict wrongly without a word, makes it 2."""
 
 
 ModelKind = StrEnum("ModelKind", ["linear", "logistic", "poisson"])
@@ -34,7 +35,7 @@ class Model:
     target: str
     features: tuple[str, ...]
     coef: Vector
-    """A row, or one for each class if there are more than two: then each is told from the rest."""
+    """A row, or one for each class if there are more than two."""
     intercept: Vector
     classes: tuple[Any, ...] = ()
     """Of a logistic model; of two, the coefficients are for the second."""
@@ -44,16 +45,20 @@ class Model:
     """Standard errors, intervals and what they are made of; None in files of earlier versions."""
     recipe: Any = None
     """How the columns of a file become the features (`multireplay.tables`); None: the features are its columns."""
+    exposure: str | None = None
+    """The column by which the expected counts of a Poisson model are multiplied."""
+    softmax: bool = False
+    """Whether more than two classes were fitted together, not each against the rest as in earlier versions."""
 
-    def predict(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    def predict(self, rows: NDArray[Any], exposure: NDArray[Any] | float = 1.0) -> dict[str, NDArray[Any]]:
         """Predictions by name of the column: "prediction", and the probability of every class."""
         scores = rows @ self.coef.T + self.intercept
         if self.kind is ModelKind.linear:
             return {"prediction": scores[:, 0]}
         if self.kind is ModelKind.poisson:
             with np.errstate(over="ignore"):
-                return {"prediction": np.exp(scores[:, 0])}
-        chances = expit(scores)
+                return {"prediction": exposure * np.exp(scores[:, 0])}
+        chances = softmax(scores, axis=1) if self.softmax else expit(scores)
         if len(self.classes) == 2:
             best = (scores[:, 0] > 0).astype(int)
             chances = np.hstack([1 - chances, chances])
@@ -69,7 +74,7 @@ class Model:
         single = len(self.coef) == 1
         return {
             "format": FORMAT,
-            "version": VERSION,
+            "version": LATEST if self.softmax or self.exposure is not None else VERSION,
             "model": self.kind.value,
             "target": self.target,
             "features": list(self.features),
@@ -79,6 +84,8 @@ class Model:
             "fitted": plain(self.fitted),
             "inference": plain(self.inference),
             "recipe": None if self.recipe is None else self.recipe.to_dict(),
+            "exposure": self.exposure,
+            "softmax": self.softmax,
         }
 
     def save(self, path: Path) -> None:
@@ -96,8 +103,9 @@ class Model:
             raise InputError(f"{path} is not a JSON file: {error}") from None
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise InputError(f"{path} is not a model that 'multireplay fit' has written")
-        if found.get("version") != VERSION:
-            raise InputError(f"{path} has version {found.get('version')}, of which this multireplay knows {VERSION}")
+        if found.get("version") not in (VERSION, LATEST):
+            known = f"of which this multireplay knows {VERSION} and {LATEST}"
+            raise InputError(f"{path} has version {found.get('version')}, {known}")
         try:
             model = cls(
                 ModelKind(found["model"]),
@@ -109,6 +117,8 @@ class Model:
                 found["fitted"],
                 found.get("inference"),
                 _recipe(found),
+                found.get("exposure"),
+                bool(found.get("softmax", False)),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path} is damaged: {type(error).__name__} {error}") from None
@@ -123,6 +133,8 @@ class Model:
             )
         if (model.kind is ModelKind.logistic) != (classes >= 2):
             raise InputError(f"{path} is damaged: a {model.kind} model with {classes} classes")
+        if not isinstance(model.exposure, str | None) or (model.exposure and model.kind is not ModelKind.poisson):
+            raise InputError(f"{path} is damaged: a {model.kind} model with the exposure {model.exposure!r}")
         return model
 
 

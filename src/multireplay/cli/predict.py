@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from multireplay.cli.app import INTERRUPTED, app, note
 from multireplay.cli.data_file import DataFile
-from multireplay.cli.fitting import SCORES
+from multireplay.cli.fitting import score_of
 from multireplay.cli.inferred import bands, known_by
 from multireplay.cli.model import Model, ModelKind
 from multireplay.cli.options import (
@@ -75,15 +76,17 @@ def predict(
         note(f"{model} is of a fit that has not converged, as it says.")
     known = known_by(learnt, model) if interval else []
     record = DataFile.open(data, memory, dialect(separator, encoding, decimal, na))
-    missing = [name for name in learnt.recipe.columns if name not in record.names]
+    needed = [*learnt.recipe.columns, *([learnt.exposure] if learnt.exposure else [])]
+    missing = [name for name in needed if name not in record.names]
     if missing:
         raise InputError(f"{data} has no column {', '.join(map(repr, missing))}, which the model {model} needs")
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise InputError(f"{out}: predictions are written to a file that ends in .csv or .parquet")
     told = [learnt.fitted.get("group"), learnt.fitted.get("time"), *learnt.fitted.get("left_out", {})]
-    carried = [name for name in told if name in record.names and name not in learnt.recipe.columns]
+    carried = [name for name in told if name in record.names and name not in needed]
     made: list[dict[str, Any]] = []
     whole: list[NDArray[np.bool_]] = []
+    exposures: list[NDArray[Any]] = []
     unscored: Counter[str] = Counter()
     rows = 0
     writer: Any = None
@@ -91,13 +94,14 @@ def predict(
         with ExitStack() as opened:  # what was written before an error or an interruption is a complete file
             long = record.source.rows >= 2**20
             advance = opened.enter_context(step_bar(record.source.rows, "predicting", "rows")) if long else None
-            for first, block in record.batches([*learnt.recipe.columns, *carried]):
+            for first, block in record.batches([*needed, *carried]):
                 design = learnt.recipe.design(block)
+                spans = _spans(learnt, block, design)
                 unscored += design.reasons
                 usable, rest = design.usable, design.matrix[design.usable]
-                found = learnt.predict(rest)
+                found = learnt.predict(rest, spans[usable])
                 if known:
-                    found |= bands(learnt, known, rest, level)
+                    found |= bands(learnt, known, rest, level, spans[usable])
                 found = {name: spread(values, usable) for name, values in found.items()}
                 if out is not None or not as_json:
                     table = pa.table({**{name: block.column(name) for name in carried}, **found})
@@ -105,6 +109,7 @@ def predict(
                     writer.write_table(table)
                     found = {"prediction": found["prediction"]}  # the rest is written
                 made.append(found)
+                exposures.append(spans)
                 whole.append(usable)
                 rows = first + block.num_rows
                 if advance is not None:
@@ -117,7 +122,8 @@ def predict(
     columns = {name: pa.chunked_array([part[name] for part in made]) for name in made[0]}
     predicted = np.asarray(columns["prediction"].drop_null().to_numpy())
     truth = _truth(record, learnt)
-    score = None if truth is None else _score(learnt, *_both(columns["prediction"], truth))
+    spans = None if learnt.exposure is None else np.concatenate(exposures)
+    score = None if truth is None else score_of(learnt.kind, *_both(columns["prediction"], truth, spans))
     if not usable.all():
         note(f"{(~usable).sum()} of {rows} rows have no prediction: {dropped_in_words(unscored)}.")
     if report is not None:
@@ -131,7 +137,7 @@ def predict(
     if out is not None:
         note(f"{usable.sum()} predictions of {learnt.target!r} are in {out}.")
     if score is not None:
-        note(f"{score['metric']} against the column {learnt.target!r} of {data}: {score['score']:.4g}")
+        note(_scored(score, f"against the column {learnt.target!r} of {data}"))
 
 
 def _writer(path: Path | None, schema: Any) -> Any:
@@ -167,26 +173,29 @@ def _truth(record: DataFile, model: Model) -> tuple[NDArray[Any], NDArray[np.boo
     return values, ~np.isfinite(values)
 
 
-def _both(predicted: Any, truth: tuple[NDArray[Any], NDArray[np.bool_]]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Predictions and truth of the rows that have both."""
+def _spans(model: Model, block: Any, design: Any) -> NDArray[Any]:
+    """The exposure of every row, 1 without one; a row without one above 0 cannot be used."""
+    if model.exposure is None:
+        return np.ones(len(design.usable))
+    spans = as_numbers(block.column(model.exposure), model.exposure)
+    design.leave_out(~(np.isfinite(spans) & (spans > 0)) & design.usable, f"no number above 0 in {model.exposure!r}")
+    return spans
+
+
+def _both(
+    predicted: Any, truth: tuple[NDArray[Any], NDArray[np.bool_]], spans: NDArray[Any] | None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
+    """Truth, predictions and exposure of the rows that have all of them."""
     values, empty = truth
     there = ~empty & predicted.is_valid().to_numpy()
-    return np.asarray(predicted.filter(pa.array(there)).to_numpy()), values[there]
+    return values[there], np.asarray(predicted.filter(pa.array(there)).to_numpy()), spans if spans is None else spans[there]
 
 
-def _score(model: Model, predicted: NDArray[Any], truth: NDArray[Any]) -> dict[str, Any] | None:
-    """The score of the predictions, None where it has no meaning: one row, counts below 0, or only zeros."""
-    from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
-
-    if len(truth) < 2 or (model.kind is ModelKind.poisson and (truth.min() < 0 or not np.isfinite(predicted).all())):
-        return None
-    if model.kind is ModelKind.logistic:
-        score = accuracy_score(truth.astype(str), predicted.astype(str))
-    elif model.kind is ModelKind.linear:
-        score = r2_score(truth, predicted)
-    else:
-        score = d2_tweedie_score(truth, predicted, power=1)
-    return {"metric": SCORES[model.kind], "score": float(score)}
+def _scored(score: Mapping[str, Any], against: str) -> str:
+    """The score as a sentence, or why there is none."""
+    if score["score"] is None:
+        return f"{score['metric']} {against} is not defined: {score['why_not']}."
+    return f"{score['metric']} {against}: {score['score']:.4g}"
 
 
 def _write_page(
@@ -202,7 +211,7 @@ def _write_page(
         spread = [{"share of rows below": f"{share:.0%}", "prediction": float(value)} for share, value in found]
     notes = [f"{len(predicted)} predictions of {model.target} by a {model.kind.value} model."]
     if score is not None:
-        notes.append(f"{score['metric']} against the column {model.target} of the same file: {score['score']:.4g}.")
+        notes.append(_scored(score, f"against the column {model.target} of the same file"))
     tables: dict[str, Any] = {"Predictions": spread}
     if len(model.coef) == 1:
         weights = zip(model.features, model.coef[0], strict=True)

@@ -170,7 +170,7 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
             names = [f"feature {name!r}" for name in self._called]
             self.dependence_ = examine(self._problem(), buffer, names, self.target, self._options(self._x0(buffer)))
             if self.dependence_ is not None and self.dependence_.biased:
-                warnings.warn(self.dependence_.sentence(self.rival), AutocorrelationWarning, stacklevel=3)
+                warn(self.dependence_.sentence(self.rival), AutocorrelationWarning)
         return self
 
     def _partial_fit(self, columns: Columns, targets: Vector) -> Any:
