@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from estimators.worlds import ROWS, make
 from scipy import sparse
 from sklearn.datasets import load_digits, load_iris, load_wine
@@ -11,7 +12,6 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
-from statsmodels import api as statsmodels
 
 import multireplay as mr
 
@@ -130,7 +130,8 @@ def test_several_classes_have_one_likelihood(weighted):
 @pytest.mark.parametrize("intercept", [True, False])
 def test_classes_of_known_sets(load, intercept):
     X, y = load(return_X_y=True)
-    X = X[:, X.std(axis=0) > 1.0] if load is load_digits else X
+    if load is load_digits:
+        X, y = X[y < 4][:, X.std(axis=0) > 2.0], y[y < 4]
     found = mr.MERClassifier(alpha=1e-3, fit_intercept=intercept).fit(X, y)
     scaler = StandardScaler(with_mean=intercept).fit(X)
     other = rival_of(mr.MERClassifier, 1e-3, len(X), intercept).fit(scaler.transform(X), y)
@@ -192,13 +193,13 @@ def test_exposure_is_an_offset(missing):
         X, y, weights, hours = (part[np.isfinite(spoilt)] for part in (X, y, weights, hours))
     else:
         model.fit(X, y, weights, exposure=hours)
-    glm = statsmodels.GLM(y, with_ones(X), statsmodels.families.Poisson(), exposure=hours, freq_weights=weights)
+    glm = sm.GLM(y, with_ones(X), sm.families.Poisson(), exposure=hours, freq_weights=weights)
     other = glm.fit(tol=1e-12)
     assert np.append(model.coef_, model.intercept_) == pytest.approx(other.params, rel=1e-6, abs=1e-8)
     assert model.predict(X, exposure=hours) == pytest.approx(other.predict(with_ones(X), exposure=hours))
     assert model.predict(X) == pytest.approx(model.predict(X, exposure=np.ones(len(X))))
-    alone = statsmodels.GLM(
-        y, np.ones(len(y)), statsmodels.families.Poisson(), exposure=hours, freq_weights=weights
+    alone = sm.GLM(
+        y, np.ones(len(y)), sm.families.Poisson(), exposure=hours, freq_weights=weights
     ).fit()
     assert model.score(X, y, weights, hours) == pytest.approx(1 - other.deviance / alone.deviance)
     fitted, low, high = model.predict_interval(X[:3], exposure=hours[:3])
@@ -212,7 +213,7 @@ def test_standard_errors_with_an_exposure():
     X, hours = rng.standard_normal((20000, 2)), rng.uniform(0.5, 20.0, 20000)
     y = rng.poisson(hours * np.exp(X @ [0.3, -0.2] - 1.0))
     model = mr.MERPoissonRegressor(alpha=0).fit(X, y, exposure=hours)
-    other = statsmodels.GLM(y, with_ones(X), statsmodels.families.Poisson(), exposure=hours).fit(cov_type="HC0")
+    other = sm.GLM(y, with_ones(X), sm.families.Poisson(), exposure=hours).fit(cov_type="HC0")
     assert np.append(model.coef_se_, model.intercept_se_) == pytest.approx(other.bse, rel=0.4)
 
 

@@ -146,7 +146,7 @@ def test_several_classes_on_white_rows_have_the_errors_of_statsmodels():
     X = rng.standard_normal((20000, 2))
     y = (X @ rng.standard_normal((2, 3)) + rng.gumbel(size=(20000, 3))).argmax(axis=1)
     model = mr.MERClassifier(alpha=0).fit(X, y)
-    other = statsmodels.MNLogit(y, with_ones(X)).fit(disp=False, tol=1e-12)
+    other = sm.MNLogit(y, with_ones(X)).fit(disp=False, tol=1e-12)
     for k in (1, 2):
         ours = np.append(model.coef_[k] - model.coef_[0], model.intercept_[k] - model.intercept_[0])
         assert ours == pytest.approx(other.params[:, k - 1], rel=1e-6, abs=1e-8)

@@ -30,7 +30,7 @@ BEYOND, LASTING = 1e3, 1e-3
 """How many times the last move is gone on, to see whether there is a root, if it is not below this share of x."""
 NAMED = 6
 SEPARABLE = (
-    "the maximum-likelihood fit does not exist: the data are separable, and the loss falls for ever in one direction. "
+    "the fit does not exist: the data are separable, and the loss falls for ever in one direction. "
     "Give a small ridge=..., which makes it exist"
 )
 

@@ -57,7 +57,9 @@ class Fitted(NamedTuple):
 
 @dataclass(frozen=True)
 class Exact(Update):
-    """The x with F̂(x) = 0 on the whole record: LSTD, least squares, or the GLM's own maximum-likelihood fit.
+    """The x with F̂(x) = 0 on the whole record: LSTD, least squares, or the GLM's own fit.
+
+    That is maximum likelihood for the identity, logistic and exp links, and for `Multinomial`; see `GLM`.
 
     Where the operator is linear, its moments are added up by batches in one pass, at O(d²) a row, in memory or on disk:
     they give the fit and F̂ of every batch at it, and so its standard errors, at once (for more than 256 coordinates a
