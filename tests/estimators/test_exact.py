@@ -208,13 +208,14 @@ def test_exposure_is_an_offset(missing):
 
 
 def test_standard_errors_with_an_exposure():
-    """On independent rows those of statsmodels' sandwich, which batches come close to."""
+    """On independent rows those of statsmodels' sandwich, on average over many coefficients: batches are few."""
     rng = np.random.default_rng(11)
-    X, hours = rng.standard_normal((20000, 2)), rng.uniform(0.5, 20.0, 20000)
-    y = rng.poisson(hours * np.exp(X @ [0.3, -0.2] - 1.0))
+    X, hours = rng.standard_normal((6000, 24)), rng.uniform(0.5, 20.0, 6000)
+    y = rng.poisson(hours * np.exp(X @ rng.normal(0, 0.1, 24) - 1.0))
     model = mr.MERPoissonRegressor(alpha=0).fit(X, y, exposure=hours)
     other = sm.GLM(y, with_ones(X), sm.families.Poisson(), exposure=hours).fit(cov_type="HC0")
-    assert np.append(model.coef_se_, model.intercept_se_) == pytest.approx(other.bse, rel=0.4)
+    ratios = np.append(model.coef_se_, model.intercept_se_) / other.bse
+    assert np.sqrt(np.mean(ratios**2)) == pytest.approx(1.0, abs=0.15)
 
 
 def test_streams_have_an_exposure():

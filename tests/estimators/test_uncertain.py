@@ -143,15 +143,17 @@ def test_one_table_a_class():
 def test_several_classes_on_white_rows_have_the_errors_of_statsmodels():
     """Its coefficients are against the first class; so are differences of ours, whose errors go together."""
     rng = np.random.default_rng(8)
-    X = rng.standard_normal((20000, 2))
-    y = (X @ rng.standard_normal((2, 3)) + rng.gumbel(size=(20000, 3))).argmax(axis=1)
+    X = rng.standard_normal((6000, 12))
+    y = (X @ rng.normal(0, 0.3, (12, 3)) + rng.gumbel(size=(6000, 3))).argmax(axis=1)
     model = mr.MERClassifier(alpha=0).fit(X, y)
     other = sm.MNLogit(y, with_ones(X)).fit(disp=False, tol=1e-12)
+    ratios = []
     for k in (1, 2):
         ours = np.append(model.coef_[k] - model.coef_[0], model.intercept_[k] - model.intercept_[0])
-        assert ours == pytest.approx(other.params[:, k - 1], rel=1e-6, abs=1e-8)
+        assert ours == pytest.approx(other.params[:, k - 1], rel=1e-5, abs=1e-7)
         pieces = model.uncertainties_[k].pieces() - model.uncertainties_[0].pieces()
-        assert np.sqrt(BatchMeans().spread(pieces).variance) == pytest.approx(other.bse[:, k - 1], rel=0.4)
+        ratios.append(np.sqrt(BatchMeans().spread(pieces).variance) / other.bse[:, k - 1])
+    assert np.sqrt(np.mean(np.square(ratios))) == pytest.approx(1.0, abs=0.15)
 
 
 def test_probabilities_of_many_classes_have_the_error_of_their_scores_together():

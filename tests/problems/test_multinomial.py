@@ -41,7 +41,7 @@ def mean_loss(problem, x, buffer):
 def test_everything_is_of_one_loss(weighted):
     buffer, _ = record(rows=60, weighted=weighted)
     problem = mr.Multinomial(CLASSES, ridge=0.3, unpenalized=1)
-    columns, x = problem.columns(buffer), np.random.default_rng(1).standard_normal(9) * [1, 0.03, 1] * 3
+    columns, x = problem.columns(buffer), np.random.default_rng(1).standard_normal(9) * ([1, 0.03, 1] * 3)
     samples, ridge = problem.samples(columns), problem.penalty_diagonal(9) * x
     slope = approx_fprime(x, lambda z: mean_loss(problem, z, buffer), 1e-7)
     mean = problem.mean_operator(x, columns)
@@ -121,8 +121,8 @@ def test_standard_errors_of_a_class_are_those_of_statsmodels():
         assert apart.standard_error == pytest.approx(other.bse[:, k - 1], rel=0.5)
 
 
-def test_intervals_cover_on_a_dependent_record():
-    """Rows in pairs of copies: the standard errors are √2 times those of the rows as they are."""
+def test_copies_of_rows_say_nothing_new():
+    """Rows in pairs of copies: the standard errors are those of the rows, not smaller by √2."""
     buffer, _ = record(rows=8000, seed=9)
     twice = mr.Buffer(features=buffer["features"].repeat(2, axis=0), targets=buffer["targets"].repeat(2))
     alone, both = (mr.solve(mr.Multinomial(CLASSES), one).standard_error for one in (buffer, twice))

@@ -95,9 +95,7 @@ def known_by(model: Model, path: Any) -> list[Uncertainty]:
     return found
 
 
-def bands(
-    model: Model, found: Sequence[Uncertainty], rows: NDArray[Any], level: float, exposure: Vector | float = 1.0
-) -> dict[str, Vector]:
+def bands(model: Model, found: Sequence[Uncertainty], rows: NDArray[Any], level: float) -> dict[str, Vector]:
     """The ends of intervals of the mean response by name of the column: "low" and "high", or those of every class."""
     whole = np.hstack([rows, np.ones((len(rows), 1))])
     if model.kind is ModelKind.logistic:
@@ -112,4 +110,4 @@ def bands(
     if model.kind is ModelKind.poisson:
         with np.errstate(over="ignore"):
             ends = np.exp(ends)
-    return {"low": exposure * ends[:, 0], "high": exposure * ends[:, 1]}
+    return {"low": ends[:, 0], "high": ends[:, 1]}

@@ -50,14 +50,14 @@ class Model:
     softmax: bool = False
     """Whether more than two classes were fitted together, not each against the rest as in earlier versions."""
 
-    def predict(self, rows: NDArray[Any], exposure: NDArray[Any] | float = 1.0) -> dict[str, NDArray[Any]]:
-        """Predictions by name of the column: "prediction", and the probability of every class."""
+    def predict(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Predictions by name of the column: "prediction", and the probability of every class; of an exposure of 1."""
         scores = rows @ self.coef.T + self.intercept
         if self.kind is ModelKind.linear:
             return {"prediction": scores[:, 0]}
         if self.kind is ModelKind.poisson:
             with np.errstate(over="ignore"):
-                return {"prediction": exposure * np.exp(scores[:, 0])}
+                return {"prediction": np.exp(scores[:, 0])}
         chances = softmax(scores, axis=1) if self.softmax else expit(scores)
         if len(self.classes) == 2:
             best = (scores[:, 0] > 0).astype(int)

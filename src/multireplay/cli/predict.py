@@ -99,9 +99,11 @@ def predict(
                 spans = _spans(learnt, block, design)
                 unscored += design.reasons
                 usable, rest = design.usable, design.matrix[design.usable]
-                found = learnt.predict(rest, spans[usable])
+                found = learnt.predict(rest)
                 if known:
-                    found |= bands(learnt, known, rest, level, spans[usable])
+                    found |= bands(learnt, known, rest, level)
+                if learnt.exposure is not None:
+                    found = {name: values * spans[usable] for name, values in found.items()}
                 found = {name: spread(values, usable) for name, values in found.items()}
                 if out is not None or not as_json:
                     table = pa.table({**{name: block.column(name) for name in carried}, **found})
