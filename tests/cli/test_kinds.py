@@ -176,7 +176,9 @@ def test_scores_that_are_not_defined_are_null_and_a_sentence(run, tmp_path, kind
 
 def test_no_count_at_all(run, tmp_path):
     """A fit that runs off to a rate of 0 is no crash either."""
-    csv.write_csv(pa.table({"x": np.random.default_rng(3).standard_normal(200), "y": np.zeros(200)}), tmp_path / "q.csv")
+    csv.write_csv(
+        pa.table({"x": np.random.default_rng(3).standard_normal(200), "y": np.zeros(200)}), tmp_path / "q.csv"
+    )
     result = run("fit", tmp_path / "q.csv", "--target", "y", "--model", "poisson", "--json")
     assert result.exit_code == 5
     assert json.loads(result.stdout)["fitted"]["holdout"]["score"] is None

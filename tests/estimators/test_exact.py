@@ -198,11 +198,9 @@ def test_exposure_is_an_offset(missing):
     assert np.append(model.coef_, model.intercept_) == pytest.approx(other.params, rel=1e-6, abs=1e-8)
     assert model.predict(X, exposure=hours) == pytest.approx(other.predict(with_ones(X), exposure=hours))
     assert model.predict(X) == pytest.approx(model.predict(X, exposure=np.ones(len(X))))
-    alone = sm.GLM(
-        y, np.ones(len(y)), sm.families.Poisson(), exposure=hours, freq_weights=weights
-    ).fit()
+    alone = sm.GLM(y, np.ones(len(y)), sm.families.Poisson(), exposure=hours, freq_weights=weights).fit()
     assert model.score(X, y, weights, hours) == pytest.approx(1 - other.deviance / alone.deviance)
-    fitted, low, high = model.predict_interval(X[:3], exposure=hours[:3])
+    fitted, _, high = model.predict_interval(X[:3], exposure=hours[:3])
     assert fitted == pytest.approx(model.predict(X[:3], exposure=hours[:3]))
     assert high / fitted == pytest.approx(model.predict_interval(X[:3])[2] / model.predict(X[:3]))
 

@@ -31,8 +31,8 @@ def record(rows=ROWS, classes=CLASSES, seed=0, weighted=False):
 def mean_loss(problem, x, buffer):
     """Of the definition, with the ridge on what is penalized."""
     W = problem.coefficients(x)
-    losses = -log_softmax(buffer["features"] @ W.T, axis=1)[np.arange(len(buffer)), buffer["targets"]]
-    weights = buffer["weights"] if "weights" in buffer else 1.0
+    losses = -log_softmax(buffer["features"] @ W.T, axis=1)[np.arange(len(buffer)), buffer["targets"].astype(int)]
+    weights = buffer.columns.get("weights", 1.0)
     held = W[:, : W.shape[1] - problem.penalty.unpenalized]
     return np.mean(weights * losses) + problem.penalty.ridge / 2 * np.sum(held**2)
 

@@ -69,7 +69,10 @@ class Fit:
         held, dependence = self.model.fitted["holdout"], self.model.fitted["dependence"]
         lines = [str(self.worst), *self.model.fitted["about_rows"], *doubts_in(self.model)]
         if held is not None:
-            meaning, fit = MEANINGS[held["metric"]].format(held["baseline"]), f"A fit to the first {held['learnt']} rows"
+            meaning, fit = (
+                MEANINGS[held["metric"]].format(held["baseline"]),
+                f"A fit to the first {held['learnt']} rows",
+            )
             last = f"on the last {held['rows']} rows"
             if held["score"] is None:
                 lines.append(f"{fit} has no {held['metric']} {last}: {held['why_not']}.")
@@ -191,7 +194,8 @@ def _exposure(file: DataFile, wanted: Wanted, ready: Prepared) -> dict[str, NDAr
     if bad.size:
         row = ready.chains.rows[bad[0]]
         raise InputError(
-            f"{file.path}: the exposure {name!r} is {values[bad[0]]:g} at row {row} (counting from 0); it must be above 0"
+            f"{file.path}: the exposure {name!r} is {values[bad[0]]:g} at row {row} (counting from 0); "
+            "it must be above 0"
         )
     return {"exposure": values}
 

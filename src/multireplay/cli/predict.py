@@ -124,8 +124,8 @@ def predict(
     columns = {name: pa.chunked_array([part[name] for part in made]) for name in made[0]}
     predicted = np.asarray(columns["prediction"].drop_null().to_numpy())
     truth = _truth(record, learnt)
-    spans = None if learnt.exposure is None else np.concatenate(exposures)
-    score = None if truth is None else score_of(learnt.kind, *_both(columns["prediction"], truth, spans))
+    all_spans = None if learnt.exposure is None else np.concatenate(exposures)
+    score = None if truth is None else score_of(learnt.kind, *_both(columns["prediction"], truth, all_spans))
     if not usable.all():
         note(f"{(~usable).sum()} of {rows} rows have no prediction: {dropped_in_words(unscored)}.")
     if report is not None:
@@ -190,7 +190,11 @@ def _both(
     """Truth, predictions and exposure of the rows that have all of them."""
     values, empty = truth
     there = ~empty & predicted.is_valid().to_numpy()
-    return values[there], np.asarray(predicted.filter(pa.array(there)).to_numpy()), spans if spans is None else spans[there]
+    return (
+        values[there],
+        np.asarray(predicted.filter(pa.array(there)).to_numpy()),
+        spans if spans is None else spans[there],
+    )
 
 
 def _scored(score: Mapping[str, Any], against: str) -> str:

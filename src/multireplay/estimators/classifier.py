@@ -117,7 +117,7 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
             )
         if self.class_weight == "balanced":
             raise InputError(
-                "class_weight='balanced' needs all rows, and partial_fit has only some: give the weights as {label: weight}"
+                "class_weight='balanced' needs all rows, and partial_fit has only some: give weights as {label: weight}"
             )
         columns, labels = self._block(rows, labels, self._with_classes(self.classes_, labels, sample_weight))
         self._partial_fit(columns, self._indicators(labels))
@@ -195,7 +195,7 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         problem = Multinomial(len(buffers), **self._penalty())
         x0 = np.zeros((len(buffers) - 1, first["features"].shape[1]))
         if self.fit_intercept:
-            shares = np.bincount(codes, first["weights"] if "weights" in first else None) / len(codes)
+            shares = np.bincount(codes, first.columns.get("weights")) / len(codes)
             x0[:, -1] = problem.contrasts.T @ np.log(shares)
         buffer = Buffer(**{**first.columns, "targets": codes}, names=first.feature_names)
         result = self._told(solve(problem, buffer, **order, **self._options(x0.ravel())))
@@ -204,7 +204,7 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
     def _mapped(self, back: Any) -> tuple[Uncertainty, ...]:
         if len(self.classes_) == 2:
             return super()._mapped(back)
-        found, contrasts = self.results_[0].uncertainty, self.results_[0].run.problem.contrasts
+        found, contrasts = self.results_[0].uncertainty, Multinomial(len(self.classes_)).contrasts
         return tuple(found.mapped(sparse.kron(row[None, :], back), self.names_) for row in contrasts)
 
     def _with_classes(self, classes: NDArray[Any], labels: NDArray[Any], sample_weight: Any) -> Any:

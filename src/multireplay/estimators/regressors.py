@@ -193,8 +193,8 @@ class MERPoissonRegressor(MERRegressor):
     """Poisson regression with a log link on a record whose **rows are in time order** and depend on their neighbours.
 
     It minimizes the mean of exp(z) − y·z with z = wᵀx + b, plus (alpha/2)‖w‖², which is what scikit-learn's
-    `PoissonRegressor` minimizes for the same alpha. Counts over spans of different length have an `exposure` e, by which
-    exp(z) is multiplied: that is an offset log e, and the same as the rates y/e with weights e.
+    `PoissonRegressor` minimizes for the same alpha. Counts over spans of different length have an `exposure` e,
+    by which exp(z) is multiplied: that is an offset log e, and the same as the rates y/e with weights e.
 
     Parameters
     ----------
@@ -249,11 +249,11 @@ class MERPoissonRegressor(MERRegressor):
         """The expected count exp(wᵀx + b) for every row of X, times its exposure where that is given."""
         with np.errstate(over="ignore"):
             rates = np.exp(self._scores(X))
-        return np.asarray(rates if exposure is None else rates * as_exposure(exposure, len(rates), self.missing == "drop"))
+        return np.asarray(
+            rates if exposure is None else rates * as_exposure(exposure, len(rates), self.missing == "drop")
+        )
 
-    def predict_interval(
-        self, X: Any, level: float = 0.95, by: LongRun | None = None, exposure: Any = None
-    ) -> Band:
+    def predict_interval(self, X: Any, level: float = 0.95, by: LongRun | None = None, exposure: Any = None) -> Band:
         """What `predict` gives, with the two ends of its interval; see `MERRegressor.predict_interval`."""
         ends = super().predict_interval(X, level, by)
         times = 1.0 if exposure is None else as_exposure(exposure, len(ends[0]), self.missing == "drop")
@@ -270,7 +270,10 @@ class MERPoissonRegressor(MERRegressor):
         if exposure is not None:
             y, sample_weight = _rates(y, sample_weight, as_exposure(exposure, len(rates)))
         if np.ptp(np.asarray(y)) == 0:
-            warn("D² is not defined where all counts are the same: there is no deviance to explain", UndefinedMetricWarning)
+            warn(
+                "D² is not defined where all counts are the same: there is no deviance to explain",
+                UndefinedMetricWarning,
+            )
             return math.nan
         return float(d2_tweedie_score(y, rates, sample_weight=sample_weight, power=1))
 

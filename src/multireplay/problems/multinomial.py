@@ -154,7 +154,7 @@ class Multinomial(Problem):
 
     def mean_operator(self, x: Vector, columns: Columns) -> Vector:
         total = self.operator_sums(x[None, :], columns)[0]
-        return total / row_count(columns) + self.penalty_diagonal(len(x)) * x
+        return np.asarray(total / row_count(columns) + self.penalty_diagonal(len(x)) * x)
 
     def operator_along(self, x: Vector, directions: Vector, columns: Columns) -> Vector:
         parts = np.tensordot(columns["features"], directions.reshape(self.classes - 1, -1, directions.shape[1]), (1, 1))
@@ -190,7 +190,7 @@ class Multinomial(Problem):
 
     def second_moments(self, columns: Columns) -> Vector:
         rows = columns["features"]
-        return np.kron(np.eye(self.classes - 1), rows.T @ _heavy(rows, columns))
+        return np.asarray(np.kron(np.eye(self.classes - 1), rows.T @ _heavy(rows, columns)), dtype=np.float64)
 
     def in_basis(self, columns: Columns, basis: Vector | None) -> tuple[Problem, Columns]:
         return (self, columns) if basis is None else (_InBasis(self, basis), columns)
