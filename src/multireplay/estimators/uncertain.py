@@ -205,9 +205,9 @@ def chance_bands(
 
     Of two classes it is the interval of the linear score, through the link. Of more, each is σ_m/Σσ_k with the scores
     z of all of them, whose errors are known together, since they are of the same batches: σ = exp(z), or
-    1/(1 + exp(−z)) where each class was told from the rest. To first order the error of its log-odds, log σ_m − log Σ_{k≠m} σ_k, is
-    Σ_k g_k times those of the scores, with g_m = (log σ_m)' and g_k = −σ_k(log σ_k)'/Σ_{k≠m} σ_k, and the interval of
-    the log-odds is brought back, so that it stays within 0 and 1.
+    1/(1 + exp(−z)) where each class was told from the rest. To first order the error of its log-odds,
+    log σ_m − log Σ_{k≠m} σ_k, is Σ_k g_k times those of the scores, with g_m = (log σ_m)' and
+    g_k = −σ_k(log σ_k)'/Σ_{k≠m} σ_k, and the interval of the log-odds is brought back, so that it stays within 0 and 1.
     """
     scores = np.column_stack([rows @ one.x for one in found])
     together = softmax and len(found) > 1
