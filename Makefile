@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: setup demo test lint format docs bench bench-disk coverage reproduction comparison clean
+.PHONY: setup demo test wheel lint format docs bench bench-disk coverage reproduction comparison clean
 
 setup: $(INSTALLED)
 
@@ -18,6 +18,11 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+wheel: setup
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python .ci/wheel.py dist
 
 lint: setup
 	$(BIN)/ruff check .
@@ -33,6 +38,7 @@ docs: setup
 
 bench: setup
 	$(BIN)/python benchmarks/accuracy.py
+	$(BIN)/python docs/build_readme.py
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/sparse.py
@@ -44,9 +50,10 @@ bench-disk: setup
 coverage: setup
 	$(BIN)/python benchmarks/coverage.py
 	$(BIN)/python docs/build_inference.py
+	$(BIN)/python docs/build_readme.py
 
 reproduction: setup
-	$(BIN)/multireplay reproduce all --instances 50 --out out/paper
+	$(BIN)/multireplay reproduce all --out out/paper
 	$(BIN)/python docs/build_reproduction.py out/paper
 
 comparison: setup

@@ -37,6 +37,10 @@ comparison`; all numbers are from one run.
 - **Kept, as schemes: shuffling once** is as good as dyadic order at one pass and a tuned step; dyadic needs no random
   numbers and its prefixes are spread over the record. **MER on all phases**, with the epoch chosen by its residual,
   reads the record strictly in order.
+- **MER is run by its own rule of steps**, min(0.5/L, c·log T_k/T_k) in epoch k: Algorithm 1 gives every epoch a step,
+  Theorem 1 its shape. c is what `mr.solve` takes from the record by itself, and the tuned c is from other seeds. One
+  constant step for all epochs is our ablation, in a row of its own: there the last epochs, which are nearly serial,
+  are worse than those before.
 - **Kept, as an option: Richardson–Romberg.** It lowers the bias of a constant step where the link is not linear, for
   one more pass; variance reduction does more with two.
 - **Dropped from the library: operator extrapolation** (FTD, `Extrapolated`). It speeds up the deterministic error,

@@ -2,7 +2,8 @@
 
 The blocks of a page run in one namespace. A ``text`` block right after a ``python`` block is what that one prints, with
 ``...`` for what may differ. In ``console`` blocks the lines after ``$ multireplay ...`` are what the command prints.
-Before a block of commands that takes too long stands a comment ``<!-- not run: why -->``.
+Before a block of commands that takes too long stands a comment ``<!-- not run: why -->``. The log of the demonstration
+is there as ``out/power.csv``, as after ``make demo``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import NamedTuple
 
 from typer.testing import CliRunner
 
+from multireplay.bench.demo import sensor_log
+from multireplay.bench.demo_files import DemoFolder, write_log
 from multireplay.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -114,6 +117,7 @@ def run_shell(block: Block, page: Path) -> Iterator[Printed]:
 
 def run_page(page: Path) -> Iterator[Printed]:
     """Run all blocks of a page, in the current folder."""
+    write_log(DemoFolder(Path("out")), sensor_log((0, 0)))
     namespace: dict[str, object] = {"__name__": "page"}
     for block in blocks_of(page.read_text(encoding="utf-8")):
         if block.language == "python":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -333,3 +334,25 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStore = StoreMachine.TestCase
+
+
+def test_data_frames_must_keep_to_one_order_of_columns(tmp_path):
+    """Once the numbers of one feature were taken for those of another, without a word."""
+    rng = np.random.default_rng(17)
+    A = rng.standard_normal((60, 2))
+    frame, targets = pd.DataFrame(A, columns=["temp", "hum"]), A @ [1.0, -1.0]
+    run, same = (mr.Online(mr.GLM(), capacity=32, step=0.1) for _ in range(2))
+    for part in (slice(0, 20), slice(20, 40)):
+        run.observe(features=frame[part], targets=targets[part])
+        same.observe(features=A[part], targets=targets[part])
+    before = run.iterate
+    run.save(tmp_path / "run")
+    for each in (run, mr.Online.load(tmp_path / "run")):
+        with pytest.raises(mr.InputError, match="column 'features' has 'hum' where an earlier block has 'temp'"):
+            each.observe(features=frame[["hum", "temp"]][40:50], targets=targets[40:50])
+        assert np.array_equal(each.iterate, before)
+        each.observe(features=frame[40:50], targets=targets[40:50])
+    same.observe(features=A[40:50], targets=targets[40:50])  # without names there is nothing to compare
+    run.observe(features=A[50:], targets=targets[50:])
+    same.observe(features=A[50:], targets=targets[50:])
+    assert np.array_equal(run.iterate, same.iterate)

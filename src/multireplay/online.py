@@ -14,6 +14,7 @@ from multireplay.averaging import as_averaging
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.forgetting import ForgettingStore, as_block
+from multireplay.buffer.names import Names, refuse_reordered
 from multireplay.engine import Backend, EpochRun, Stepping, as_backend, make_stepper
 from multireplay.errors import DivergenceWarning, InputError, MultireplayError
 from multireplay.problems import Problem, VariationalInequality
@@ -45,7 +46,8 @@ class Online:
     capacity : int
         Buffer size B, at least 2. Memory for 2B samples is taken.
     step : float, multireplay.steps schedule or "auto"
-        As in `solve`; "auto" is worked out from the first B samples.
+        As in `solve`; "auto" is 0.5/L in every epoch, worked out from the first B samples. With
+        `multireplay.steps.PerEpoch` every epoch has a step of its own.
     epochs : int, optional
         Number of epochs K, ⌊log2 B⌋ by default. After epoch K the run is complete and uses no more samples …
     repeat_last : bool
@@ -102,6 +104,7 @@ class Online:
             "backend": as_backend(backend), "constraint": constraint,
         }  # fmt: skip
         self._example: dict[str, Any] = {}
+        self._names: Names | None = None
         self._store: ForgettingStore | None = None
         self._stepping: Stepping | None = None
         self._run: EpochRun | None = None
@@ -115,7 +118,7 @@ class Online:
         ----------
         **sample
             One sample (``features=a, targets=y`` with a of shape (d,)) or a block (shapes (n, d) and (n,)). Blocks are
-            much faster than single samples and give the same run.
+            much faster than single samples and give the same run. Data frames must have their columns in one order.
 
         Returns
         -------
@@ -124,9 +127,12 @@ class Online:
         """
         block = Buffer(**as_block(sample, self.problem.required, self.problem.optional, f"{self.problem!r}"))
         columns = self.problem.columns(block)
-        rows = self.problem.samples(columns)
+        rows, names = self.problem.samples(columns), block.feature_names
+        if self._names is not None:
+            refuse_reordered(self._names, names, "column 'features' has", "an earlier block")
         store = self._prepare(columns, rows) if self._store is None else self._store
         store.check(rows)
+        self._names = names if self._names is None else self._names
         used = 0
         while used < len(block) and not self.done:
             try:
@@ -289,7 +295,7 @@ class Online:
     def _state(self) -> dict[str, Any]:
         if self._store is None:
             return {}
-        state: dict[str, Any] = {"example": self._example, "store": self._store.state()}
+        state: dict[str, Any] = {"example": self._example, "store": self._store.state(), "names": self._names}
         state |= {"x": self._stepper.x, "total": self._stepper.total}
         if self._run is not None:
             schedule = self._run.schedule if self._automatic else None
@@ -304,6 +310,7 @@ class Online:
         columns = self.problem.columns(Buffer(**state["example"]))
         store = self._prepare(columns, self.problem.samples(columns))
         store.restore(state["store"])
+        self._names = tuple(state["names"]) if state.get("names") else None
         if "k" in state:
             automatic = isinstance(self._arguments["step"], str)  # a step that was given at loading counts
             schedule = state["schedule"] if automatic else as_schedule(self._arguments["step"], self.problem, None)

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay import sets, steps
+from multireplay._write import completed
 from multireplay.averaging import Averaging
 from multireplay.buffer.columns import SparseColumn
-from multireplay.buffer.disk.files import completed
 from multireplay.errors import InputError
 from multireplay.problems import GLM, PolicyEvaluation
 from multireplay.result import Epoch
@@ -57,7 +57,8 @@ def _arguments_of(value: Any) -> Mapping[str, Any]:
     if isinstance(value, GLM | PolicyEvaluation):
         shared = {"constraint": value.constraint, **asdict(value.penalty)}
         if isinstance(value, GLM):
-            return {"link": value._link_argument, "lipschitz": value._lipschitz, **shared}
+            own = {"lipschitz": value._lipschitz, "check_targets": value.check_targets}
+            return {"link": value._link_argument, **own, **shared}
         return {"gamma": value.gamma, "table": value.table, **shared}
     if isinstance(value, SparseColumn):
         return {name: getattr(value, name) for name in ("data", "indices", "indptr", "shape")}

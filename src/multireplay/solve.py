@@ -75,10 +75,15 @@ def solve(
         1 is a plain pass, 3 one round of variance reduction, 5 two. By default as many as it takes.
     step : float, several of them, multireplay.steps schedule or "auto"
         Step size. "auto" is 0.5/L with L the largest Lipschitz constant of F̃(·, ξ) in the data: max ‖ψ‖² for policy
-        evaluation, L_f · max ‖a‖² for a GLM. It needs one more pass over the features. Without
-        variance reduction a constant step leaves a bias of its own order where the operator is not linear (a link other
-        than the identity) or a constraint is active. Several step sizes, such as ``(0.3, 0.1, 0.03)``, are carried
-        through the same pass, so that the record is read once, and the answer with the smallest residual is taken.
+        evaluation, L_f · max ‖a‖² for a GLM. It needs one more pass over the features. For `Multiscale` it is MER's own
+        rule, `multireplay.steps.PerEpoch` with that cap and the least c at which half a standard error of the exact fit
+        is left of the start in the last epoch, as rows spread over the record and one more pass tell; where they do not
+        (more than 512 coordinates, no Jacobian, an operator that is not monotone) the step is the same in every epoch,
+        and so it is with ``sweep=True`` and for updates that need a constant step. The status says
+        which. Without variance reduction a constant step leaves a bias of its own order where the operator is not
+        linear (a link other than the identity) or a constraint is active. Several step sizes, such as
+        ``(0.3, 0.1, 0.03)``, are carried through the same pass, so that the record is read once, and the answer with
+        the smallest residual is taken.
     average : "none", "full", "weighted" or a fraction in (0, 1]
         Answer with the last iterate, the average of all iterates of the epoch, that with weights in proportion to the
         step number, or the average of that last fraction of them. Rounds of variance reduction average their second

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 class Schedule(ABC):
     """A rule for the step sizes of an epoch."""
 
+    @property
+    def by_scale(self) -> bool:
+        """Whether it is for epochs of T_k = 2^k steps, those of `multireplay.Multiscale`, and for no others."""
+        return False
+
     @abstractmethod
     def values(self, k: int, first: int, count: int) -> Vector:
         """Step sizes of steps first + 1, …, first + count of epoch k."""
@@ -49,7 +54,8 @@ class PerEpoch(Schedule):
     """MER's own rule: η_k = min{cap, c·log T_k/T_k} with T_k = 2^k, constant within epoch k.
 
     Algorithm 1 gives every epoch a step of its own, and Theorem 1 (Eq. step_size) its shape: a cap, then a fall as
-    log T_k/T_k, with c = p_k/μ. Here c and the cap are numbers.
+    log T_k/T_k, with c = p_k/μ. Here c and the cap are numbers. It is for the epochs of `multireplay.Multiscale` and
+    `multireplay.Online`, and refused in orders whose epochs are of another length, such as `multireplay.Serial`.
 
     Parameters
     ----------
@@ -71,6 +77,10 @@ class PerEpoch(Schedule):
         object.__setattr__(self, "c", positive("c", self.c))
         object.__setattr__(self, "cap", positive("cap", self.cap))
 
+    @property
+    def by_scale(self) -> bool:
+        return True
+
     def values(self, k: int, first: int, count: int) -> Vector:
         return np.full(count, min(self.cap, self.c * k * np.log(2) / 2.0**k))
 
@@ -78,6 +88,8 @@ class PerEpoch(Schedule):
 @dataclass(frozen=True)
 class Theorem1(Schedule):
     """The paper's η_k = min{3μ/(16(ζ² + 16L̄²)), p_k log T_k/(μT_k)} (Eq. step_size), constant within epoch k.
+
+    Like `PerEpoch` it is for epochs of T_k = 2^k steps alone.
 
     Parameters
     ----------
@@ -101,6 +113,10 @@ class Theorem1(Schedule):
             raise InputError(
                 f"constants must be multireplay.theory.Constants, not {kind}; for a process: process.exact.constants"
             )
+
+    @property
+    def by_scale(self) -> bool:
+        return True
 
     def values(self, k: int, first: int, count: int) -> Vector:
         value = self.constants.step_size(k, printed=self.printed)
@@ -158,6 +174,10 @@ class Capped(Schedule):
     def __post_init__(self) -> None:
         object.__setattr__(self, "cap", positive("cap", self.cap))
 
+    @property
+    def by_scale(self) -> bool:
+        return self.schedule.by_scale
+
     def values(self, k: int, first: int, count: int) -> Vector:
         return np.minimum(self.cap, self.schedule.values(k, first, count))
 
@@ -174,6 +194,10 @@ class Doubled(Schedule):
     """
 
     schedule: Schedule
+
+    @property
+    def by_scale(self) -> bool:
+        return self.schedule.by_scale
 
     def values(self, k: int, first: int, count: int) -> Vector:
         return 2 * self.schedule.values(k, first, count)

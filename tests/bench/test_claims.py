@@ -1,85 +1,95 @@
-"""The direction of the main claims, and how a verdict is put together."""
+"""How a verdict is put together, and that it takes the standard error into account."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from multireplay.bench import EXPERIMENTS, reproduce, table
-from multireplay.bench.claims import combine, policy_evaluation_claims
-from multireplay.bench.table import Curves, Row
+from multireplay.bench.claims import combine, fast_claims, mixing_claims
+from multireplay.bench.figures import FIGURES
+from multireplay.bench.paired import NO, UNTOLD, YES
 
-
-@pytest.fixture(scope="module")
-def slow_mixing(everything, tmp_path_factory):
-    """fig2b from four instances."""
-    folder = tmp_path_factory.mktemp("slow")
-    reproduce([EXPERIMENTS["fig2b"]], 4, 0, 1, folder, "small")
-    return Curves(table.read(folder / "fig2b.csv"))
-
-
-@pytest.mark.parametrize("iterations", [1024, 2048])
-def test_mer_is_below_td_at_a_shared_step(slow_mixing, iterations):
-    assert slow_mixing.at("shared", "MER", iterations) < slow_mixing.at("shared", "serial", iterations)
-
-
-def test_td_ends_worst_at_a_shared_step(slow_mixing):
-    ends = {row.method: slow_mixing.end("shared", row.method) for row in slow_mixing.rows}
-    assert max(ends, key=ends.get) == "serial"
-
-
-def test_dyadic_ends_below_mer(slow_mixing):
-    assert slow_mixing.end("shared", "dyadic") < slow_mixing.end("shared", "MER")
-    assert slow_mixing.end("best", "dyadic") < slow_mixing.end("best", "MER")
-
-
-def test_mer_rises_again_at_a_shared_step(slow_mixing):
-    assert slow_mixing.best("shared", "MER") < 0.9 * slow_mixing.end("shared", "MER")
-
-
-def test_own_steps_serve_serial_better(slow_mixing):
-    assert slow_mixing.end("best", "serial") < slow_mixing.end("shared", "serial")
-
-
-def line(panel, method, *points):
-    return [Row(panel, method, 0.5, T, error, 0.0, error, 2) for T, error in points]
-
-
-def test_questions_to_a_table():
-    curves = Curves([*line("shared", "a", (1, 1.0), (4, 0.25), (16, 0.5)), *line("shared", "b", (1, 1.0), (8, 1 / 8))])
-    assert curves.end("shared", "a") == 0.5
-    assert curves.best("shared", "a") == 0.25
-    assert curves.at("shared", "b", 2) == pytest.approx(0.5)  # the line is 1/T
-    assert curves.wins("shared", "b", "a") == 0.5  # 1.0 against 1.0, and 1/8 against √(1/8) at T = 8
-    assert curves.farthest("shared", "b", "a") == pytest.approx(8 * 0.125**0.5)
+CANNOT = "cannot be told from 9 instances"
+SHARED, OWN = "with one step for all", "with own steps"
 
 
 @pytest.mark.parametrize(
-    ("held", "verdict"),
+    ("shared", "best", "verdict"),
     [
-        ({"shared": True, "best": True}, "holds"),
-        ({"shared": False, "best": False}, "does not hold"),
-        ({"shared": True, "best": False}, "holds only if all methods share one step"),
-        ({"shared": False, "best": True}, "holds only if every method has its own best step"),
+        (YES, YES, "holds"),
+        (NO, NO, "does not hold"),
+        (UNTOLD, UNTOLD, CANNOT),
+        (YES, NO, f"holds only {SHARED}"),
+        (NO, YES, f"holds only {OWN}"),
+        (YES, UNTOLD, f"holds {SHARED}, {CANNOT} {OWN}"),
+        (UNTOLD, NO, f"{CANNOT} {SHARED}, does not hold {OWN}"),
     ],
 )
-def test_combined(held, verdict):
-    assert combine(held) == verdict
+def test_combined(shared, best, verdict):
+    assert combine({"shared": shared, "best": best}, 9) == verdict
 
 
-def test_a_verdict_follows_the_numbers():
-    """TD worst in the first panel only; then not at all."""
-    names = ("MER", "serial", "skip 5", "i.i.d.", "LSTD")
+def made_up(ends, noise=0.01, euclidean=None, seed=0):
+    """Curves of Figure 2 from an error of 1 down to the ends by method, 0.1 where nothing else is said."""
+    rng = np.random.default_rng(seed)
+    arrays = {"exact/LSTD": np.full((9, 2), 0.1)}
+    for method in FIGURES["fig2a"].methods:
+        for panel in ("shared", "best"):
+            curves = np.empty((9, 3, 3))
+            curves[:, 0] = 2, 8, 32
+            for norm, lasts in ((1, ends if euclidean is None else euclidean), (2, ends)):
+                last = lasts.get(method.name, 0.1)
+                wobble = rng.permuted(np.tile(np.linspace(-1, 1, 9), (3, 1)), axis=1).T  # that leaves the means alone
+                curves[:, norm] = np.array([1.0, last**0.5, last]) * (1 + noise * wobble)
+            arrays[f"{panel}/{method.name}"] = curves
+    return arrays
 
-    def verdict(worst_shared, worst_best):
-        rows = [
-            row
-            for panel, worst in (("shared", worst_shared), ("best", worst_best))
-            for name in names
-            for row in line(panel, name, (1, 1.0), (16, 0.5 if name == worst else 0.1))
-        ]
-        found = policy_evaluation_claims("fig2b", Curves(rows))
-        return next(entry.verdict for entry in found if "TD performs the worst" in entry.claim)
 
-    assert verdict("serial", "serial") == "holds"
-    assert verdict("serial", "MER") == "holds only if all methods share one step"
-    assert verdict("i.i.d.", "MER") == "does not hold"
+def verdict(verdicts, words):
+    (found,) = (entry for entry in verdicts if words in entry.claim)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ends", "noise", "expected"),
+    [
+        ({"MER": 0.05}, 0.01, "holds"),
+        ({"MER": 0.2}, 0.01, "does not hold"),
+        ({"MER": 0.1}, 0.01, CANNOT),
+        ({"MER": 0.095}, 0.5, CANNOT),  # below on the average, but by less than is told apart
+    ],
+)
+def test_a_verdict_follows_the_numbers_and_their_noise(ends, noise, expected):
+    found = verdict(fast_claims(made_up(ends, noise)), "plateauing")
+    assert found.verdict == expected
+    assert f"{found.numbers['shared_mer']:.2e} ±" in found.finding
+    assert found.finding.endswith(f"In the Euclidean norm: {expected}.")
+
+
+def test_the_verdict_is_in_the_caption_s_norm():
+    found = verdict(fast_claims(made_up({"MER": 0.05}, euclidean={"MER": 0.2})), "plateauing")
+    assert found.verdict == "holds"
+    assert found.finding.endswith("In the Euclidean norm: does not hold.")
+    assert found.numbers["euclidean_shared_mer"] == pytest.approx(0.2, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("fast", "slow", "expected"),
+    [
+        ({"skip 50": 0.5}, {"skip 50": 0.5}, "holds"),
+        ({"skip 50": 0.5}, {}, "does not hold"),
+        ({}, {"skip 5": 0.5, "skip 19": 0.5, "skip 50": 0.5}, "does not hold"),  # of m, but not of the skip
+    ],
+)
+def test_sensitive_to_the_skip_is_tested_by_changing_it(fast, slow, expected):
+    assert verdict(mixing_claims(made_up(fast), made_up(slow, seed=1)), "highly sensitive").verdict == expected
+
+
+def test_similar_and_a_drop_are_of_both_values_of_m():
+    found = mixing_claims(made_up({}), made_up({"MER": 0.15, "skip 5": 0.3}, seed=1))
+    assert verdict(found, "performs similarly").verdict == "holds"
+    assert verdict(found, "marked drop").verdict == "holds"
+    found = mixing_claims(made_up({}), made_up({"MER": 0.3}, seed=1))
+    assert verdict(found, "performs similarly").verdict == "does not hold"
+    assert verdict(found, "marked drop").verdict == "does not hold"
+    assert verdict(found, "regardless of the mixing time").verdict == "does not hold"

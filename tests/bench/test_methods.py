@@ -147,6 +147,34 @@ def test_reverse_replay(case):
     assert found.touched == len(kept)
 
 
+@pytest.mark.parametrize("step", [0.1, 2.0])
+def test_multiscale_tuned_is_its_own_rule_with_that_last_step(case, step):
+    """c is such that the step is this in the last epoch, which is in order; above 0.5/L it is constant."""
+    x, kept = np.zeros(3), []
+    for row in range(LENGTH):
+        x = x - step * case.unit * operator(case, x, row)
+        kept.append(x)
+    rule = library.by_last_step(case, step)
+    sizes = [rule.values(k, 0, 1)[0] / case.unit for k in range(1, 9)]
+    c = step * LENGTH / np.log(LENGTH)
+    np.testing.assert_allclose(sizes, [min(max(0.5, step), c * np.log(2**k) / 2**k) for k in range(1, 9)])
+    found = library.multiscale(case, step)
+    with np.errstate(all="ignore"):
+        wanted = np.mean(kept[LENGTH // 8 :], axis=0)
+    if np.isfinite(found.x).all():
+        np.testing.assert_allclose(found.x, wanted)
+    assert np.isfinite(found.x).all() or step > 0.5
+    assert found.touched == 2 * LENGTH - 2 or step > 0.5
+
+
+def test_multiscale_published_is_the_automatic_rule(case):
+    result = mr.solve(case.world.problem, case.record, replay=mr.Multiscale())
+    np.testing.assert_array_equal(library.multiscale(case, None).x, result.epochs[-1].answer)
+    constant = METHODS["MER, one constant step (ours)"].run(case, None)
+    result = mr.solve(case.world.problem, case.record, replay=mr.Multiscale(), step=0.5 * case.unit)
+    np.testing.assert_array_equal(constant.x, result.epochs[-1].answer)
+
+
 def test_variance_reduced_td(case):
     batch, step = LENGTH // 8, 0.1 * case.unit
     draws = np.random.default_rng(case.seed).integers(batch, size=LENGTH)

@@ -53,7 +53,7 @@ def test_files(everything, name):
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_method_is_seen_in_its_colour(everything, name):
     picture = matplotlib.image.imread(everything / f"{name}.png")
-    for method in FIGURES[name].methods:
+    for method in FIGURES[name].drawn:
         assert pixels(picture, method_style(method.name)["color"]) > 700, method.name
 
 
@@ -87,7 +87,10 @@ def test_ticks_can_be_read(figures, name):
 @pytest.mark.parametrize("name", FIGURES)
 def test_curves_fill_the_panels(figures, everything, name):
     low, high = figures[name].axes[0].get_ylim()
-    means = [row.error_mean for row in table.read(everything / f"{name}.csv") if row.error_mean < pictures.TOP]
+    drawn = {method.name for method in FIGURES[name].drawn} | set(FIGURES[name].exact_grids)
+    rows = [row for row in table.read(everything / f"{name}.csv") if row.method in drawn]
+    means = [row.error_weighted_mean if FIGURES[name].weighted else row.error_mean for row in rows]
+    means = [mean for mean in means if mean < pictures.TOP]
     assert low < min(means) <= max(means) < high < 2 * pictures.TOP
     assert np.log(max(means) / min(means)) > 0.5 * np.log(high / low)
 
@@ -121,10 +124,18 @@ def test_a_diverged_run_leaves_at_the_top(everything):
     reports = reports_of(everything, "fig2a")
     rows = table.read(everything / "fig2a.csv")
     lost: list[Row] = [
-        row._replace(error_mean=np.inf) if row.method == "serial" and row.iterations > 100 else row for row in rows
+        row._replace(error_weighted_mean=np.inf) if row.method == "serial" and row.iterations > 100 else row
+        for row in rows
     ]
     ax = pictures.curves(figure, lost, reports, "small").axes[0]
     serial = next(line for line in ax.lines if line.get_label() == "serial")
     assert np.isfinite(serial.get_ydata()).all()
     assert serial.get_ydata()[-1] > 100 * ax.get_ylim()[1]
     assert ax.get_ylim()[1] < pictures.TOP * 1.5
+
+
+def test_the_norm_is_the_caption_s(figures, everything):
+    assert "Π" in figures["fig2a"].axes[0].get_ylabel()
+    assert "Euclidean" in figures["fig3a"].axes[0].get_ylabel()
+    assert (everything / "fig2a-euclidean.png").exists()
+    assert not (everything / "fig3a-euclidean.png").exists()

@@ -12,10 +12,8 @@ from multireplay.bench.figures import CurveFigure
 from multireplay.bench.reproduction import total_cost
 from multireplay.cli import app
 
-NAMES = list(EXPERIMENTS)
 
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["fig2b", "fig3a", "tracking", "theory"])
 def test_the_number_of_jobs_changes_no_byte(everything, by_one_process, name):
     assert (everything / f"{name}.csv").read_bytes() == (by_one_process / f"{name}.csv").read_bytes()
 
@@ -68,7 +66,7 @@ def test_an_interrupted_run_goes_on(everything, tmp_path, monkeypatch, error):
         reproduce([EXPERIMENTS["fig2b"]], 2, 0, 1, tmp_path, "small")
     assert not (tmp_path / "fig2b.csv").exists()
     before = {path.name: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")}
-    assert sorted(before)[1:] == ["tune-0000.npz", "tune-0001.npz"]
+    assert sorted(before)[1:] == ["tune-0000.npz"]
     assert re.fullmatch(r"report-[0-9a-f]{16}-0000\.npz", min(before))
 
     monkeypatch.setattr(CurveFigure, "report", counts)
@@ -84,7 +82,8 @@ def test_command_line(everything, tmp_path):
     result = CliRunner().invoke(app, [*command, "--report", str(tmp_path / "page.html")])
     assert result.exit_code == 0, result.output
     made = {path.name for path in tmp_path.iterdir()}
-    kept = {"fig2a.csv", "fig2a.json", "fig2a.png", "fig2a.svg", "claims.json", "claims.md", "instances"}
+    kept = {f"fig2a.{ending}" for ending in ("csv", "json", "npz", "png", "svg")}
+    kept |= {"fig2a-euclidean.png", "fig2a-euclidean.svg", "claims.json", "claims.md", "instances"}
     assert made == {*kept, "page.html"}
     assert "multireplay reproduce fig2a" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert (tmp_path / "fig2a.csv").read_bytes() == (everything / "fig2a.csv").read_bytes()

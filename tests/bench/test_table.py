@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 
 import numpy as np
 import pytest
 
 from multireplay.bench import table
-from multireplay.bench.figures import FIGURES
+from multireplay.bench.figures import FIGURES, RULES
 
 EXACT = {"fig1": {"LSTD"}, "fig2a": {"LSTD"}, "fig2b": {"LSTD"}}
-EXACT |= {name: {"maximum likelihood", "best ridge"} for name in ("fig3a", "fig3b")}
-SKIPS = {name: {"skip 5"} for name in ("fig2a", "fig2b")} | {name: {"skip 10"} for name in ("fig3a", "fig3b")}
+EXACT |= {name: {"unpenalized exact fit", "best ridge"} for name in ("fig3a", "fig3b")}
+EXACT |= {f"{name}-bernoulli": {"maximum likelihood", "best ridge"} for name in ("fig3a", "fig3b")}
+SKIPS = {name: {"skip 5", "skip 19", "skip 50"} for name in ("fig2a", "fig2b")}
+SKIPS |= {name: {"skip 10"} for name in FIGURES if name.startswith("fig3")}
 SKIPS["fig1"] = {"skip right (19)", "skip too much (300)", "skip too little (3)"}
-OTHERS = {"MER", "serial", "i.i.d.", "uniform", "shuffle", "dyadic"}
+CONSTANT = "MER, one constant step (ours)"
+OTHERS = {"MER", CONSTANT, "serial", "i.i.d.", "uniform", "shuffle", "dyadic"}
 
 
 @pytest.mark.parametrize("name", [*FIGURES, "tracking", "theory"])
 def test_columns(everything, name):
     lines = (everything / f"{name}.csv").read_text().splitlines()
-    assert lines[0] == "panel,method,step,iterations,error_mean,error_se,error_weighted_mean,instances"
-    assert {len(row) for row in csv.reader(lines)} == {8}
+    assert (
+        lines[0] == "panel,method,step,iterations,error_mean,error_se,error_weighted_mean,error_weighted_se,instances"
+    )
+    assert {len(row) for row in csv.reader(lines)} == {9}
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -40,13 +46,14 @@ def test_every_method_is_in_both_panels(everything, name):
 def test_iterations(everything, name):
     rows = table.read(everything / f"{name}.csv")
     length = FIGURES[name].lengths["small"]
-    ends = {"MER": 2 ** int(math.log2(length)), "i.i.d.": length, "serial": length, "dyadic": length, "shuffle": length}
+    last = 2 ** int(math.log2(length))
+    ends = {"MER": last, CONSTANT: last, "i.i.d.": length, "serial": length, "dyadic": length, "shuffle": length}
     for panel in ("shared", "best"):
         for method in {row.method for row in rows}:
             found = [row.iterations for row in rows if (row.panel, row.method) == (panel, method)]
             assert found == sorted(set(found))
             assert found[-1] == ends.get(method, found[-1])
-            if method == "MER":
+            if method.startswith("MER"):
                 assert found == [2**k for k in range(1, len(found) + 1)]
             elif method.startswith("skip"):
                 gap = int("".join(filter(str.isdigit, method)))
@@ -56,7 +63,7 @@ def test_iterations(everything, name):
 @pytest.mark.parametrize("name", FIGURES)
 def test_steps(everything, name):
     rows = table.read(everything / f"{name}.csv")
-    methods = OTHERS | SKIPS[name]
+    methods = OTHERS - {"MER"} | SKIPS[name]
     shared = {row.step for row in rows if row.panel == "shared" and row.method in methods}
     assert shared == {float(f"{FIGURES[name].shared_step:.6g}")}
     grid = {float(f"{step:.6g}") for step in FIGURES[name].grid}
@@ -66,10 +73,24 @@ def test_steps(everything, name):
         assert own < grid
 
 
+@pytest.mark.parametrize("name", FIGURES)
+def test_mer_has_its_own_rule_of_steps(everything, name):
+    rows, chosen = (
+        table.read(everything / f"{name}.csv"),
+        json.loads((everything / f"{name}.json").read_text())["chosen"],
+    )
+    for panel, rule in RULES.items():
+        c, cap = chosen[rule]
+        points = [row for row in rows if row.panel == panel and row.method == "MER"]
+        expected = [min(cap, c * math.log(row.iterations) / row.iterations) for row in points]
+        assert [row.step for row in points] == pytest.approx(expected, rel=1e-5)
+    assert chosen[RULES["shared"]][1] == FIGURES[name].shared_step
+
+
 def test_round_trip(tmp_path):
     rows = [
-        table.Row("a, b", "m", 0.125, 3, 1 / 3, math.nan, math.inf, 2),
-        table.Row("c", "i.i.d.", 1e-9, 2**40, 1.0, 0.5, 2.0, 1),
+        table.Row("a, b", "m", 0.125, 3, 1 / 3, math.nan, math.inf, 0.1, 2),
+        table.Row("c", "i.i.d.", 1e-9, 2**40, 1.0, 0.5, 2.0, 0.25, 1),
     ]
     table.write(tmp_path / "t.csv", rows)
     first, second = table.read(tmp_path / "t.csv")

@@ -129,3 +129,23 @@ def test_limits_and_lipschitz_constants_are_those_of_numpy():
                 loss = problem.loss(x0, problem.columns(mr.Buffer(**given)))
                 assert batched.loss(x0, read) == (None if loss is None else pytest.approx(loss, rel=1e-12))
                 assert np.allclose(batched.operator(x0, there, 7), problem.operator(x0, here, 7), rtol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [4096, 5000, 20_001])
+def test_products_of_halves(rows, monkeypatch):
+    torch = pytest.importorskip("torch")
+    left, right = torch.randn(2, rows, 300, generator=torch.Generator().manual_seed(0))
+    plain = arrays.crossed(left, left, right)
+    assert torch.equal(plain[0], left.T @ left)
+    assert torch.equal(plain[1], left.T @ right)
+    monkeypatch.setattr(arrays, "multiplies_halves", lambda array: True)
+    monkeypatch.setattr(arrays, "product_of_halves", lambda one, other: (one.float().mT @ other.float()).sum(0))
+    for found, expected in zip(arrays.crossed(left, left, right), plain, strict=True):
+        assert not torch.equal(found, expected)
+        assert (found - expected).abs().max() <= 1e-4 * rows
+    assert arrays.crossed(left.double(), right.double())[0].dtype == torch.float64
+
+
+def test_libraries_without_products_of_halves():
+    assert not arrays.multiplies_halves(torch_array(np.ones((2, 2))))
+    assert not arrays.multiplies_halves(device_array(np.ones((2, 2))))

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+import multireplay as mr
 from multireplay.cli.options import plain
 from multireplay.errors import InputError
 
@@ -32,7 +33,12 @@ def test_help_lists_the_commands_and_the_exit_codes(run):
         assert word in result.output
 
 
-@pytest.mark.parametrize("arguments", [["demo", "--m", "1.5"], ["no-such-command"], ["diagnose"]])
+def test_the_version(run):
+    result = run("--version")
+    assert (result.exit_code, result.output) == (0, f"multireplay {mr.__version__}\n")
+
+
+@pytest.mark.parametrize("arguments", [["demo", "--trajectories", "0"], ["no-such-command"], ["diagnose"]])
 def test_what_is_not_understood_ends_with_2(run, arguments):
     assert run(*arguments).exit_code == 2
 
@@ -57,8 +63,10 @@ def test_errors_are_one_line(run, monkeypatch, tmp_path, error, code, text):
     assert result.stdout == ""
     (line,) = result.stderr.splitlines()
     assert line.startswith(text)
-    if isinstance(error, Exception):
-        assert isinstance(run("--debug", "diagnose", tmp_path / "data.csv").exception, type(error))
+    debugged = run("--debug", "diagnose", tmp_path / "data.csv")
+    assert debugged.exit_code == code  # more is said, but the end is the same
+    assert ("Traceback" in debugged.stderr) == isinstance(error, Exception)
+    assert debugged.stderr.splitlines()[-1] == line
 
 
 def test_ctrl_c_leaves_what_is_finished(tmp_path):

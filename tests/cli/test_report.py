@@ -35,11 +35,6 @@ def test_evaluate(run, tmp_path):
     assert "Monte Carlo check" in text
 
 
-def test_demo(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("multireplay.bench.demo.LENGTH", 4096)
-    assert "LSTD" in page_of(run, tmp_path / "page.html", "demo", "--instances", 1, "--out", tmp_path)
-
-
 def test_predict(run, tmp_path, data):
     run("fit", data, "--target", "heat", "--features", "x,z", "--out", tmp_path / "m.json")
     arguments = ("predict", tmp_path / "m.json", data, "--out", tmp_path / "p.csv")

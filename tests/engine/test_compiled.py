@@ -23,6 +23,13 @@ PROBLEMS = {
     "in a ball": mr.GLM("logistic", constraint=mr.sets.Ball(0.3)),
     "in a box": mr.PolicyEvaluation(0.5, constraint=mr.sets.Box(-0.2, 0.2)),
 }
+KINDS = [
+    (name, dtype)
+    for name in PROBLEMS
+    for dtype in (np.float64, np.float32)
+    if dtype == np.float64 or "in a" not in name
+]
+"""Rows in float32 only on the whole space: they are read alike on a set, whose loops take longest to compile."""
 ORDERS = (mr.Interleaved(2), mr.Interleaved(70), mr.Interleaved(), mr.Multiscale(phases=3), mr.Multiscale(phases="all"))
 
 
@@ -39,9 +46,8 @@ def one_after_the_other(monkeypatch, *arguments, **options):
         return mr.solve(*arguments, **options)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("order", ORDERS, ids=repr)
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(("name", "dtype"), KINDS)
 def test_as_one_after_the_other(monkeypatch, name, order, dtype):
     problem, buffer = PROBLEMS[name], record(1003, 5, dtype)
     options = {"replay": order, "step": 0.02, "average": 0.5}

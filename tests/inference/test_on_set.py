@@ -76,3 +76,12 @@ def test_a_set_of_ones_own():
     own = mr.solve(mr.GLM(constraint=Half()), BUFFER)
     box = mr.solve(mr.GLM(constraint=mr.sets.Box([-np.inf, 0, 0, 0], np.inf)), BUFFER)
     assert np.allclose(own.standard_error, box.standard_error, rtol=1e-3, equal_nan=True)
+
+
+@pytest.mark.parametrize("feasible", [mr.sets.Box(0.0, 0.01), mr.sets.Simplex(0.01)], ids=repr)
+def test_at_a_vertex_there_are_no_other_intervals(feasible):
+    result = mr.solve(mr.GLM(constraint=feasible), BUFFER)
+    assert np.isnan(result.standard_error).all()
+    text = str(result.summary())
+    assert f"all coordinates are on the boundary of {feasible!r}, at a vertex: there is no interval" in text
+    assert "the other intervals" not in text

@@ -153,6 +153,7 @@ def test_constrained_lstd_solves_the_variational_inequality():
 
 
 def test_own_operator_forms_agree():
+    """Jitted and in place: tests/engine/test_cross.py."""
     rng = np.random.default_rng(0)
     buffer = mr.Buffer(samples=rng.standard_normal((40, 3)))
 
@@ -164,12 +165,21 @@ def test_own_operator_forms_agree():
 
     found = [
         mr.solve(mr.VariationalInequality(form, dim=2), buffer, step=0.05, update=mr.Plain()).x
-        for form in (returning, in_place, numba.njit(returning), numba.njit(in_place))
+        for form in (returning, in_place, numba.njit(returning))
     ]
     for other in found[1:]:
         assert np.allclose(other, found[0], rtol=1e-12)
     with pytest.raises(mr.InputError, match="no exact solution in closed form"):
         mr.VariationalInequality(returning, dim=2).fit_exactly(buffer)
+
+
+def test_records_with_and_without_endings_share_what_is_compiled():
+    columns = {"features": np.ones((5, 2)), "next_features": np.ones((5, 2)), "rewards": np.ones(5)}
+    ended = np.array([False, True, False, False, True])
+    plain, ending = (mr.PolicyEvaluation(0.7).samples(one) for one in (columns, {**columns, "terminated": ended}))
+    assert numba.typeof(plain) == numba.typeof(ending)
+    assert plain.discounts.tolist() == [0.7] * 5
+    assert ending.discounts.tolist() == [0.7, 0.0, 0.7, 0.7, 0.0]
 
 
 def test_problems_of_one_operator_share_what_is_compiled():

@@ -190,7 +190,8 @@ def test_the_loops_take_the_literal_steps(problem, names, backend, data):
 @pytest.mark.parametrize(("problem", "names"), CASES.values(), ids=CASES)
 def test_engines_agree_on_every_set_and_order(problem, names, data):
     buffer = buffer_of(data, *names)
-    for feasible in (sets.WholeSpace(), sets.Ball(0.3)):
+    all_at_once = "weights" in names and problem.penalty.ridge  # a set has loops of its own: once with all there is
+    for feasible in (sets.WholeSpace(), sets.Ball(0.3)) if all_at_once else (sets.WholeSpace(),):
         for replay in (mr.Multiscale(), mr.Multiscale(phases="all"), mr.Serial()):
             found = [
                 mr.solve(problem, buffer, replay=replay, step=0.02, constraint=feasible, backend=backend)

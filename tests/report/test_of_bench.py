@@ -1,4 +1,4 @@
-"""Pages on the demonstration, a reproduction and the comparison."""
+"""Pages on a reproduction and the comparison."""
 
 from __future__ import annotations
 
@@ -9,31 +9,21 @@ import pytest
 
 import multireplay as mr
 from multireplay.bench import table
-from multireplay.bench.demo import DemoCurve
 from multireplay.bench.scores import Scores, acceptance, read
 from multireplay.bench.table import Row
 from multireplay.errors import InputError
 from multireplay.report import of_bench
 
 
-def test_the_demonstration(tmp_path):
-    at = np.array([1, 1024, 4096])
-    one = DemoCurve(at, np.array([1.0, 0.1, 0.01]), np.array([0.0, 0.01, 0.001]))
-    found = {"MER": one, "serial": one, "skip 5": one, "i.i.d.": one}
-    text = mr.report.report_of_demo(tmp_path / "d.html", found, 0.001, 0.9, 20).read_text(encoding="utf-8")
-    assert "LSTD (exact fit)" in text
-    assert "m = 0.9" in text
-
-
 @pytest.fixture
 def reproduced(tmp_path):
     rows = [
-        Row(p, m, 0.5, 2**k, 0.5**k, 0.01, np.nan, 2)
+        Row(p, m, 0.5, 2**k, 0.5**k, 0.01, 0.5**k, 0.01, 2)
         for p in ("shared", "best")
         for m in ("MER", "serial")
         for k in range(5)
     ]
-    rows += [Row(p, "LSTD", 0.0, 16, 0.001, 0.0, np.nan, 2) for p in ("shared", "best")]
+    rows += [Row(p, "LSTD", 0.0, 16, 0.001, 0.0, 0.001, 0.0, 2) for p in ("shared", "best")]
     table.write(tmp_path / "fig2a.csv", rows)
     (tmp_path / "fig2a.json").write_text(json.dumps({"instances": 2, "seed": 0, "size": "small"}), encoding="utf-8")
     claim = {"figure": "fig2a", "claim": "It <works>.", "verdict": "holds", "finding": "Yes.", "numbers": {}}

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from every_set import DIM, SETS
 
 from multireplay.errors import InputError
 from multireplay.sets import Ball, Box, Halfspace, L1Ball, NonNegative, Product, Set, Simplex, WholeSpace
@@ -177,3 +178,18 @@ def test_contains_is_relative_to_the_scale_of_the_point():
 def test_set_is_abstract():
     with pytest.raises(TypeError):
         Set()
+
+
+IN_UNITS = {**SETS, "product of boxes": Product((Box(-0.1, [0.1, 0.3]), 2), (NonNegative(), 4))}
+
+
+@pytest.mark.parametrize("name", IN_UNITS)
+def test_a_set_in_other_units_has_the_same_points(name):
+    rng = np.random.default_rng(81)
+    scale = 10.0 ** rng.uniform(-2, 2, DIM)
+    there = IN_UNITS[name].in_units(scale)
+    assert (there is None) == (name in ("ball", "simplex", "l1 ball", "product"))
+    for x in () if there is None else 0.3 * rng.standard_normal((50, DIM)):
+        inside = IN_UNITS[name].projected(x)
+        assert there.contains(inside / scale)
+        assert there.contains(x / scale) == IN_UNITS[name].contains(x)

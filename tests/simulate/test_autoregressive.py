@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+import multireplay as mr
 from multireplay.simulate import AutoregressiveLogistic
 
 
@@ -94,3 +95,21 @@ def test_independent_samples_have_the_same_law_and_no_memory(world):
 def test_seeds(world):
     assert np.array_equal(world.buffer(10, seed=4)["features"], world.buffer(10, seed=4)["features"])
     assert not np.array_equal(world.buffer(10, seed=4)["features"], world.buffer(10, seed=5)["features"])
+
+
+def test_its_own_problem_takes_gaussian_targets():
+    world = AutoregressiveLogistic(dim=4, slow=2, seed=1, response="gaussian", noise=0.3)
+    buffer = world.independent_buffer(50_000, seed=3)
+    assert buffer["targets"].min() < 0
+    assert buffer["targets"].max() > 1
+    assert world.problem.fit_exactly(buffer) == pytest.approx(world.solution, abs=0.1)
+    assert mr.solve(world.problem, buffer).x == pytest.approx(world.solution, abs=0.1)
+    slowly = mr.solve(world.problem, buffer, replay=mr.Shuffle(0), step=0.05, average="full").x
+    assert slowly == pytest.approx(world.solution, abs=0.2)
+    with pytest.raises(mr.InputError, match="the logistic link needs values in"):
+        AutoregressiveLogistic(dim=4, slow=2).problem.fit_exactly(buffer)
+
+
+def test_wrong_noise():
+    with pytest.raises(mr.InputError, match="noise must be a number of at least 0"):
+        AutoregressiveLogistic(dim=4, slow=2, response="gaussian", noise=-1.0)

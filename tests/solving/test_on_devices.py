@@ -11,6 +11,9 @@ from scipy.signal import lfilter
 
 import multireplay as mr
 from multireplay.buffer import foreign
+from multireplay.problems import batched_features, over_batches
+from multireplay.problems.batched import as_batched
+from multireplay.updates import coarse
 from multireplay.updates.slope import Slope
 
 
@@ -191,3 +194,91 @@ def test_matrices_of_any_library_are_divided_by(library):
         np.linalg.eigvalsh(2 * square @ square.T + np.triu(square) + np.triu(square).T)[0] > 0
     )
     assert not Slope(library(square @ square.T - 100 * np.eye(5)), ones).factors.is_monotone(0.0)
+
+
+@pytest.fixture
+def halves(monkeypatch):
+    """A device on which numbers of half precision are multiplied fast, from 8 columns on."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(foreign, "product_of_halves", lambda left, right: (left.float().mT @ right.float()).sum(0))
+    for module in (foreign, over_batches):
+        monkeypatch.setattr(module, "multiplies_halves", lambda array: True)
+    for module in (foreign, coarse):
+        monkeypatch.setattr(module, "WIDE", 8)
+    return torch
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_quick_products_change_nothing(name, dtype, halves, monkeypatch):
+    link = name if name in ("exp", "identity") else "logistic"
+    columns, update = record(link=link), mr.Newton(tolerance=0.001)
+    seen, crossed = [], batched_features.crossed
+    monkeypatch.setattr(
+        batched_features, "crossed", lambda left, *rights: seen.append(len(left)) or crossed(left, *rights)
+    )
+    here, there = both(PROBLEMS[name], columns, torch_array, dtype, update=update)
+    assert seen
+    assert_equal(here, there)
+
+
+def test_ends_of_episodes_and_weights_count_in_quick_products_too(halves):
+    columns, rng = record(30_000, 8), np.random.default_rng(1)
+    columns["weights"], columns["terminated"] = rng.random(30_000), rng.random(30_000) < 0.1
+    del columns["targets"]
+    problem = mr.PolicyEvaluation(0.9)
+    there = mr.Buffer(**{name: torch_array(column) for name, column in columns.items()})
+    batched = as_batched(problem, there["features"])
+    chosen = {name: batched.column(there, name) for name in columns}
+    exact, rough = (
+        foreign.as_numpy(sums(np.zeros(8), {name: column.astype(np.float32) for name, column in chosen.items()}))
+        for sums in (batched.jacobian_sum, batched.rough_jacobian_sum)
+    )
+    assert np.abs(rough - exact).max() <= 1e-3 * np.abs(exact).max()
+
+
+def test_a_rough_jacobian_is_no_use_where_features_are_all_but_combinations(halves):
+    columns = record(40_000, 8)
+    rng = np.random.default_rng(5)
+    columns["features"][:, 1] = columns["features"][:, 0] + 0.02 * rng.standard_normal(40_000)
+    here, there = both(mr.GLM("logistic"), columns, torch_array, np.float32, update=TIGHT)
+    assert_equal(here, there)
+    samples = coarse.coarse_fit(there.run.record, np.zeros(8)).samples
+    assert not samples.rough
+
+
+@pytest.mark.parametrize("size", [1e-12, 0.01, 1.0, 100.0, 1e12])
+def test_sizes_of_features_do_not_matter(size):
+    columns = record(20_000, 5)
+    for problem in (mr.GLM("logistic"), mr.PolicyEvaluation(0.9)):
+        one, other = (
+            mr.solve(
+                problem,
+                mr.Buffer(
+                    **{
+                        name: torch_array(column * (factor if column.ndim == 2 else 1.0))
+                        for name, column in columns.items()
+                        if name in problem.required
+                    }
+                ),
+                backend="batched",
+                update=TIGHT,
+            )
+            for factor in (1.0, np.array([size, 1.0, 1.0, 1.0, 1.0]))
+        )
+        moved = other.x * np.array([size, 1.0, 1.0, 1.0, 1.0])
+        assert np.abs((moved - one.x) / one.standard_error).max() <= 0.01
+
+
+def test_large_matrices_on_a_device_are_inverted_by_products():
+    rng = np.random.default_rng(2)
+    near = np.eye(300) + 0.02 * rng.standard_normal((300, 300))
+    far = near.copy()
+    far[0] = far[1] + 1e-7 * far[0]
+    values = rng.standard_normal((300, 2))
+    for matrix in (near, far):
+        found = Slope(device_array(matrix), np.ones(300))
+        assert np.allclose(matrix @ found.divide(values), values, atol=1e-6)
+        assert np.allclose(matrix.T @ found.divide(values, transposed=True), values, atol=1e-6)
+    far[0] = far[1]
+    assert not Slope(device_array(far), np.ones(300)).dependable

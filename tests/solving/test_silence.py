@@ -225,6 +225,32 @@ def test_a_choice_on_later_rows_that_explodes_elsewhere():
     assert "Exact()" in {row["update"] for row in result.candidates.rows}
 
 
+@pytest.mark.parametrize("seed", [11, 13, 31])
+def test_an_outlier_between_what_is_learnt_from_and_the_held_out_block(seed):
+    """The step that is best without it leads to a loss of up to 1e126 with it, once without a word."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((300, 20))
+    scores = A @ (0.2 * rng.standard_normal(20))
+    A[238, 3] = 1e3
+    problem = mr.GLM("exp", constraint=mr.sets.Box(-0.3, 0.3))
+    buffer = mr.Buffer(features=A, targets=rng.poisson(np.exp(scores)).astype(float))
+    result = mr.solve(problem, buffer, replay=mr.Shuffle(0), holdout=0.2)
+    loss, nothing = (problem.loss(x, problem.columns(buffer)) for x in (result.x, np.zeros(20)))
+    assert loss < 1.5 * nothing
+    assert mr.solve(problem, buffer).converged
+
+
+def test_a_point_where_one_row_rules_is_far_from_the_fit():
+    """What is left of the operator on a set was once measured against one that no set holds: a distance of 1e-126."""
+    rng = np.random.default_rng(12)
+    A = rng.standard_normal((300, 5))
+    A[200, 3] = 1e3
+    problem = mr.GLM("exp", constraint=mr.sets.Box(-0.3, 0.3))
+    result = mr.solve(problem, mr.Buffer(features=A, targets=rng.poisson(1.0, 300).astype(float)))
+    assert result.converged
+    assert result.run.distance_at(np.full(5, 0.29)) > 0.5
+
+
 @pytest.mark.parametrize("seed", [0, 3, 4])
 def test_a_tiny_ridge_on_separable_data(seed):
     """Successive corrections are measured in standard errors that differ by a factor of 1e16."""
@@ -240,14 +266,52 @@ def test_a_tiny_ridge_on_separable_data(seed):
     assert not result.status.ok or np.abs(result.x - exact).max() < 1e-3 * np.abs(exact).max()
 
 
+@pytest.mark.parametrize("seed", [61, 62, 63, 64])
+def test_probabilities_on_a_set_with_columns_of_very_different_size(seed):
+    """Once 100 passes, and the small columns not fitted: each model on the set was solved in units of the largest."""
+    rng = np.random.default_rng(seed)
+    Z, sizes = rng.standard_normal((4000, 5)), 10.0 ** rng.uniform(-9, 9, 5)
+    y = (rng.random(4000) < expit(Z @ [0.5, -0.3, 0.2, 0.7, 0.0])).astype(float)
+    for lower, upper in ((-1e12, 1e12), (-0.4 / sizes, 0.4 / sizes), (0.0, np.inf)):
+        result = mr.solve(
+            mr.GLM("logistic", constraint=mr.sets.Box(lower, upper)), mr.Buffer(features=Z * sizes, targets=y)
+        )
+        same = mr.GLM("logistic", constraint=mr.sets.Box(lower * sizes, upper * sizes))
+        buffer = mr.Buffer(features=Z, targets=y)
+        assert result.converged
+        assert result.passes <= 12
+        assert np.allclose(result.x * sizes, same.fit_exactly(buffer), atol=1e-6)
+        assert np.allclose(result.standard_error * sizes, mr.solve(same, buffer).standard_error, equal_nan=True)
+
+
+@pytest.mark.parametrize("seed", [71, 72, 73, 74, 75, 76])
+@pytest.mark.parametrize("feasible", [None, mr.sets.Box(-1.0, 1.0)], ids=repr)
+def test_gross_outliers_among_the_features(seed, feasible):
+    """Rows that turn the loss round within a millionth of x: once up to 100 passes, and some not converged."""
+    rng = np.random.default_rng(seed)
+    A = np.column_stack([np.ones(20_000), rng.standard_normal((20_000, 3))])
+    y = (rng.random(20_000) < expit(A @ [0.5, -0.3, 0.2, 0.7])).astype(float)
+    A[rng.integers(20_000, size=5), rng.integers(1, 4, 5)] = 1e6 * rng.choice([-1, 1], 5)
+    problem, buffer = mr.GLM("logistic", constraint=feasible), mr.Buffer(features=A, targets=y)
+    result = mr.solve(problem, buffer)
+    assert result.converged, str(result.status)
+    assert result.passes <= 60
+    value = problem.mean_operator(result.x, problem.columns(buffer))
+    assert np.abs(value).max() < 1e-6 * 50  # of what one such row alone makes of it
+
+
 def test_columns_of_very_different_size_on_a_set():
     """Once "Finished" at an objective of 8e-4 where 1e-17 is possible: the smallest column may move for nothing."""
     rng = np.random.default_rng(3)
     A = rng.standard_normal((2000, 4)) * 10.0 ** np.linspace(-9, 9, 4)
     buffer = mr.Buffer(features=A, targets=A.sum(axis=1))
     with pytest.warns(mr.ConvergenceWarning, match="Bring the columns to one size"):
-        result = mr.solve(mr.GLM(), buffer, constraint=mr.sets.Halfspace([1.0] * 4, 1.0))
+        result = mr.solve(mr.GLM(), buffer, constraint=mr.sets.Ball(1.7))
     assert not result.status.ok
+    for feasible in (mr.sets.Halfspace([1.0] * 4, 1.0), mr.sets.NonNegative(), mr.sets.Box(-1.0, 3.0)):
+        fine = mr.solve(mr.GLM(), buffer, constraint=feasible)  # sets that can be brought to other units
+        assert fine.status.ok
+        assert np.mean((A @ fine.x - A.sum(axis=1)) ** 2) < 1e-12
     years = np.linspace(1990, 2020, 4000)
     A = np.column_stack([np.ones(4000), years, years**2])
     fine = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=A @ [5.0, 1e-3, 1e-6]), constraint=mr.sets.NonNegative())

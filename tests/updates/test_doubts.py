@@ -96,6 +96,58 @@ def test_on_a_bounded_set_it_exists(name, rows):
     assert np.isclose(np.abs(result.x).max(), 4.0)
 
 
+@pytest.mark.parametrize("rows", [80, 3000, 20_000])
+@pytest.mark.parametrize("feasible", [mr.sets.NonNegative(), mr.sets.Halfspace([-1.0, 0.0, -1.0], 1.0)], ids=repr)
+def test_on_an_unbounded_set_it_may_not_exist(feasible, rows):
+    """Once 100 passes and not a word: the classes are separated by a direction in which the set goes on for ever."""
+    A = np.random.default_rng(rows + 5).standard_normal((rows, 3))
+    result, warned = solved(
+        mr.GLM("logistic"), mr.Buffer(features=A, targets=A @ [1.0, 2.0, 0.5] > 0), constraint=feasible
+    )
+    assert not result.status.ok
+    assert NONE in str(result.status)
+    assert warned
+
+
+def test_where_the_set_ends_that_direction_it_exists():
+    A, y = separable(3000, seed=11)
+    for feasible in (mr.sets.NonNegative(), mr.sets.Ball(100.0), mr.sets.Halfspace([1.0, -1.0, 1.0], 1.0)):
+        problem, buffer = mr.GLM("logistic", constraint=feasible), mr.Buffer(features=A, targets=y)
+        result, _ = solved(problem, buffer)
+        assert result.converged
+        assert NONE not in str(result.status)
+        assert np.allclose(result.x, problem.fit_exactly(buffer), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", [100, 102, 109, 111])
+def test_where_the_set_ends_it_beyond_all_rounding_that_is_said(seed):
+    """Scores of 1000 and more on the boundary: once not converged, without a word."""
+    A = np.random.default_rng(seed).standard_normal((60, 3))
+    buffer = mr.Buffer(features=A, targets=A @ [1.0, 1.0, 0.5] > 0)
+    result, warned = solved(mr.GLM("logistic"), buffer, constraint=mr.sets.Box(-1e3, 1e3))
+    assert result.converged or "the data are separable: the loss falls up to the boundary" in str(result.status)
+    assert warned != result.converged
+
+
+@pytest.mark.parametrize("ridge", [1e-8, 1e-4])
+@pytest.mark.parametrize("rows", [60, 3000])
+def test_a_ridge_on_all_columns_but_one(ridge, rows):
+    """It exists unless the one that is left out separates the classes by itself; once it was said not to."""
+    A, y = separable(rows, seed=21)
+    problem = mr.GLM("logistic", ridge=ridge, unpenalized=1)
+    buffer = mr.Buffer(features=np.c_[A, np.ones(rows)], targets=y)
+    result, warned = solved(problem, buffer)
+    assert result.converged
+    assert not warned
+    assert np.allclose(result.x, problem.fit_exactly(buffer), rtol=1e-4)
+    for column in (np.ones(rows), A @ [1.0, -1.0, 0.5]):  # a column of ones, and one that does separate them
+        targets = y if column.min() < 0 else np.ones(rows)
+        result, warned = solved(problem, mr.Buffer(features=np.c_[A, column], targets=targets))
+        assert not result.status.ok
+        assert f"{NONE}: the columns that the penalty leaves out" in str(result.status)
+        assert warned
+
+
 @pytest.mark.parametrize("rows", [3000, 50_000])
 def test_one_row_on_the_wrong_side_and_it_exists(rows):
     """Far-out scores alone are no doubt: all but one row are separated, widely."""
@@ -109,6 +161,19 @@ def test_one_row_on_the_wrong_side_and_it_exists(rows):
     assert NONE not in str(result.status)
     if result.status.ok:
         assert (np.abs(result.x - exact) < 0.15 * result.standard_error).all()
+
+
+def test_an_outlier_does_not_make_the_classes_separable():
+    """Beside its score all others are small; once the fit was said not to exist."""
+    for seed in range(91, 97):
+        rng = np.random.default_rng(seed)
+        A = np.column_stack([np.ones(2000), rng.standard_normal((2000, 3))])
+        y = (rng.random(2000) < 0.5).astype(float)
+        A[rng.integers(2000, size=5)] = 3e7 * rng.standard_normal((5, 4))
+        problem, buffer = mr.GLM("logistic"), mr.Buffer(features=A, targets=y)
+        result, _ = solved(problem, buffer)
+        assert NONE not in str(result.status)
+        assert result.converged, seed
 
 
 def test_ordinary_data_raise_no_doubt():

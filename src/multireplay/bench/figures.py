@@ -1,18 +1,19 @@
-"""The paper's figures of error against iterations: one shared step, and every method at its own best step."""
+"""The paper's figures of error against iterations: a step shared by all methods, and every method at its own best."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 import multireplay as mr
 from multireplay._check import Positions, Vector
 from multireplay.bench.method import Method
-from multireplay.bench.methods.library import of_figures, skip
+from multireplay.bench.methods.library import MER, of_figures, skip
 from multireplay.bench.runner import PaperExperiment
 from multireplay.bench.store import Arrays
 from multireplay.bench.table import Row, mean_and_error
@@ -22,18 +23,24 @@ from multireplay.bench.worlds.series import logistic_world
 from multireplay.simulate import AutoregressiveLogistic, paper_mrp
 
 PANELS = ("shared", "best")
-POINTS = 40
-"""Iterations at which the curves of single-epoch methods are recorded, evenly in the logarithm."""
+RULES = {"shared": "MER, shared cap", "best": "MER"}
+"""Under which names MER's rule of steps is chosen, by panel."""
+CONSTANT = replace(MER, name="MER, one constant step (ours)")
+"""MER with one step for all epochs, which is not the paper's algorithm."""
+CAPS = 4
+"""How many of the largest steps of a grid are tried as MER's own cap: its steps fall by themselves."""
+Step: TypeAlias = float | mr.steps.Schedule
 
 MRP_LENGTH: dict[Size, int] = {"full": 150_000, "small": 12_000}
 
 
 def along_the_way(length: int) -> Positions:
-    """Iterations at which a figure records a run of that length."""
-    return np.unique(np.geomspace(1, length, POINTS).round().astype(np.int64))
+    """Iterations at which a figure records a run of that length: three in every octave, and the last."""
+    every = 2.0 ** np.arange(0, np.log2(length), 1 / 3)
+    return np.unique(np.append(every.round().astype(np.int64), length))
 
 
-def error_curve(case: Case, method: Method, step: float, at: Callable[[int], Positions], averaged: bool) -> Vector:
+def error_curve(case: Case, method: Method, step: Step, at: Callable[[int], Positions], averaged: bool) -> Vector:
     """Iterations, squared error and weighted squared error over those at x = 0, each a row, of one run of a method.
 
     A method of several epochs, as MER, has one point an epoch, at its end; any other has the points ``at(length)``.
@@ -64,7 +71,11 @@ def error_curve(case: Case, method: Method, step: float, at: Callable[[int], Pos
 def exact_error(case: Case, penalty: float) -> Vector:
     """Squared error and weighted squared error of the exact fit over those at x = 0."""
     track = mr.Track(case.world.solution, weight=case.world.weight)
-    points = np.array([case.world.fit(case.record, penalty), np.zeros_like(case.world.solution)])
+    try:
+        fitted = case.world.fit(case.record, penalty)
+    except mr.InputError:  # there is none, as on separable data
+        return np.full(2, np.inf)
+    points = np.array([fitted, np.zeros_like(case.world.solution)])
     plain, weighted = track.errors(points), track.weighted_errors(points)
     assert weighted is not None
     return np.array([plain[0] / plain[1], weighted[0] / weighted[1]])
@@ -73,21 +84,33 @@ def exact_error(case: Case, penalty: float) -> Vector:
 class CurveFigure(PaperExperiment):
     """A figure of the numerical section: methods compared on the cases that ``instance(length, seed, number)`` makes.
 
-    In the first panel all share one constant step, in the second each has its best one of the grid, chosen on other
-    instances than those reported; likewise the penalty of every exact fit. Plotted is the averaged or the last iterate:
-    the paper does the first for policy evaluation, the second for logistic regression. `mixing` is the parameter that
-    the paper's pair of figures differs in.
+    MER has its own rule of steps, η_k = min(cap, c·log T_k/T_k): Algorithm 1 gives every epoch a step of its own, and
+    Theorem 1 its shape. In the first panel every other method has one constant step, the same for all, and that is
+    MER's cap; in the second each has its own constant step, and MER its own cap. Steps, MER's c and cap, and the
+    penalty of every exact fit are those with the least mean error at the end, on other instances than those reported.
+    The paper does not say which steps it took.
+
+    Plotted is the averaged or the last iterate: the paper does the first for policy evaluation, the second for logistic
+    regression. The errors of a figure are in the norm that its caption names: `weighted` says whether that is ‖·‖_Π.
+    `mixing` is the parameter that the paper's pair of figures differs in; `beside` are methods that are in the table
+    and not in the picture.
     """
 
     lengths: Mapping[Size, int]
     shared_step: float
     grid: tuple[float, ...]
+    ratios: tuple[float, ...]
+    """What c is over the cap: powers of 2."""
     exact_grids: Mapping[str, tuple[float, ...]]
     averaged: bool
-    tuning_cost = 2.0
+    weighted: bool
+    mixing: float
 
-    def __init__(self, name: str, title: str, mixing: float, *skips: Method) -> None:
-        self.name, self.title, self.mixing, self.methods = name, title, mixing, of_figures(*skips)
+    def __init__(self, name: str, title: str, skips: tuple[Method, ...], beside: tuple[Method, ...] = ()) -> None:
+        self.name, self.title, self.beside = name, title, beside
+        mer, *others = of_figures(*skips)
+        self.drawn = mer, CONSTANT, *others
+        self.methods = *self.drawn, *beside
 
     @abstractmethod
     def instance(self, length: int, seed: tuple[int, ...], number: int) -> Case: ...
@@ -96,47 +119,61 @@ class CurveFigure(PaperExperiment):
         return self.instance(self.lengths[size], seeds(seed, self.name, phase, instance), instance)
 
     def settings(self) -> dict[str, Any]:
-        names = ("lengths", "shared_step", "grid", "exact_grids", "averaged", "mixing")
+        names = ("lengths", "shared_step", "grid", "ratios", "exact_grids", "averaged", "weighted", "mixing")
         methods = [method.name for method in self.methods]
-        return {name: getattr(self, name) for name in names} | {"methods": methods, "points": POINTS}
+        return {name: getattr(self, name) for name in names} | {"methods": methods}
 
-    def _curve(self, case: Case, method: Method, step: float) -> Vector:
+    def _curve(self, case: Case, method: Method, step: Step) -> Vector:
         return error_curve(case, method, step, along_the_way, self.averaged)
 
-    def choices(self, size: Size) -> Mapping[str, Sequence[float]]:
-        return {**{method.name: self.grid for method in self.methods}, **self.exact_grids}
+    def rules(self, *caps: float) -> list[tuple[float, float]]:
+        """MER's rules with these caps: c and the cap."""
+        return [(ratio * cap, cap) for cap in caps for ratio in self.ratios]
 
-    def errors(self, case: Case, name: str, value: float) -> Any:
+    def choices(self, size: Size) -> Mapping[str, Sequence[Any]]:
+        mine = {RULES["shared"]: self.rules(self.shared_step), RULES["best"]: self.rules(*self.grid[:CAPS])}
+        return {method.name: self.grid for method in self.methods} | mine | dict(self.exact_grids)
+
+    def errors(self, case: Case, name: str, value: Any) -> Any:
+        norm = 1 + self.weighted
         if name in self.exact_grids:
-            return exact_error(case, value)[0]
-        return self._curve(case, next(method for method in self.methods if method.name == name), value)[1]
+            return exact_error(case, value)[norm - 1]
+        if name in RULES.values():
+            return self._curve(case, MER, mr.steps.PerEpoch(*value))[norm, -1]
+        return self._curve(case, next(method for method in self.methods if method.name == name), value)[norm, -1]
 
-    def report(self, size: Size, seed: int, instance: int, chosen: Mapping[str, float]) -> Arrays:
+    def step(self, panel: str, method: Method, chosen: Mapping[str, Any]) -> Step:
+        """The step of a method in a panel, MER's by its own rule."""
+        if method.name == MER.name:
+            return mr.steps.PerEpoch(*chosen[RULES[panel]])
+        return self.shared_step if panel == "shared" else float(chosen[method.name])
+
+    def report(self, size: Size, seed: int, instance: int, chosen: Mapping[str, Any]) -> Arrays:
         """Error curves of every method in both panels, and the errors of the exact fits."""
         case = self.case(size, seed, instance, "report")
-        found = {}
-        for method in self.methods:
-            for panel, step in zip(PANELS, (self.shared_step, chosen[method.name]), strict=True):
-                found[f"{panel}/{method.name}"] = self._curve(case, method, step)
-        for name in self.exact_grids:
-            found[f"exact/{name}"] = exact_error(case, chosen[name])
-        return found
+        found = {
+            f"{panel}/{method.name}": self._curve(case, method, self.step(panel, method, chosen))
+            for method in self.methods
+            for panel in PANELS
+        }
+        return found | {f"exact/{name}": exact_error(case, chosen[name]) for name in self.exact_grids}
 
-    def rows(self, reports: list[Arrays], chosen: Mapping[str, float], size: Size) -> list[Row]:
+    def rows(self, reports: list[Arrays], chosen: Mapping[str, Any], size: Size) -> list[Row]:
         """The table behind the figure."""
         rows = []
         count = len(reports)
         for panel in PANELS:
             for method in self.methods:
-                step = self.shared_step if panel == "shared" else chosen[method.name]
+                step = self.step(panel, method, chosen)
                 curves = np.array([report[f"{panel}/{method.name}"] for report in reports])
-                for iterations, errors, weighted in curves.T:
-                    where = panel, method.name, step, int(iterations[0])
-                    rows.append(Row(*where, *mean_and_error(errors), weighted.mean(), count))
+                for epoch, (iterations, errors, weighted) in enumerate(curves.T, start=1):
+                    size_now = step if isinstance(step, float) else float(step.values(epoch, 0, 1)[0])
+                    where = panel, method.name, size_now, int(iterations[0])
+                    rows.append(Row(*where, *mean_and_error(errors), *mean_and_error(weighted), count))
             for name in self.exact_grids:
                 errors, weighted = np.array([report[f"exact/{name}"] for report in reports]).T
                 where = panel, name, chosen[name], self.lengths[size]
-                rows.append(Row(*where, *mean_and_error(errors), weighted.mean(), count))
+                rows.append(Row(*where, *mean_and_error(errors), *mean_and_error(weighted), count))
         return rows
 
 
@@ -152,47 +189,81 @@ def policy_evaluation(m: float, length: int, seed: tuple[int, ...], instance: in
 
 
 class PolicyEvaluationFigure(CurveFigure):
-    """Figures 1 and 2, by m."""
+    """Figures 1 and 2, at m = `mixing`, from θ_0 = 0."""
 
     lengths = MRP_LENGTH
     shared_step = 0.5
     grid = tuple(2.0**-k for k in range(9))
+    ratios = tuple(100 * 2.0**k for k in range(6))
     exact_grids: Mapping[str, tuple[float, ...]] = {"LSTD": (0.0,)}
     averaged = True
-    tuning: Mapping[Size, int] = {"full": 10, "small": 2}
-    seconds = 0.5
+    weighted = True
+    tuning: Mapping[Size, int] = {"full": 4, "small": 1}
+    seconds = 1.2
+    tuning_cost = 7.0
+
+    def __init__(self, name: str, m: float, skips: tuple[Method, ...], beside: tuple[Method, ...] = ()) -> None:
+        title = f"Policy evaluation, m = {m:g}"
+        super().__init__(name, title if beside else f"{title}: an illustration of the schematic (ours)", skips, beside)
+        self.mixing, self.instances = m, 50 if beside else 20
 
     def instance(self, length: int, seed: tuple[int, ...], number: int) -> Case:
         return policy_evaluation(self.mixing, length, seed, number)
 
 
 class LogisticFigure(CurveFigure):
-    """Figure 3, by d_L/d. The shared step is where the i.i.d. method does best on tuning seeds at full size."""
+    """Figure 3, at d_L/d = `mixing`, from x_0 = 0 with x* on the unit sphere.
+
+    With the paper's additive noise, Gaussian, or beside it with Bernoulli targets. The shared step is where the i.i.d.
+    method does best on tuning seeds at full size.
+    """
 
     lengths: Mapping[Size, int] = {"full": 10_000, "small": 2_000}
-    shared_step = 2.0**-11
-    grid = tuple(2.0**-k for k in range(6, 15))
-    exact_grids: Mapping[str, tuple[float, ...]] = {"maximum likelihood": (0.0,), "best ridge": (0.03, 0.1, 0.2, 0.4)}
+    dims: Mapping[int, int] = {10_000: 1000, 2_000: 100}
+    ratios = tuple(50 * 2.0**k for k in range(6))
     averaged = False
-    tuning: Mapping[Size, int] = {"full": 5, "small": 2}
-    seconds = 8.0
+    weighted = False
+    radius = 1.0
+    noise = 0.1
+    tuning: Mapping[Size, int] = {"full": 2, "small": 1}
+    seconds = 7.5
+    tuning_cost = 1.9
+
+    def __init__(self, name: str, share: float, response: Literal["gaussian", "bernoulli"], instances: int) -> None:
+        gaussian = response == "gaussian"
+        targets = f"y = f(aᵀx*) + N(0, {self.noise:g}²)" if gaussian else "Bernoulli targets (ours)"
+        super().__init__(name, f"Logistic regression, d_L/d = {share:g}, {targets}", (skip(10),))
+        self.mixing, self.response, self.instances = share, response, instances
+        self.shared_step = 2.0**-8 if gaussian else 2.0**-11
+        self.grid = tuple(2.0**-k for k in (range(5, 13) if gaussian else range(8, 16)))
+        exact = "unpenalized exact fit" if gaussian else "maximum likelihood"
+        self.exact_grids = {exact: (0.0,), "best ridge": (0.001, 0.003, 0.01) if gaussian else (0.03, 0.1, 0.3)}
+
+    def settings(self) -> dict[str, Any]:
+        return super().settings() | {"response": self.response, "noise": self.noise, "radius": self.radius}
 
     def instance(self, length: int, seed: tuple[int, ...], number: int) -> Case:
         """A new matrix A, solution and record for every instance."""
-        dim = {10_000: 1000, 2_000: 100}[length]
-        simulated = AutoregressiveLogistic(dim, round(self.mixing * dim), seed=(*seed, 0))
+        dim = self.dims[length]
+        about: dict[str, Any] = {"response": self.response, "noise": self.noise, "radius": self.radius}
+        simulated = AutoregressiveLogistic(dim, round(self.mixing * dim), seed=(*seed, 0), **about)
         return _case(logistic_world(simulated, length), seed, 1, number)
 
 
-_SKIPS = skip(19, "skip right (19)"), skip(300, "skip too much (300)"), skip(3, "skip too little (3)")
-_LOGISTIC = "Logistic regression, autoregressive covariates, d_L/d = "
+_OTHER_SKIPS = skip(19), skip(50)
 FIGURES: dict[str, CurveFigure] = {
     figure.name: figure
     for figure in (
-        PolicyEvaluationFigure("fig1", "Skipping right, too much and too little (m = 0.95)", 0.95, *_SKIPS),
-        PolicyEvaluationFigure("fig2a", "Policy evaluation, m = 0.9", 0.9, skip(5)),
-        PolicyEvaluationFigure("fig2b", "Policy evaluation, m = 0.95", 0.95, skip(5)),
-        LogisticFigure("fig3a", f"{_LOGISTIC}0.4", 0.4, skip(10)),
-        LogisticFigure("fig3b", f"{_LOGISTIC}0.5", 0.5, skip(10)),
+        PolicyEvaluationFigure(
+            "fig1",
+            0.95,
+            (skip(19, "skip right (19)"), skip(300, "skip too much (300)"), skip(3, "skip too little (3)")),
+        ),
+        PolicyEvaluationFigure("fig2a", 0.9, (skip(5),), _OTHER_SKIPS),
+        PolicyEvaluationFigure("fig2b", 0.95, (skip(5),), _OTHER_SKIPS),
+        LogisticFigure("fig3a", 0.4, "gaussian", instances=20),
+        LogisticFigure("fig3b", 0.5, "gaussian", instances=20),
+        LogisticFigure("fig3a-bernoulli", 0.4, "bernoulli", instances=12),
+        LogisticFigure("fig3b-bernoulli", 0.5, "bernoulli", instances=12),
     )
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +15,26 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from multireplay.bench.figures import PANELS
+from multireplay.bench.paired import FAR_OFF
 from multireplay.bench.store import Arrays
 from multireplay.bench.table import Curves, Row
 from multireplay.bench.theorems import BETAS, CHAINS, STEPS_TAKEN, TERMS
 from multireplay.bench.world import Size
 from multireplay.show import plotting
-from multireplay.show.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
+from multireplay.show.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, save_figure
 
 TOP = 2.0
 """Errors above this are cut off: an error of 1 is that of the starting point."""
-FAR_OFF = 1e6
-"""Where a diverged run is drawn to, far above the picture."""
 FONTS: dict[Any, Any] = {"font.size": 11, "axes.titlesize": 12, "figure.titlesize": 13, "legend.fontsize": 10}
 SETTINGS = {"svg.hashsalt": "multireplay", **FONTS}
 
-PANEL_TITLES = {"shared": "one shared constant step, {}", "best": "each method at its own best step, given below"}
-EXACT_LINES = {"LSTD": (0, (6, 3)), "maximum likelihood": (0, (1, 2)), "best ridge": (0, (6, 3))}
+PANEL_TITLES = {
+    "shared": "one step for all, {}, which is MER's cap",
+    "best": "each method at its own best step, given below",
+}
+EXACT_LINES = {"LSTD": (0, (6, 3)), "maximum likelihood": (0, (1, 2)), "unpenalized exact fit": (0, (1, 2))}
+EXACT_LINES |= {"best ridge": (0, (6, 3))}
+NORMS = {True: "‖·‖_Π", False: "Euclidean norm"}
 
 # what is not a method has none of the methods' colours: Tol's muted scheme, and light to dark for growing T
 TERM_STYLES: dict[str, dict[str, Any]] = {
@@ -50,29 +55,48 @@ FLOOR, CEILING = 0.3, 3e3
 
 
 def draw_experiment(experiment: Any, rows: Sequence[Row], reports: Sequence[Arrays], size: Size, stem: Path) -> None:
-    """Write stem.png and stem.svg of a figure, of `tracking` or of `theory`."""
-    picture = {"tracking": following, "theory": bounds}.get(experiment.name, curves)
+    """Write stem.png and stem.svg of a figure, of `tracking` or of `theory`.
+
+    A figure in ‖·‖_Π has stem-euclidean.png and .svg beside it.
+    """
+    others: dict[str, Callable[..., Figure]] = {"tracking": following, "theory": bounds}
+    drawings: dict[str, Callable[..., Figure]] = {"": others.get(experiment.name, curves)}
+    if getattr(experiment, "weighted", False):
+        drawings["-euclidean"] = partial(curves, weighted=False)
     with matplotlib.rc_context(SETTINGS):
-        figure = picture(experiment, rows, reports, size)
-        save(figure, stem.with_suffix(".png"))
-        save(figure, stem.with_suffix(".svg"))
+        for name, picture in drawings.items():
+            figure = picture(experiment, rows, reports, size)
+            save(figure, stem.with_name(f"{stem.name}{name}.png"))
+            save(figure, stem.with_name(f"{stem.name}{name}.svg"))
 
 
-def curves(experiment: Any, rows: Sequence[Row], reports: Sequence[Arrays], size: Size) -> Figure:
-    """Error by iterations in both panels: log axes, iterations on x, normalized squared error on y."""
-    length, table = experiment.lengths[size], Curves(rows)
+def curves(
+    experiment: Any, rows: Sequence[Row], reports: Sequence[Arrays], size: Size, weighted: bool | None = None
+) -> Figure:
+    """Error by iterations in both panels: log axes, iterations on x, normalized squared error on y.
+
+    `weighted` says whether in ‖·‖_Π or in the Euclidean norm, by default in that of the paper's figure.
+    """
+    weighted = experiment.weighted if weighted is None else weighted
+    length = experiment.lengths[size]
+    table = Curves([row._replace(error_mean=row.error_weighted_mean) for row in rows] if weighted else rows)
     about = f"{len(reports)} instances of {length} samples: mean, and band from the 10th to 90th percentile"
     figure, axes = two_panels(f"{experiment.title}\n{about}", sharey=True)
     seen = []
     for ax, panel in zip(axes, PANELS, strict=True):
-        for method in experiment.methods:
+        for method in experiment.drawn:
             points = table.points(panel, method.name)
             means = cut([point.error_mean for point in points])
-            band = np.quantile(cut([report[f"{panel}/{method.name}"][1] for report in reports]), [0.1, 0.9], axis=0)
+            band = np.quantile(
+                cut([report[f"{panel}/{method.name}"][1 + weighted] for report in reports]), [0.1, 0.9], axis=0
+            )
             style = plotting.method_style(method.name)
             if method.name == "dyadic":  # on top of the curves it follows, which show through the dashes
                 style |= {"zorder": 6, "linewidth": 2.4, "linestyle": (0, (2.5, 1.8))}
             label = f"{method.name}: {fraction(points[0].step)}" if panel == "best" else method.name
+            if method.name == "MER":  # one step an epoch: the largest, and the last
+                largest, last = points[0].step, points[-1].step
+                label = f"MER, own rule: {fraction(largest)}" + (f" to {last:.2g}" if last < largest else "")
             curve(ax, ([point.iterations for point in points], means, band), label, style, alpha=0.12)
             seen += [*means, *band.ravel()]
         for name, line in EXACT_LINES.items():
@@ -92,7 +116,8 @@ def curves(experiment: Any, rows: Sequence[Row], reports: Sequence[Arrays], size
         ax.set_xlim(0.8, length * 1.25)
         plain_ticks(ax.yaxis, low, high)
         plain_ticks(ax.xaxis, 1, length, fine=False)
-    axes[0].set_ylabel(f"normalized squared error, {'averaged' if experiment.averaged else 'last'} iterate")
+    iterate = "averaged" if experiment.averaged else "last"
+    axes[0].set_ylabel(f"normalized squared error, {NORMS[weighted]}, {iterate} iterate")
     return figure
 
 
@@ -207,8 +232,7 @@ def draw_comparison(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 def save(figure: Figure, path: Path) -> None:
     """Write the picture as PNG or SVG, by the name of the file; the same picture gives the same bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_figure(figure, path)
 
 
 def two_panels(title: str, **options: Any) -> tuple[Figure, Sequence[Axes]]:

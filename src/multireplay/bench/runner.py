@@ -34,12 +34,12 @@ class Experiment(ABC):
     @abstractmethod
     def settings(self) -> dict[str, Any]: ...
 
-    def choices(self, size: Size) -> Mapping[str, Sequence[float]]:
+    def choices(self, size: Size) -> Mapping[str, Sequence[Any]]:
         """By name what is chosen from on the tuning instances: steps of methods, penalties of exact fits."""
         return {}
 
-    def errors(self, case: Case, name: str, value: float) -> Any:
-        """The error, or the curve of errors, of one choice."""
+    def errors(self, case: Case, name: str, value: Any) -> Any:
+        """The error of one choice."""
         raise NotImplementedError
 
     def case(self, size: Size, seed: int, instance: int, phase: str) -> Case:
@@ -52,26 +52,30 @@ class Experiment(ABC):
         choices = {name: values for name, values in self.choices(size).items() if len(values) > 1}
         return {name: np.array([self.errors(case, name, value) for value in choices[name]]) for name in choices}
 
-    def choose(self, size: Size, tuned: list[Arrays]) -> dict[str, float]:
-        """By name the choice whose mean error is least, at its best point where the errors are curves."""
+    def choose(self, size: Size, tuned: list[Arrays]) -> dict[str, Any]:
+        """By name the choice whose mean error is least."""
         chosen = {}
         for name, values in self.choices(size).items():
             errors = np.mean([arrays[name] for arrays in tuned], axis=0) if len(values) > 1 else np.zeros(1)
-            chosen[name] = values[int(np.argmin(errors.reshape(len(values), -1).min(axis=1)))]
+            chosen[name] = values[int(np.argmin(errors))]
         return chosen
 
     @abstractmethod
-    def report(self, size: Size, seed: int, instance: int, chosen: Mapping[str, float]) -> Arrays: ...
+    def report(self, size: Size, seed: int, instance: int, chosen: Mapping[str, Any]) -> Arrays: ...
 
 
 class PaperExperiment(Experiment):
-    """A figure, `tracking` or `theory`: an experiment with its own number of tuning instances and its own table."""
+    """A figure, `tracking` or `theory`: an experiment with its own numbers of instances and its own table.
+
+    `instances` is how many are reported where no one says.
+    """
 
     title: str
     tuning: Mapping[Size, int]
+    instances: int
 
     @abstractmethod
-    def rows(self, reports: list[Arrays], chosen: Mapping[str, float], size: Size) -> list[Row]: ...
+    def rows(self, reports: list[Arrays], chosen: Mapping[str, Any], size: Size) -> list[Row]: ...
 
 
 UNTUNED: Mapping[Size, int] = {"full": 0, "small": 0}
@@ -88,7 +92,7 @@ class Scope(NamedTuple):
     out: Path
 
 
-def work_out(experiment: Experiment, scope: Scope, advance: Advance) -> tuple[list[Arrays], dict[str, float]]:
+def work_out(experiment: Experiment, scope: Scope, advance: Advance) -> tuple[list[Arrays], dict[str, Any]]:
     """All reported instances, and what was chosen for them on the tuning instances."""
     name, size, seed = experiment.name, scope.size, scope.seed
     settings = {"experiment": name, "size": size, "seed": seed, **experiment.settings()}

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay._write import save_text
 from multireplay.bench import table
 from multireplay.bench.method import PUBLISHED, TUNED, key
 from multireplay.bench.methods import METHODS
@@ -22,8 +23,8 @@ COLUMNS = ("problem", "suite", "method", "step", *NUMBERS, "seeds", "condition")
 
 NOTE = (
     "Mean squared error of each method over that of the exact fit (LSTD, maximum likelihood or the best ridge) on "
-    "the same records, ± its standard error. 'tuned' is the best constant step of a factor-2 grid on other seeds; "
-    "∞ means that some run diverged"
+    "the same records, ± its standard error. 'tuned' is the best step of a factor-2 grid on other seeds, constant "
+    "but for MER and CTD, see the notes; ∞ means that some run diverged"
 )
 OPENING = (
     f"{NOTE}; n/a that the method is not defined there. Passes are samples read over samples in the record; seconds "
@@ -79,7 +80,7 @@ class Scores(NamedTuple):
         for title, told in (("Problems", self.notes), ("Methods", methods), ("Left out", self.left_out)):
             if told:
                 lines += ["", f"## {title}", "", *(f"- {name}: {text}" for name, text in told.items())]
-        (out / "compare.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        save_text(out / "compare.md", "\n".join(lines) + "\n")
 
 
 def _numbers(runs: Vector, exact: Vector) -> dict[str, float]:

@@ -14,7 +14,7 @@ import numpy as np
 
 import multireplay
 from multireplay._check import Vector
-from multireplay.buffer.disk.files import completed
+from multireplay._write import completed, save_text
 from multireplay.errors import InputError
 
 Arrays = dict[str, Vector]
@@ -22,8 +22,8 @@ Arrays = dict[str, Vector]
 
 NO_MATTER = {
     "cli", "report", "show", "estimators", "rl", "torchrl", "__main__.py", "online.py",
-    "bench/pictures.py", "bench/table.py", "bench/scores.py", "bench/demo.py",
-    "bench/claims.py", "bench/theory_claims.py", "bench/reproduction.py",
+    "bench/pictures.py", "bench/table.py", "bench/scores.py", "bench/demo.py", "bench/demo_files.py",
+    "bench/claims.py", "bench/paired.py", "bench/theory_claims.py", "bench/reproduction.py", "tables",
 }  # fmt: skip
 """Rooms and files of the library that no number of an instance depends on."""
 
@@ -71,8 +71,7 @@ class Store:
     def save(self, phase: str, instance: int, arrays: Arrays) -> None:
         """Write one instance; the file appears only when it is complete."""
         path = self.path(phase, instance)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        (path.parent / "settings.json").write_text(self.settings, encoding="utf-8")
+        save_text(path.parent / "settings.json", self.settings)
         with completed(path) as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
 

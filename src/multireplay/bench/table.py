@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay._write import save_text
 
 
 class Row(NamedTuple):
@@ -23,6 +25,7 @@ class Row(NamedTuple):
     error_mean: float
     error_se: float = math.nan
     error_weighted_mean: float = math.nan
+    error_weighted_se: float = math.nan
     instances: int = 1
 
 
@@ -35,10 +38,11 @@ def mean_and_error(values: Vector) -> tuple[float, float]:
 
 def write(path: Path, rows: Iterable[Sequence[Any]], columns: Sequence[str] = Row._fields) -> None:
     """Write a table with six digits of every number; those that are not finite are written as nan or inf."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in row] for row in rows)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in row] for row in rows)
+    save_text(path, text.getvalue())
 
 
 def read_texts(path: Path) -> list[dict[str, str]]:
@@ -80,23 +84,3 @@ class Curves:
     def best(self, panel: str, method: str) -> float:
         """Smallest error on its curve."""
         return min(row.error_mean for row in self.points(panel, method))
-
-    def at(self, panel: str, method: str, iterations: float) -> float:
-        """Error after that many iterations, on the straight line between its points in the logarithms."""
-        points = self.points(panel, method)
-        x, y = ([math.log(getattr(row, name)) for row in points] for name in ("iterations", "error_mean"))
-        return float(np.exp(np.interp(math.log(iterations), x, y)))
-
-    def wins(self, panel: str, method: str, rival: str, factor: float = 1.0) -> float:
-        """Share of the method's points, up to the rival's last, at which its error is below factor × the rival's."""
-        last = self.points(panel, rival)[-1].iterations
-        points = [row for row in self.points(panel, method) if row.iterations <= last]
-        better = [row.error_mean < factor * self.at(panel, rival, row.iterations) for row in points]
-        return sum(better) / len(better)
-
-    def farthest(self, panel: str, method: str, reference: str) -> float:
-        """Largest ratio, up or down, of the errors of two methods over the iterations both take."""
-        last = min(self.points(panel, name)[-1].iterations for name in (method, reference))
-        points = [row for row in self.points(panel, method) if row.iterations <= last]
-        ratios = [row.error_mean / self.at(panel, reference, row.iterations) for row in points]
-        return max(max(ratio, 1 / ratio) for ratio in ratios)

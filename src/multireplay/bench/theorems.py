@@ -53,6 +53,7 @@ class Bounds(PaperExperiment):
     title = "Theorem 1 against measured errors"
     seconds = 0.3
     tuning = UNTUNED
+    instances = 50
 
     def settings(self) -> dict[str, Any]:
         return {"works": WORKS, "length": MRP_LENGTH}
@@ -215,6 +216,7 @@ class Following(PaperExperiment):
     title = "Following the i.i.d. error (Theorem 2, Corollaries 2 and 4)"
     seconds = 1.5
     tuning = UNTUNED
+    instances = 20
 
     def settings(self) -> dict[str, Any]:
         return {"betas": BETAS, "steps": STEPS_TAKEN, "chains": CHAINS}

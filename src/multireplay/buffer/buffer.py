@@ -71,7 +71,7 @@ class Buffer:
     ('temp', 'hum')
     """
 
-    def __init__(self, *unnamed: Any, names: Iterable[str] | None = None, **columns: Any) -> None:
+    def __init__(self, /, *unnamed: Any, names: Iterable[str] | None = None, **columns: Any) -> None:
         if unnamed:
             raise InputError(
                 "a buffer's columns need names: Buffer(features=A, targets=y), or Buffer(**columns) for a dictionary"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, TypeAlias
 
@@ -24,6 +25,10 @@ LARGE = 2**28
 FEWEST = 64
 NARROW = 16
 """Below so many numbers a row, what a row costs is its bookkeeping; a product with ones does without."""
+WIDE = 256
+"""From so many columns on a product of matrices costs more than to cut their numbers in halves."""
+SUMMED = 2**12
+"""Rows whose products of halves are added up in one go: such sums are cut off, not rounded."""
 _NUMPY: Namespace = compat.array_namespace(np.empty(0))  # looked up once: small buffers are made in great numbers
 
 
@@ -71,8 +76,8 @@ def as_numpy(array: Array) -> NDArray[Any]:
 
 def like(values: NDArray[Any], other: Array) -> Array:
     """NumPy values as an array of the library, type and device of another one."""
-    xp = namespace(other)
-    return xp.asarray(np.array(values), dtype=other.dtype, device=compat.device(other))
+    with np.errstate(over="ignore"):
+        return near(np.array(values, dtype=numpy_type(other)), other)  # converted here: what travels is small
 
 
 def row_dots(xp: Namespace, X: Array, Y: Array) -> Array:
@@ -206,10 +211,10 @@ class ForeignColumn:
     def mean_power(self, power: int) -> NDArray[np.float64]:
         """The mean of that power of every feature, 2 or 4."""
         xp = namespace(self.array)
-        for array in (self.array, xp.astype(self.array, xp.float64)):  # where squares are too large for their type
-            values = array * array
-            values = values if power == 2 else values * values
-            found = np.asarray(as_numpy(xp.mean(values, axis=0)), dtype=np.float64)
+        for dtype in (self.array.dtype, xp.float64):  # where squares are too large for their type
+            array = xp.astype(self.array, dtype, copy=False)
+            lengths = xp.linalg.vector_norm(array if power == 2 else array * array, axis=0)
+            found = as_numpy(lengths).astype(np.float64) ** 2 / len(self)
             if np.isfinite(found).all() and found.all():
                 break
         return found
@@ -230,6 +235,8 @@ def stretch_sums(weights: Array, rows: Array, bounds: NDArray[np.int64]) -> Arra
     then given from one to the next. Shorter types in it (TF32, where a user allows it) round the rows, not the point.
     """
     xp, count, dim = namespace(rows), len(bounds) - 1, rows.shape[1]
+    if count == 1:
+        return (weights @ rows)[None, :]
     each = int(bounds[-1]) // count
     equal = slice(0, each * count)
     found = xp.matmul(
@@ -243,6 +250,50 @@ def stretch_sums(weights: Array, rows: Array, bounds: NDArray[np.int64]) -> Arra
     owner = like(np.arange(count + 1)[:, None] == of, rows)
     parts = owner @ (picked(weights, moved)[:, None] * picked(rows, moved))
     return found + parts[1:, :] - parts[:-1, :]
+
+
+def crossed(left: Array, *rights: Array) -> list[Array]:
+    """LᵀR for each R, to some three digits where a device multiplies numbers of half precision many times faster.
+
+    All are rounded alike, and sums of products are not: these are the products of rows that differ a little. It is for
+    matrices that are far from singular, of columns of about one size.
+    """
+    rows, columns = left.shape
+    if columns < WIDE or rows < SUMMED or numpy_type(left) != np.float32 or not multiplies_halves(left):
+        return [left.T @ right for right in rights]
+    xp, pieces = namespace(left), rows // SUMMED
+    each = rows // pieces
+    equal, rest = slice(0, pieces * each), slice(pieces * each, rows)
+
+    def rounded(whole: Array) -> Array:
+        return xp.reshape(xp.astype(rows_of(whole, equal), xp.float16), (pieces, each, columns))
+
+    first = rounded(left)
+    return [
+        product_of_halves(first, first if right is left else rounded(right))
+        + rows_of(left, rest).T @ rows_of(right, rest)
+        for right in rights
+    ]
+
+
+def product_of_halves(left: Array, right: Array) -> Array:
+    """Σ LᵀR over pieces, of numbers in half precision, added up in single precision: so far PyTorch alone has it."""
+    xp = namespace(left)
+    return xp.sum(xp.bmm(left.mT, right, out_dtype=xp.float32), axis=0)
+
+
+def multiplies_halves(array: Array) -> bool:
+    """Whether there are fast products of numbers of half precision where the array lies."""
+    return not on_cpu(array) and _halves_on(namespace(array), str(device(array)))
+
+
+@functools.cache
+def _halves_on(xp: Namespace, where: str) -> bool:
+    try:
+        one = xp.ones((1, 16, 16), dtype=xp.float16, device=where)
+        return bool(product_of_halves(one, one)[0, 0] == 16)
+    except (AttributeError, TypeError, ValueError, RuntimeError):
+        return False
 
 
 def rows_between(array: Array, later: Array) -> int | None:

@@ -13,7 +13,7 @@ from multireplay._check import Positions
 from multireplay.buffer.buffer import Buffer, buffer_of
 from multireplay.buffer.columns import Columns, row_count, size_of
 from multireplay.buffer.disk import StoredBuffer
-from multireplay.buffer.disk.stored import LOTS
+from multireplay.buffer.disk.stored import LOTS, PLACES
 from multireplay.buffer.disk.stream import read_ahead
 from multireplay.buffer.foreign import array_of, device, namespace
 from multireplay.errors import InputError
@@ -162,7 +162,13 @@ class StoredRecord(Record):
         return self._head
 
     def take(self, rows: Positions) -> Columns:
-        columns = self.stored.take(rows, self.names)
+        return self._taken(rows, verified=True)
+
+    def spread(self, count: int) -> Columns:
+        return self._taken(spread_rows(self.length, count), verified=False)  # to check all for so few takes a pass
+
+    def _taken(self, rows: Positions, verified: bool) -> Columns:
+        columns = self.stored.take(rows, self.names, verified)
         try:
             self.problem.check(columns)
         except InputError:
@@ -177,8 +183,8 @@ class StoredRecord(Record):
                 yield start, self._checked(block, start)
 
     def at_once(self, aside: int = 0) -> int:
-        memory = max(self.stored.memory - aside, self.stored.memory // 4)
-        return max(1, memory // LOTS // self.row_bytes)
+        memory = max(self.stored.memory - aside - self.stored.overhead(self.names), self.stored.memory // 4)
+        return max(1, memory // (LOTS * self.row_bytes + PLACES))
 
     def chunks(self, blocks: Iterable[Positions], aside: int = 0) -> Generator[Chunk, None, None]:
         gathered = _gathered(blocks, self.at_once(aside))
@@ -233,11 +239,8 @@ def spread_rows(length: int, count: int, there: Any = None) -> Positions:
     """
     xp, where = (np, {}) if there is None else (namespace(there), {"device": device(there)})
     count = min(count, length)
-    whole, rest = divmod(length, count)
-    t = xp.arange(1, count + 1, dtype=xp.int64, **where)
-    ends = t * whole + t * rest // count
-    sizes = ends - xp.concat([xp.zeros_like(ends[:1]), ends[:-1]])
-    places = xp.astype(t, xp.float64) * GOLDEN
-    places = (places - xp.floor(places)) * xp.astype(sizes, xp.float64)
-    rows: Positions = ends - 1 - xp.astype(places, xp.int64)
+    t = xp.arange(0, count + 1, dtype=xp.int64, **where)
+    edges = t * length // count
+    places = xp.astype(t[1:], xp.float64) * GOLDEN % 1 * xp.astype(edges[1:] - edges[:-1], xp.float64)
+    rows: Positions = edges[1:] - 1 - xp.astype(places, xp.int64)
     return rows

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
 from multireplay.cli.app import app, note
-from multireplay.cli.data_file import DataFile
 from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, names_in, print_json
+from multireplay.cli.outputs import Force, check_outputs
 from multireplay.errors import InputError
-from multireplay.report import report_of_diagnosis
-from multireplay.show.text import terminal
+from multireplay.show.text import say
+
+if TYPE_CHECKING:
+    from multireplay.cli.data_file import DataFile
 
 
 @app.command()
@@ -26,12 +28,15 @@ def diagnose(
     time: Time = None,
     memory: Memory = DEFAULT_MEMORY,
     report: Report = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Say how strongly the rows of a record depend on their neighbours, column by column.
 
     Example: multireplay diagnose data.csv --columns load,temperature --time when
     """
+    check_outputs(force, [data], report=report)
+    from multireplay.cli.data_file import DataFile
     from multireplay.diagnose import diagnose
     from multireplay.tables import as_times, chained
 
@@ -47,6 +52,8 @@ def diagnose(
     buffer = record.numbers(chosen)
     found = diagnose(buffer)
     if report is not None:
+        from multireplay.report import report_of_diagnosis
+
         title = f"How dependent the rows of {data.name} are"
         note(f"Report: {report_of_diagnosis(report, found, buffer, title=title, command=ctx.obj)}")
     if as_json:
@@ -54,7 +61,7 @@ def diagnose(
         return
     if left_out:
         note(f"Left out, because they are not numbers: {', '.join(left_out)}.")
-    terminal().print(str(found), markup=False, highlight=False, soft_wrap=True)
+    say(str(found))
 
 
 def choose_columns(file: DataFile, wanted: str | None, without: Sequence[str | None]) -> tuple[list[str], list[str]]:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from multireplay._check import Vector
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.inferred import doubts_in, inference_of, summaries_of
-from multireplay.cli.model import Model, ModelKind
+from multireplay.cli.model import Model
+from multireplay.cli.options import ModelKind
 from multireplay.cli.prepared import Prepared, Wanted, prepare
 from multireplay.diagnose import diagnose
 from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError
@@ -200,7 +201,7 @@ def _exposure(file: DataFile, wanted: Wanted, ready: Prepared) -> dict[str, NDAr
     return {"exposure": values}
 
 
-def score_of(
+def score_by(
     kind: ModelKind, truth: NDArray[Any], predicted: NDArray[Any], exposure: NDArray[Any] | None = None
 ) -> dict[str, Any]:
     """The score of predictions; None where it is not defined, with the reason."""
@@ -252,7 +253,7 @@ def _held_out(
         return None
     test = targets[-count:]
     baseline = float(np.mean(test == names[counts.argmax()])) if kind is ModelKind.logistic else None
-    scored = score_of(kind, test, estimator.predict(rows[-count:], **last), **last)
+    scored = score_by(kind, test, estimator.predict(rows[-count:], **last), **last)
     return {"learnt": len(rows) - count, "rows": count, **scored, "baseline": baseline}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from multireplay.cli.data_file import DataFile
-from multireplay.cli.model import ModelKind
+from multireplay.cli.options import Missing, ModelKind
 from multireplay.errors import InputError
 from multireplay.tables import ChainedRows, Design, Kind, Look, Recipe, Times, as_times, chained, look_at
 from multireplay.tables.cells import as_chunked, as_classes, as_lists, as_numbers, texts
@@ -21,8 +20,6 @@ from multireplay.tables.recipe import dropped_in_words
 
 INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")
 """What a column is called that only numbers the rows, as pandas writes it."""
-
-Missing = StrEnum("Missing", ["error", "drop"])
 
 
 @dataclass(frozen=True)

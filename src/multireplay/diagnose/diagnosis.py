@@ -11,9 +11,9 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from multireplay.diagnose.autocorrelation import ENOUGH_TIMES
+from multireplay.show.text import plain_text, printable
 
 WIDTH = 90
 LONGEST = 11  # letters of a feature's name on one line of the table
@@ -134,7 +134,7 @@ class Diagnosis:
 
     def __str__(self) -> str:
         paragraphs = (legend(self), sentence(self))
-        return "\n\n".join([table(self), *(textwrap.fill(text, WIDTH) for text in paragraphs)])
+        return "\n\n".join([table(self), *(textwrap.fill(printable(text), WIDTH) for text in paragraphs)])
 
 
 def _plain(value: Any) -> Any:
@@ -258,7 +258,7 @@ def table(diagnosis: Diagnosis) -> str:
             at = "\n".join(textwrap.wrap(column.at, LONGEST)) or "-"
             cells = (*times, at, number(column.ess), f"{number(100 * column.ess / diagnosis.rows)} %")
         row = (column.name, features, *cells, note(column))
-        grid.add_row(*(Text(cell) for cell in row))  # Text, because a name like x[red] is no markup
+        grid.add_row(*map(plain_text, row))
     out = io.StringIO()
     console = Console(file=out, width=WIDTH, color_system=None, force_terminal=False, legacy_windows=False)
     console.print(grid)

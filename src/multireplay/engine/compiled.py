@@ -21,7 +21,7 @@ from multireplay.problems.policy_evaluation import TransitionSamples
 from multireplay.replay import PlannedEpoch
 from multireplay.result import Epoch
 from multireplay.sets import Set, WholeSpace
-from multireplay.steps import Constant, Theorem1
+from multireplay.steps import Constant, PerEpoch, Theorem1
 
 if TYPE_CHECKING:
     from multireplay.engine.epoch import Job
@@ -61,7 +61,7 @@ class CompiledStepper(Stepper):
 
     def way(self, planned: PlannedEpoch, job: Job) -> Way:
         at_the_end = job.track is None or isinstance(job.track.at, str)
-        one_step = isinstance(job.schedule, Constant | Theorem1) and not job.averaging.rising
+        one_step = isinstance(job.schedule, Constant | PerEpoch | Theorem1) and not job.averaging.rising
         if planned.scale_of is not None and is_built_in(job.record.example) and one_step and at_the_end:
             return "scales"
         if self._can_be_lanes(planned, job) and self.are_few(planned, self.room(planned, job)):

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 Part: TypeAlias = tuple[Any, ...]
 """What a sum is of some rows: arrays, all but always."""
 
-BATCHES = 32
-FEWEST_BATCHES = 8
+BATCHES, FEWEST_BATCHES = 32, 8
 BATCH_NUMBERS = 2**22
 """Where the sums of 32 batches would be more numbers than this, fewer batches are taken, but at least 8."""
 TOGETHER = 2**24
@@ -326,7 +325,7 @@ class Batches(NamedTuple):
     @property
     def mean(self) -> Vector:
         """F̂ over the whole record."""
-        return np.asarray(np.average(self.means, axis=0, weights=self.sizes))
+        return np.asarray(self.sizes / self.sizes.sum() @ self.means)
 
 
 def operator_batches(
@@ -346,5 +345,6 @@ def operator_batches(
 def as_batches(record: Record, points: Vector, sums: Vector, bounds: Positions) -> list[Batches]:
     """The means of these sums over batches, of shape (batches, points, d), for each point."""
     sizes = np.diff(bounds)
-    means = sums / sizes[:, None, None] + record.problem.penalty_diagonal(points.shape[1]) * points
+    means = sums / sizes[:, None, None]
+    means += record.problem.penalty_diagonal(points.shape[1]) * points
     return [Batches(means[:, index], sizes) for index in range(len(points))]

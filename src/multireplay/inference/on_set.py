@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from multireplay._check import Vector
-from multireplay.problems.constrained import affine_vi
+from multireplay.problems.constrained import affine_vi, well_scaled
 from multireplay.sets import Set
 
 HELD = 1e-5
@@ -31,13 +31,16 @@ class OnSet:
     """
 
     def __init__(self, jacobian: Vector, mean: Vector, feasible: Set, x: Vector) -> None:
+        scale, jacobian, there = well_scaled(jacobian, feasible)
+        mean, x = scale * mean, x / scale
         unit = float(np.abs(jacobian).sum(axis=0).max()) or 1.0
-        solution = affine_vi(jacobian, jacobian @ x - mean, feasible, x).x
+        solution = affine_vi(jacobian, jacobian @ x - mean, there, x).x
         force = mean + jacobian @ (solution - x)
-        slope = feasible.derivative(solution - force / unit)
+        slope = there.derivative(solution - force / unit)
         identity = np.eye(len(x))
         whole = jacobian @ slope / unit + identity - slope
-        self.matrix = slope @ np.linalg.lstsq(whole, identity, rcond=None)[0] / unit
+        self.matrix = scale[:, None] * (slope @ np.linalg.lstsq(whole, identity, rcond=None)[0] / unit) * scale
+        slope = feasible.derivative(scale * solution - force / unit / scale)  # in units in which coordinates compare
         self.boundary = np.abs(slope).max(axis=1) <= HELD
         """Which coordinates are held where they are."""
         self.active = bool(np.abs(slope - identity).max() > HELD)
@@ -49,12 +52,14 @@ class OnSet:
         return np.asarray(scores @ self.matrix.T)
 
 
-def boundary_sentence(names: list[str], feasible: str) -> str:
-    """Which coordinates are on the boundary, in words.
+def boundary_sentence(names: list[str], feasible: str, others: bool = True) -> str:
+    """Which coordinates are on the boundary, in words, and whether others are not.
 
     Examples
     --------
     >>> print(boundary_sentence(["x[0]", "x[3]"], "NonNegative()"))
     on the boundary of NonNegative(): x[0], x[3]; the other intervals hold given that
     """
+    if not others:
+        return f"all coordinates are on the boundary of {feasible}, at a vertex: there is no interval for any of them"
     return f"on the boundary of {feasible}: {', '.join(names)}; the other intervals hold given that"

@@ -103,10 +103,11 @@ def _active(rows: Any) -> float:
     if not isinstance(rows, np.ndarray):
         return 1.0
     squares = np.square(rows, dtype=np.float64)
-    mean = squares.mean(axis=0)
-    squares /= np.where(mean > 0, mean, 1.0)
-    total, size = squares.sum(axis=1) ** 2, (squares**2).sum(axis=1)
-    return float((total[size > 0] / size[size > 0]).mean()) if (size > 0).any() else 1.0
+    mean = np.ones(len(squares)) @ squares / len(squares)  # products take a tenth of the time of sums of short rows
+    weights = 1 / np.where(mean > 0, mean, 1.0)
+    total, size = (squares @ weights) ** 2, np.square(squares) @ weights**2
+    seen = size > 0
+    return float((total[seen] / size[seen]).mean()) if seen.any() else 1.0
 
 
 def _visits(energies: Vector) -> Vector:

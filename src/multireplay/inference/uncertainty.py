@@ -155,7 +155,7 @@ class Uncertainty:
             found = parts.sum(axis=1) / (parts @ (1 / np.maximum(counts, 1e-9)))
         return np.asarray(np.nan_to_num(found, nan=np.inf, posinf=np.inf))
 
-    @property
+    @cached_property
     def crowded(self) -> float:
         """Features that are active at once for each independent row, by the median of visits; 0 where not known.
 

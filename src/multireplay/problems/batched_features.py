@@ -14,6 +14,7 @@ from multireplay.buffer.foreign import (
     array_of,
     as_numpy,
     blocks,
+    crossed,
     like,
     row_bytes,
     row_dots,
@@ -44,15 +45,29 @@ class OfFeatures(OverBatches, ResidualProblem):
         """Two arrays of rows, L and R, with LᵀR the sum of ∂F̃/∂x at x."""
 
     def stretch_sums(self, points: Vector, columns: Columns, bounds: Positions) -> Vector:
+        found = [self.sums_there(x, columns, bounds) for x in points]
+        return np.asarray(as_numpy(self.xp.stack(found, axis=1)), dtype=np.float64)
+
+    def sums_there(self, x: Vector, columns: Columns, bounds: Positions) -> Array:
+        """`stretch_sums` at one point, left where the rows lie."""
         batch = self.samples(columns)
         with np.errstate(all="ignore"):
-            found = [stretch_sums(self.residuals(like(x, batch[0]), batch), batch[0], bounds) for x in points]
-        return np.asarray(as_numpy(self.xp.stack(found, axis=1)), dtype=np.float64)
+            return stretch_sums(self._residuals_at(x, batch), batch[0], bounds)
+
+    def _residuals_at(self, x: Vector, batch: Any) -> Array:
+        if self.is_linear and not x.any():  # nothing of the features is in them
+            return _weighted(-getattr(batch, self.outcome), batch)
+        return self.residuals(like(x, batch[0]), batch)
 
     def jacobian_sum(self, x: Vector, columns: Columns) -> Any:
         batch = self.samples(columns)
         left, right = self.factors(like(x, batch[0]), batch)
         return left.T @ right
+
+    def rough_jacobian_sum(self, x: Vector, columns: Columns) -> Any:
+        batch = self.samples(columns)
+        left, right = self.factors(like(x, batch[0]), batch)
+        return crossed(left, right)[0]
 
     def second_moments(self, columns: Columns) -> Any:
         rows = array_of(columns["features"])
@@ -135,7 +150,7 @@ class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
         arrays = {name: array_of(column) for name, column in columns.items()}
         features, dtype = arrays["features"], arrays["features"].dtype
         rewards = self.xp.astype(arrays["rewards"], dtype, copy=False)
-        discounts = self.xp.broadcast_to(like(np.array(self.gamma), features), rewards.shape)
+        discounts = self.xp.full_like(rewards, self.gamma)
         if "terminated" in arrays:
             discounts = discounts * (1 - self.xp.astype(arrays["terminated"], dtype))
         weights = self.xp.astype(arrays["weights"], dtype, copy=False) if "weights" in arrays else None
@@ -156,6 +171,15 @@ class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
     def factors(self, x: Array, batch: TransitionSamples) -> tuple[Array, Array]:
         left = batch.features if batch.weights is None else batch.weights[:, None] * batch.features
         return left, batch.features - batch.discounts[:, None] * batch.next_features
+
+    def rough_jacobian_sum(self, x: Vector, columns: Columns) -> Any:
+        batch = self.samples(columns)
+        left = batch.features if batch.weights is None else batch.weights[:, None] * batch.features
+        following = batch.next_features
+        if "terminated" in columns:
+            following = (batch.discounts != 0)[:, None] * following
+        now, then = crossed(left, batch.features, following)
+        return now - self.gamma * then
 
 
 def _weighted(values: Array, batch: Any) -> Array:

@@ -108,11 +108,20 @@ class _NormalMap:
         return point, count
 
 
+def well_scaled(matrix: Vector, feasible: Set) -> tuple[Vector, Vector, Set]:
+    """Units S in which the diagonal of A is 1, with SAS and the set in them; those of x where the set has no others."""
+    sizes = np.sqrt(np.abs(np.diag(matrix)))
+    scale = 1 / np.where(sizes > 0, sizes, 1.0)
+    there = feasible.in_units(scale)
+    return (np.ones_like(scale), matrix, feasible) if there is None else (scale, scale[:, None] * matrix * scale, there)
+
+
 def affine_vi(matrix: Vector, vector: Vector, feasible: Set, start: Vector | None = None) -> AffineSolution:
     """The x in X with ⟨Ax − b, y − x⟩ ≥ 0 for all y in X, to rounding, for a monotone A (A + Aᵀ ≥ 0).
 
     For a symmetric A this is the minimizer of xᵀAx/2 − bᵀx on X, for X = R^d a solution of Ax = b. A may be singular;
-    then one of the solutions is found. Only the projection on X is used, and its derivative.
+    then one of the solutions is found. Only the projection on X is used, and its derivative, in units in which the
+    diagonal of A is 1, where X has a projection in them.
 
     Newton's method for the normal map (Robinson 1992; Qi and Sun 1993), which finds the face of a polyhedron and solves
     on it exactly, is tried first. Where its full steps do not converge, they solve a sequence of easier problems, those
@@ -139,6 +148,8 @@ def affine_vi(matrix: Vector, vector: Vector, feasible: Set, start: Vector | Non
     """
     if not (np.isfinite(matrix).all() and np.isfinite(vector).all()):
         raise InputError("the mean operator is not finite: its data are too large for double precision")
+    scale, matrix, feasible = well_scaled(matrix, feasible)
+    vector, start = scale * vector, None if start is None else start / scale
     values = np.linalg.svd(matrix, compute_uv=False)
     unit = float(values[0]) or float(np.abs(vector).max()) or 1.0
     A, b, values = matrix / unit, vector / unit, values / unit
@@ -163,7 +174,7 @@ def affine_vi(matrix: Vector, vector: Vector, feasible: Set, start: Vector | Non
     residual = np.linalg.norm(best.x - feasible.projected(best.x - (A @ best.x - b)))
     length = np.linalg.norm(best.x)
     converged = best.residual <= CLOSE and bool(length <= far)
-    return AffineSolution(best.x, float(residual / ((length + np.linalg.norm(b)) or 1.0)), converged)
+    return AffineSolution(scale * best.x, float(residual / ((length + np.linalg.norm(b)) or 1.0)), converged)
 
 
 def newton_vi(

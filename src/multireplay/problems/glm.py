@@ -90,6 +90,10 @@ class GLM(ResidualProblem):
         L2 penalty λ: adds (λ/2)‖x‖² to the mean loss. 0 by default.
     unpenalized : int
         How many of the last coordinates, such as that of a column of ones, the penalty leaves out. 0 by default.
+    check_targets : bool
+        Whether targets outside the range of a built-in link are an error, as they are by default: the logistic and
+        probit links need values in [0, 1], the exp link values of at least 0. False for y = f(aᵀx*) + noise. The fit is
+        then the root of the mean operator, where there is one, and not maximum likelihood.
 
     Examples
     --------
@@ -113,12 +117,21 @@ class GLM(ResidualProblem):
         lipschitz: float | None = None,
         ridge: float = 0.0,
         unpenalized: int = 0,
+        check_targets: bool = True,
     ) -> None:
         self._link_argument = link
         self.link = as_link(link, lipschitz)
         self._lipschitz = lipschitz
         self.constraint = as_constraint(constraint)
         self.penalty = Penalty(ridge, unpenalized)
+        if not isinstance(check_targets, bool | np.bool_):
+            raise InputError(f"check_targets must be True or False, not {check_targets!r}")
+        self.check_targets = bool(check_targets)
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether targets are probabilities, as the mean that the link makes is."""
+        return self.link.name in PROBABILITIES and self.check_targets
 
     @property
     def compiled(self) -> bool:
@@ -130,10 +143,11 @@ class GLM(ResidualProblem):
 
     def check(self, columns: Columns) -> None:
         targets, link = columns["targets"], self.link.name
-        if link in PROBABILITIES:
-            refuse_outside("targets", targets, 0, 1, f"the {link} link needs values in [0, 1]")
-        if link == "exp":
-            refuse_outside("targets", targets, 0, math.inf, "the exp link needs values of at least 0")
+        anyway = f"for a mean of that range plus noise, GLM({link!r}, check_targets=False)"
+        if self.has_probabilities:
+            refuse_outside("targets", targets, 0, 1, f"the {link} link needs values in [0, 1]; {anyway}")
+        if link == "exp" and self.check_targets:
+            refuse_outside("targets", targets, 0, math.inf, f"the exp link needs values of at least 0; {anyway}")
         if "weights" in columns:
             refuse_outside("weights", columns["weights"], 0, math.inf, "a weight is at least 0")
         self.penalty.check(self.dim(columns))
@@ -177,7 +191,7 @@ class GLM(ResidualProblem):
 
     def size(self, outcome: float, scores: Vector) -> float:
         """The largest |y_t| + |a_tᵀx|, or the largest |f(a_tᵀx)| if larger; 1 where both are probabilities."""
-        if self.link.name in PROBABILITIES:
+        if self.has_probabilities:
             return 1.0
         return max(super().size(outcome, scores), largest(self.link.function(scores)))
 
@@ -211,7 +225,7 @@ class GLM(ResidualProblem):
         return np.asarray(np.square(rows).sum(axis=0) if slopes is None else slopes @ np.square(rows))
 
     def recession(self, samples: RegressionSamples, v: Vector) -> float | None:
-        if self.link.name not in (*PROBABILITIES, "exp"):
+        if self.link.name not in (*PROBABILITIES, "exp") or not self.check_targets:
             return None
         scores, targets, weights = self.scores(samples, v), self.outcomes_of(samples), self.weights_of(samples)
         if weights is not None:
@@ -266,8 +280,9 @@ class GLM(ResidualProblem):
         """The x with F̂(x) + ridge·x = 0, or the solution of that VI on the feasible set. Weights count.
 
         For the identity, logistic and exp links this is maximum likelihood (least squares, logistic and Poisson
-        regression). For the others it is the root of the same estimating equation Σ a_t (f(a_tᵀx) − y_t) = 0, which
-        is what every stochastic method here converges to, and not the maximum likelihood of, say, a probit model.
+        regression) where targets are in the link's range. Otherwise it is the root of the same estimating equation
+        Σ a_t (f(a_tᵀx) − y_t) = 0, which is what every stochastic method here converges to, and not the maximum
+        likelihood of, say, a probit model.
 
         Parameters
         ----------
@@ -307,7 +322,8 @@ class GLM(ResidualProblem):
 
     def __reduce__(self) -> tuple[Any, ...]:
         penalty = self.penalty.ridge, self.penalty.unpenalized
-        return (GLM, (self._link_argument, self.constraint, self._lipschitz, *penalty))
+        return (GLM, (self._link_argument, self.constraint, self._lipschitz, *penalty, self.check_targets))
 
     def __repr__(self) -> str:
-        return f"GLM(link={self.link.name!r}{self.penalty.text})"
+        unchecked = "" if self.check_targets else ", check_targets=False"
+        return f"GLM(link={self.link.name!r}{self.penalty.text}{unchecked})"

@@ -116,11 +116,12 @@ Over: TypeAlias = Callable[[Namespace, Array], Array]
 
 
 def _logistic(xp: Namespace, z: Array) -> Array:
-    return 1.0 / (1.0 + xp.exp(-z))
+    at_once = getattr(xp, "sigmoid", None)  # PyTorch's
+    return 1.0 / (1.0 + xp.exp(-z)) if at_once is None else at_once(z)
 
 
 def _softplus(xp: Namespace, z: Array) -> Array:
-    return xp.where(z > 0, z, xp.zeros_like(z)) + xp.log1p(xp.exp(-xp.abs(z)))
+    return xp.logaddexp(z, xp.zeros_like(z))
 
 
 def _probit(xp: Namespace, z: Array) -> Array:

@@ -19,6 +19,7 @@ from multireplay.buffer.foreign import (
     block_bytes,
     describe,
     like,
+    multiplies_halves,
     numpy_type,
     rows_of,
 )
@@ -62,6 +63,10 @@ class OverBatches(Problem):
     @property
     def block_bytes(self) -> int:  # type: ignore[override]
         return block_bytes(self.home)
+
+    @property
+    def quick_products(self) -> bool:  # type: ignore[override]
+        return multiplies_halves(self.home)
 
     def evaluable(self, x: Vector) -> Vector:
         return x.astype(numpy_type(self.home)).astype(np.float64)

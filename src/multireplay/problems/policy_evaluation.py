@@ -208,9 +208,12 @@ class PolicyEvaluation(ResidualProblem):
         return IndexedRows(self.table, columns["states"]), IndexedRows(self.table, columns["next_states"])
 
     def _discounts(self, columns: Columns) -> Vector:
+        """γ, or 0 on a terminal row: read-only and with strides in both cases, or loops are compiled for both."""
         if "terminated" not in columns:
             return np.broadcast_to(self.gamma, columns["rewards"].shape)  # one number, however many rows
-        return np.where(columns["terminated"], 0.0, self.gamma)
+        backwards = np.where(np.asarray(columns["terminated"])[::-1], 0.0, self.gamma)
+        backwards.flags.writeable = False
+        return backwards[::-1]
 
     def operator(self, x: Vector, samples: TransitionSamples, row: int) -> Vector:
         now, then = samples.row(row), samples.next_row(row)

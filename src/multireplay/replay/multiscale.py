@@ -22,6 +22,7 @@ class Multiscale(Replay):
     This is Algorithm 1 (alg:two) of the paper in its static form: nothing is deleted, and every epoch
     restarts from x0. Where 2^k does not divide B, step t reads 1-based position ⌊t·B/2^k⌋, so that every epoch
     still spans the whole buffer. Epoch k touches exactly 2^k distinct samples, the epochs together fewer than 2B.
+    Every epoch has a step of its own with `multireplay.steps.PerEpoch`, which is what ``step="auto"`` is here.
 
     Parameters
     ----------

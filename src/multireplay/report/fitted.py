@@ -213,4 +213,6 @@ def _what(problem: ResidualProblem) -> str:
     link = getattr(getattr(problem, "link", None), "name", None)
     if link is None:
         return "values"
+    if not getattr(problem, "check_targets", True):
+        return "responses"
     return "probabilities" if link in PROBABILITIES else "counts" if link == "exp" else "responses"

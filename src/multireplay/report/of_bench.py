@@ -1,4 +1,4 @@
-"""The pages on the three products of the bench: the comparison, the reproduction and the demonstration."""
+"""The pages on two products of the bench: the comparison and the reproduction."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from multireplay.report import figures
 from multireplay.report.blocks import Block, FindingBlock, Heading, Picture, Plot, Section, TableBlock, Text
 from multireplay.report.figures import Line
 from multireplay.report.page import write
-from multireplay.report.reports import report_of_tables
 from multireplay.report.sections import repeat
 from multireplay.show.text import plural, short
 
 if TYPE_CHECKING:
-    from multireplay.bench.demo import DemoCurve
     from multireplay.bench.table import Row
 
 File = str | os.PathLike[str]
@@ -28,7 +26,7 @@ SYMBOLS = {
     "D": "diamond", "o": "circle", "s": "square", "v": "triangle-down", "X": "x", "P": "cross", "^": "triangle-up",
     "<": "triangle-left", ">": "triangle-right", "*": "star", "p": "pentagon",
 }  # fmt: skip
-PANEL_TITLES = {"shared": "one shared constant step", "best": "each method at its own best step"}
+PANEL_TITLES = {"shared": "one shared step, MER's cap", "best": "each method at its own best step"}
 
 
 def report_of_comparison(path: File, folder: File, *, command: str | None = None) -> Path:
@@ -112,9 +110,9 @@ def report_of_reproduction(path: File, folder: File, *, command: str | None = No
         raise InputError(f"{folder} holds no tables and claims of a reproduction: multireplay reproduce --out {folder}")
     claims = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
     verdicts = [claim["verdict"] for claim in claims]
-    counts = [f"{verdicts.count(verdict)} “{verdict}”" for verdict in dict.fromkeys(verdicts)]
-    first: list[Block] = [Text(f"Verdicts on {plural(len(claims), 'claim')}: {', '.join(counts)}.", tone="lead")]
-    first += [FindingBlock(f"“{c['claim']}”", f"{c['figure']} · {c['verdict']}", c["finding"]) for c in claims]
+    counts = [f"{verdict}: {verdicts.count(verdict)}" for verdict in dict.fromkeys(verdicts)]
+    first: list[Block] = [Text(f"Verdicts on {plural(len(claims), 'claim')}: {'; '.join(counts)}.", tone="lead")]
+    first += [FindingBlock(c["claim"], f"{c['figure']} · {c['verdict']}", c["finding"]) for c in claims]
     sections = [Section("Claims", first)]
     runs = []
     for file, rows in tables.items():
@@ -126,9 +124,15 @@ def report_of_reproduction(path: File, folder: File, *, command: str | None = No
 
 
 def _figure(file: Path, rows: list[Row]) -> list[Block]:
+    from multireplay.bench.figures import FIGURES
+
+    weighted = file.stem in FIGURES and FIGURES[file.stem].weighted
+    if weighted:  # the norm of the figure's caption
+        rows = [row._replace(error_mean=row.error_weighted_mean, error_se=row.error_weighted_se) for row in rows]
+    norm = ", ‖·‖_Π" if weighted else ""
     panels = {panel: [row for row in rows if row.panel == panel] for panel in PANEL_TITLES}
     blocks: list[Block] = [
-        Plot(curves(found), f"{file.stem}: {PANEL_TITLES[panel]}", "", height=460)
+        Plot(curves(found), f"{file.stem}: {PANEL_TITLES[panel]}{norm}", "", height=460)
         for panel, found in panels.items()
         if found
     ]
@@ -140,7 +144,8 @@ def _figure(file: Path, rows: list[Row]) -> list[Block]:
 
 def curves(rows: list[Row]) -> Any:
     """Error by iterations of every method; an exact fit, which has one row, as a line across."""
-    from multireplay.bench.pictures import FAR_OFF, TOP
+    from multireplay.bench.paired import FAR_OFF
+    from multireplay.bench.pictures import TOP
 
     lines, levels = [], {}
     for name in dict.fromkeys(row.method for row in rows):
@@ -163,34 +168,3 @@ def _line(name: str, points: Any, top: float) -> Line:
     iterations, means, _ = points.T
     hover = [f"{plural(int(at), 'step')}<br>{short(mean)} ± {short(error)}" for at, mean, error in points.tolist()]
     return Line(iterations, np.where(means < top, means, np.nan), name, color, dash, mode, hover)
-
-
-def report_of_demo(
-    path: File, summaries: Mapping[str, DemoCurve], lstd: float, m: float, instances: int, *, command: str | None = None
-) -> Path:
-    """Write one self-contained HTML page on what `multireplay.bench.demo.run_demo` found, and return its path.
-
-    Parameters
-    ----------
-    path, command
-        As in `report_of_comparison`.
-    summaries, lstd, m, instances
-        What ``run_demo`` returned, and what it was called with.
-    """
-    from multireplay.bench.demo import LENGTH, NOTES, STEP, demo_table
-
-    lines = [_line(name, np.transpose(summary), np.inf) for name, summary in summaries.items()]
-    figure = figures.lines(lines, "iterations", "normalized squared error")
-    figure.update_yaxes(range=[np.log10(lstd / 3), np.log10(2)])
-    figures.level(figure, lstd, "LSTD (exact fit)")
-    caption = f"Mean over {plural(instances, 'record')}. A click on a name in the legend hides its curve."
-    table = demo_table(summaries, lstd)
-    return report_of_tables(
-        path,
-        "Policy evaluation from one trajectory",
-        {table.title or "Errors": table},
-        plots=[Plot(figure, "Error by iterations", caption, height=480)],
-        notes=NOTES,
-        subtitle=f"The paper's Markov reward process, m = {m:g}, step {STEP:g}, {instances} × {LENGTH:,} samples",
-        command=command,
-    )

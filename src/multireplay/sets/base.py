@@ -95,6 +95,10 @@ class Set(ABC):
         moved = np.stack([self.projected(x + step * one) - here for one in np.eye(x.size)]) / step
         return np.asarray((moved + moved.T) / 2)
 
+    def in_units(self, scale: Vector) -> Set | None:
+        """The set of all z with scale · z in X, by coordinate, if a projection on that is known; otherwise None."""
+        return None
+
     def check(self, dim: int) -> None:
         """Try the projection on a point of dimension `dim`, so that a mistake in it is found before a run.
 
@@ -215,6 +219,9 @@ class WholeSpace(BuiltInSet):
 
     def derivative(self, x: Vector) -> Vector:
         return np.eye(x.size)
+
+    def in_units(self, scale: Vector) -> Set:
+        return self
 
     def check(self, dim: int) -> None:
         """There is nothing to try, only the dimension."""

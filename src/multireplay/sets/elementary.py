@@ -30,6 +30,9 @@ class NonNegative(BuiltInSet):
     def derivative(self, x: Vector) -> Vector:
         return np.diag((x > 0.0).astype(np.float64))
 
+    def in_units(self, scale: Vector) -> NonNegative:
+        return self
+
     def rowwise(self, dim: int, point: Array) -> Projection:
         self.spec(dim)
         xp, zero = namespace(point), like(np.zeros(()), point)
@@ -142,6 +145,9 @@ class Box(BuiltInSet):
         lower, upper = self.spec(x.size)[1:].reshape(2, -1)
         return np.diag(((lower < x) & (x < upper)).astype(np.float64))
 
+    def in_units(self, scale: Vector) -> Box:
+        return Box(self.lower / scale, self.upper / scale)
+
     def rowwise(self, dim: int, point: Array) -> Projection:
         xp = namespace(point)
         lower, upper = (like(bound, point) for bound in self.spec(dim)[1:].reshape(2, -1))
@@ -192,6 +198,9 @@ class Halfspace(BuiltInSet):
     def derivative(self, x: Vector) -> Vector:
         encoded = self.spec(x.size)
         return _tangent(encoded[3:]) if encoded[3:] @ x > encoded[1] else np.eye(x.size)
+
+    def in_units(self, scale: Vector) -> Halfspace:
+        return Halfspace(self.normal * scale, self.offset)
 
     def rowwise(self, dim: int, point: Array) -> Projection:
         xp, encoded = namespace(point), self.spec(dim)

@@ -71,6 +71,11 @@ class Product(BuiltInSet):
     def derivative(self, x: Vector) -> Vector:
         return np.asarray(block_diag(*(factor.derivative(x[part]) for factor, _, part in self._blocks(x.size))))
 
+    def in_units(self, scale: Vector) -> Product | None:
+        parts = [(factor.in_units(scale[part]), width) for factor, width, part in self._blocks(len(scale))]
+        known = [(one, width) for one, width in parts if one is not None]
+        return Product(*known) if len(known) == len(parts) else None
+
     def check(self, dim: int) -> None:
         for factor, width, _ in self._blocks(dim):
             factor.check(width)

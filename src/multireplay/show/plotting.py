@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multireplay._write import completed
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from multireplay.result import Result
 
@@ -20,6 +24,7 @@ MOST_TICKS = 40
 """Features up to which each has its name on the axis."""
 _METHODS: dict[str, tuple[str, str]] = {
     "MER": (BLUE, "-"),
+    "MER, one constant step": (BLUE, "--"),
     "serial": (VERMILLION, "-"),
     "skip": (ORANGE, "-"),
     "skip too much": (ORANGE, "--"),
@@ -35,7 +40,7 @@ def method_style(name: str) -> dict[str, Any]:
     """Colour, line and marker of a method, by the longest known beginning of its name."""
     known = max((start for start in _METHODS if name.startswith(start)), key=len)
     color, line = _METHODS[known]
-    dots = {"marker": "o", "markersize": 4.5, "zorder": 5} if known == "MER" else {}
+    dots = {"marker": "o", "markersize": 4.5, "zorder": 5} if known.startswith("MER") else {}
     return {"color": color, "linestyle": line, "linewidth": 1.6, **dots}
 
 
@@ -46,6 +51,14 @@ def new_axes(ax: Axes | None) -> Axes:
     import matplotlib.pyplot as plt
 
     return plt.subplots(figsize=(6.4, 4.2), layout="constrained")[1]
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a picture, of the kind that the name of the file ends in, with a mark that this program made it."""
+    kind = path.suffix[1:].lower() or "png"
+    marks = {"png": {"Software": "multireplay"}, "svg": {"Creator": "multireplay", "Date": None}}
+    with completed(path) as file:
+        figure.savefig(file, format=kind, dpi=150, metadata=marks.get(kind))
 
 
 def plot_result(result: Result, ax: Axes | None = None) -> Axes:

@@ -1,4 +1,4 @@
-"""Autoregressive covariates with a binary response: the paper's logistic regression."""
+"""Autoregressive covariates and a response of logistic mean: the paper's logistic regression."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import expit
 
-from multireplay._check import Vector, whole_number
+from multireplay._check import Vector, number_in, whole_number
 from multireplay._jit import jit
 from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
@@ -33,14 +33,15 @@ class AutoregressiveLogistic:
     burn_in : int
         Steps from 0 before the first covariate.
     response, noise : "bernoulli" or "gaussian", float
-        Bernoulli targets, or f(a_tᵀx*) plus N(0, noise²).
+        Bernoulli targets, or f(a_tᵀx*) plus N(0, noise²), which is the paper's model (Eq. GLM_model).
     radius : float
         x* is uniform on the sphere of this radius.
 
     Attributes
     ----------
     problem, solution
-        Logistic regression, what to solve from its buffers, and x*.
+        Logistic regression, what to solve from its buffers, and x*. Gaussian targets leave [0, 1], so that it is
+        ``GLM("logistic", check_targets=False)`` for them.
     eigenvalues, rotation
         E, and Q with the eigenvectors as columns.
 
@@ -54,8 +55,6 @@ class AutoregressiveLogistic:
     >>> round(float(world.variances.max()), 4)
     1.0025
     """
-
-    problem = GLM("logistic")
 
     def __init__(
         self,
@@ -81,7 +80,8 @@ class AutoregressiveLogistic:
         self.solution = radius * direction / np.linalg.norm(direction)
         self.burn_in = whole_number("burn_in", burn_in, least=0)
         self.response = response
-        self.noise = noise
+        self.noise = number_in("noise", noise)
+        self.problem = GLM("logistic", check_targets=response == "bernoulli")
 
     @property
     def variances(self) -> Vector:

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
-from multireplay.errors import InputError
+from multireplay.errors import InputError, warn
 from multireplay.inference.residuals import measure
 from multireplay.result import Result, Status
 from multireplay.show.text import TextTable
@@ -61,17 +62,34 @@ def solve_held_out(solve: Callable[..., Result], run: Run, share: float) -> Resu
     options = {name: given[name] for name in ("x0", "constraint", "backend", "threads")}
     options["replay"] = given["replay"] or default_order(run.record)
     rivals, passes = _compete(solve, run, (learn, test), options)
-    best = min(rivals, key=lambda rival: rival.score)
-    chosen = {"update": best.update, "step": best.step, "average": best.average}
-    final = solve(problem, run.buffer, **chosen, holdout=None, track=given["track"], **_fitting(best.update, options))
+    ordered, nothing = sorted(rivals, key=lambda rival: rival.score), run.feasible.projected(np.zeros_like(run.start))
+    most = _score(run, run.buffer, nothing) + abs(_score(run, test, nothing) - ordered[0].score)
+    finals = []
+    for best in ordered:
+        chosen = {"update": best.update, "step": best.step, "average": best.average, **_fitting(best.update, options)}
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            final = solve(problem, run.buffer, **chosen, holdout=None, track=given["track"])
+        passes += 1 + final.passes
+        finals.append((float(np.nan_to_num(_score(run, run.buffer, final.x), nan=np.inf)), best, final, said))
+        if finals[-1][0] <= most:  # that of 0, but for what the best gains on the held-out block
+            break
+    else:
+        finals.append(min(finals, key=lambda each: each[0]))
+    _, best, final, said = finals[-1]
+    for one in said:
+        warn(str(one.message), one.category)
     scored = "residual" if problem.loss(final.x, problem.columns(test)) is None else "loss"
+    useless = [rival for _, rival, *_ in finals if rival is not best]
     rows = [
         {
             "update": repr(rival.update),
             "step size": "" if rival.update.route == "exact" else f"{rival.size:.4g}",
             "answer": rival.answer,
             f"{scored} on the held-out block": f"{rival.score:.5g}",
-            "note": "smallest: run on the whole record" if rival is best else "",
+            "note": "smallest: run on the whole record"
+            if rival is best
+            else "of no use on the whole record" * (rival in useless),
         }
         for rival in rivals
     ]
@@ -79,7 +97,7 @@ def solve_held_out(solve: Callable[..., Result], run: Run, share: float) -> Resu
     return replace(
         final,
         status=Status(final.status.code, f"{final.status} {how}"),
-        passes=share + passes + final.passes,
+        passes=share + passes,
         candidates=TextTable(rows),
         run=replace(final.run, problem=run.problem, arguments=given, why=how),
     )
@@ -91,7 +109,7 @@ def _compete(
     """Every candidate with its score, and the passes that they took."""
     (learn, test), problem, step, average = parts, run.record.problem, run.arguments["step"], run.arguments["average"]
     first = as_schedule(run.steps[0], problem, problem.samples(problem.columns(learn)))
-    base, held = float(first.values(1, 0, 1)[0]), problem.columns(test)
+    base = float(first.values(1, 0, 1)[0])
     rivals: list[tuple[Update, Any]] = [*((Plain(), factor * base) for factor in FACTORS), (VarianceReduced(), step)]
     if run.automatic and run.arguments["replay"] is None and problem.has_jacobian and can_be_exact(run.record):
         rivals.append((Exact(), step))
@@ -110,10 +128,17 @@ def _compete(
         epoch = tried.epochs[tried.chosen]
         kinds = {average: epoch.average, "none": epoch.last} if tried.run.route == "steps" else {average: tried.x}
         for kind, x in kinds.items():
-            loss = problem.loss(x, held) if tried.status.ok else np.inf
-            score = measure(problem, held, run.feasible, x).size if loss is None else loss
+            score = _score(run, test, x) if tried.status.ok else np.inf
             found.append(Candidate(update, size, kind, epoch.step, score))
     return found, passes
+
+
+def _score(run: Run, rows: Buffer, x: Vector) -> float:
+    """The loss at x on these rows, or the residual, for a problem without a loss."""
+    problem = run.record.problem
+    columns = problem.columns(rows)
+    loss = problem.loss(x, columns)
+    return measure(problem, columns, run.feasible, x).size if loss is None else loss
 
 
 def _fitting(update: Update, options: dict[str, Any]) -> dict[str, Any]:

@@ -114,6 +114,7 @@ def with_steps(run: Run, update: Update, why: str) -> Run:
     instead = Shuffle(0) if run.replay is None and isinstance(order, Dyadic) else None
     found = replace(run, update=update, replay=order, instead=instead, why=why, engine=engine)
     check_needs(found, run.arguments["checkpoint"] is not None)
+    check_scales(found)
     return found
 
 
@@ -208,6 +209,18 @@ def check_needs(run: Run, checkpoint: bool) -> None:
         if sentence and not fine:
             given = {"feasible": f"{run.feasible!r}", "precision": f"{run.precision!r}", "step": f"{run.step!r}"}
             raise InputError(sentence.format(**given))
+
+
+def check_scales(run: Run) -> None:
+    """Refuse a rule of steps for epochs of 2^k steps in an order that has others, where it would take a wrong T_k."""
+    for step in run.steps:
+        if isinstance(step, Schedule) and step.by_scale:
+            wrong = next((epoch for epoch in run.replay.plan(run.rows) if epoch.length != 2**epoch.k), None)
+            if wrong is not None:
+                raise InputError(
+                    f"{step!r} is for epochs of 2^k steps, those of mr.Multiscale(), and epoch {wrong.k} of "
+                    f"{run.replay!r} has {wrong.length}: give replay=mr.Multiscale(), or another step"
+                )
 
 
 def as_passes(passes: object, update: Update | None) -> int:

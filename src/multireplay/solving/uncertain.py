@@ -76,7 +76,8 @@ def _notes(result: Result, images: Images, names: tuple[str, ...]) -> tuple[str,
     if away > CONVERGED:
         notes.append(f"x is about {away:.2g} standard errors from the exact fit, which intervals do not count")
     if images.set_active and images.boundary is not None:
-        notes.append(boundary_sentence([names[i] for i in np.flatnonzero(images.boundary)], repr(run.feasible)))
+        held = [names[i] for i in np.flatnonzero(images.boundary)]
+        notes.append(boundary_sentence(held, repr(run.feasible), len(held) < len(names)))
     elif images.set_active:
         notes.append(f"{run.feasible!r} is active: intervals hold given that")
     problem = None if run is None else run.problem if run.record is None else run.record.problem

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from multireplay._check import Vector
-from multireplay.buffer.foreign import Array, ForeignColumn, array_of, as_numpy, like
+from multireplay.buffer.foreign import WIDE, Array, ForeignColumn, array_of, like, namespace
 from multireplay.buffer.record import Record
 from multireplay.updates.base import Unsuitable
 from multireplay.updates.samples import COARSE, Samples
-from multireplay.updates.slope import Slope
+from multireplay.updates.slope import POWER_STEPS, Slope
 
 PER_COORDINATE = {True: 8, False: 16}
 """Samples of the coarse epoch for each coordinate, or `COARSE` if that is more. Fewer where the operator is a gradient:
@@ -22,15 +22,20 @@ MULTIPLIED = 6_500_000
 ELSEWHERE = 2**16
 """Samples on a device, where products of matrices cost less beside reading, and up to …"""
 MORE, NUMBERS = 2**18, 2**26
-"""… so many, if they are no more than so many numbers."""
+"""… so many, if they are no more than so many numbers. Where products of halves are quick, as many as …"""
+SHARE = 6
+"""… a row of so many, …"""
+SEVERAL = 3 * 2**16
+"""… but these at most where there are many coordinates and the operator is no gradient: more save no pass."""
 MOST_NUMBERS = 2**28
 """Numbers that the samples of a coarse epoch may have at most: a gigabyte in single precision."""
 SETTLING = 4
 SETTLED = 0.05
 """Corrections on the samples end when one is below this share of the first."""
-POWER_STEPS = 4
 ROUNDED, LITTLE = 4e-7, 0.1
 """What rounding does to an entry of a matrix in single precision, and the share of an error that may survive for it."""
+ROUGH = 1e-3
+"""The reciprocal condition number above which a rough Jacobian is as good."""
 DOUBTFUL = 0.7
 """A coarse epoch whose halves disagree about the Jacobian by this share of it is not to be relied on, …"""
 FEW = 400.0
@@ -52,6 +57,8 @@ class Coarse:
     effective: float
     """Rows that the worst known feature is as good as, if it were about as large in all of them."""
     samples: Samples
+    half: Array
+    """Half the difference between the Jacobians of the odd and the even samples, in units of their scale."""
 
     def is_doubtful(self, rate: float, rows: float) -> bool:
         """Whether the halves disagree by more than that rate, or some feature is known from fewer rows."""
@@ -67,8 +74,8 @@ class Coarse:
         if not isinstance(features, np.ndarray | ForeignColumn):
             return np.inf
         rows = array_of(features)
-        scores = rows @ like(x / self.samples.scale, rows)
-        return float(np.abs(scores if isinstance(scores, np.ndarray) else as_numpy(scores)).max())
+        xp = namespace(rows)
+        return float(xp.max(xp.abs(rows @ like(self.samples.place(x / self.samples.scale), rows))))
 
 
 def usual_rows(record: Record) -> int:
@@ -83,6 +90,8 @@ def coarse_rows(record: Record) -> int:
     if record.problem.on_host:
         return usual_rows(record)
     more = min(MORE, NUMBERS // record.dim)
+    if record.problem.quick_products and record.dim >= WIDE:
+        more = max(more, min(MORE if record.problem.is_gradient else SEVERAL, record.length // SHARE))
     return min(record.length, max(ELSEWHERE, more, usual_rows(record)), MOST_NUMBERS // record.dim)
 
 
@@ -97,12 +106,14 @@ def coarse_fit(record: Record, x0: Vector) -> Coarse:
     rows = coarse_rows(record)
     if rows * record.dim > MOST_NUMBERS or rows < 2:
         raise Unsuitable(f"{rows} rows of {record.dim} coordinates are no coarse epoch")
-    for precision in (np.float32, np.float64):
+    quick = record.problem.quick_products and record.dim >= WIDE
+    for precision, rough in [(np.float32, True)] * quick + [(np.float32, False), (np.float64, False)]:
         samples = Samples.spread(record, rows, precision)
+        samples.rough = rough
         if samples.never:
             raise Unsuitable(f"{samples.never} of {record.dim} features are 0 in all of {rows} rows")
         found = _fit(samples, x0 / samples.scale, rows, rows < record.length)
-        if found.slope.dependable:
+        if found.slope.dependable and not (rough and found.slope.condition < ROUGH):
             return found
     raise Unsuitable("some features are all but combinations of others")
 
@@ -122,8 +133,7 @@ def _fit(samples: Samples, z0: Vector, rows: int, some: bool) -> Coarse:
     if slope.dependable:
         half = half.astype(slope.matrix.dtype, copy=False) if isinstance(half, np.ndarray) else half
         rate = slope.factors.rate(half, POWER_STEPS)
-        slope.wobble = 0.0 if samples.problem.is_gradient else slope.factors.wobble(half, POWER_STEPS)
-    found = Coarse(samples.scale * z, slope, rate, rows, effective, samples)
+    found = Coarse(samples.scale * z, slope, rate, rows, effective, samples, half)
     if not found.slope.dependable or (found.is_doubtful(DOUBTFUL, FEW) and not linear):
         return found
     sizes: list[float] = []

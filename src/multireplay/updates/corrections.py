@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,27 +12,19 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
 from multireplay.engine.checkpoint import KeptPasses
-from multireplay.engine.sums import (
-    Batches,
-    Folding,
-    Linearization,
-    as_batches,
-    batch_bounds,
-    fold,
-    operator_batches,
-)
+from multireplay.engine.sums import Batches, Folding, Linearization, as_batches, batch_bounds, fold
 from multireplay.inference.images import Images
 from multireplay.inference.on_set import OnSet
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
-from multireplay.result import Epoch
+from multireplay.result import CONVERGED, Epoch
 from multireplay.show.progress import step_bar
 from multireplay.tracking import Track, curve_at_the_end
 from multireplay.updates.base import Unsuitable
 from multireplay.updates.coarse import DOUBTFUL, FEW, Coarse
 from multireplay.updates.doubts import FAR_OUT, runaway_note, wrong_way_note
 from multireplay.updates.rank import Known, SlopeIn
-from multireplay.updates.slope import Slope, with_diagonal
+from multireplay.updates.slope import Slope, batch_images, with_diagonal
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -48,8 +39,8 @@ LONG = 3.0
 """A correction of so many standard errors leads to where the Jacobian is another."""
 PATIENCE = 12
 """After so many corrections it is asked whether the fit exists at all."""
-SHORTEST = 1e-4
-"""A correction is not halved below this share of it."""
+TRIES = 14
+"""A correction is not shortened more often than this."""
 SETTLES = 2
 """Corrections after which their acceleration shows how fast they are."""
 LEAVES = 0.25
@@ -75,13 +66,14 @@ WIDEST_KEPT = 1024
 
 
 class _Step(NamedTuple):
-    """A point, the correction there, the slope that it was made with, standard errors as it sees them, and the loss."""
+    """A point, the correction there, the slope it was made with, standard errors as it sees them, the loss, and F̂."""
 
     x: Vector
     move: Vector
     slope: Slope
     error: Vector
     loss: float
+    mean: Vector
 
     @property
     def units(self) -> Vector:
@@ -92,6 +84,17 @@ class _Step(NamedTuple):
     def size(self) -> float:
         """The length of the correction in standard errors."""
         return float(np.linalg.norm(self.move / self.units))
+
+    def back_from(self, x: Vector, loss: float, mean: Vector) -> Vector:
+        """A point nearer than x, where the loss is larger: half-way, or where the tangents at both ends meet before it.
+
+        That is where a single row turns the loss round, which is all but straight on both sides of it. It may be beyond
+        the middle where the loss has not risen by more than it was to fall.
+        """
+        way, rise = x - self.x, loss - self.loss
+        here, there = float(self.mean @ way), float(mean @ way)
+        share = (there - rise) / (there - here) if there > here else np.nan
+        return np.asarray(self.x + (share if 0 < share < (0.5 if rise > -here else 1.0) else 0.5) * way)
 
 
 class Corrections:
@@ -163,27 +166,30 @@ class Corrections:
         `rate` is how much of the first correction may be left after it, as far as is known.
         """
         done: list[Vector] = []
+        tries, careful = 0, False
         last: _Step | None = None
         trail: list[_Step] = []
         while True:
             fresh, loss, x = slope is None, np.nan, self.record.problem.evaluable(x)
             if slope is None:
                 batches, slope, loss = self._linearized(x)
+                images = slope.solve(batches.means) if slope.dependable else batches.means
             else:
-                batches = self._pass(x)
-            images = slope.solve(batches.means) if slope.dependable else batches.means
+                batches, images = self._pass(x, slope)
             if last is not None and self._is_worse(last, x, loss, batches, images if slope is last.slope else None):
-                if len(done) >= self.most or not np.abs(x - last.x).max() > SHORTEST * np.abs(last.move).max():
+                if len(done) >= self.most or tries == TRIES:
                     return self._ended([*done, last.x], last)
-                x, slope = (last.x + x) / 2, None if np.isfinite(loss) else last.slope
+                x, slope = last.back_from(x, loss, batches.mean), None if np.isfinite(loss) else last.slope
                 done.append(x)
+                tries, careful = tries + 1, careful or bool(np.isfinite(loss))
                 continue
+            tries = 0
             if not slope.dependable and self.run.on_the_whole_space:
                 if self.known is None and not done:
                     raise Singular("some features are all but combinations of others")
                 return self._given_up(done or [x])
             self.error, self.seen = standard_errors(images), (x, batches, slope, images)
-            now = _Step(x, self._move(x, slope, batches, images), slope, self.error, loss)
+            now = _Step(x, self._move(x, slope, batches, images), slope, self.error, loss, batches.mean)
             if not done and not fresh and self._is_aged(now):
                 x, slope = self._careful_start(x), None
                 continue
@@ -207,7 +213,7 @@ class Corrections:
             if len(done) % PATIENCE == 0 and (found := runaway_note(self.run, x, now.move)):
                 self.distance, self.notes = np.inf, found
                 return done
-            if self.can_afford and self._is_stale(now, ratio, len(trail)):
+            if self.can_afford and (careful or self._is_stale(now, ratio, len(trail))):  # the loss comes with it
                 slope = None
             last = now
 
@@ -249,10 +255,12 @@ class Corrections:
 
     def _ended(self, done: list[Vector], last: _Step) -> list[Vector]:
         """What was done, with what is to be said of it."""
-        near = self.coarse is not None and self.coarse.reach(done[-1]) < FAR_OUT
-        runaway = () if near else runaway_note(self.run, done[-1], last.move)
+        linear = self.record.problem.is_linear
+        near = linear or (self.coarse is not None and self.coarse.reach(done[-1]) < FAR_OUT)
+        runaway = () if near else runaway_note(self.run, done[-1], last.move, self.distance > CONVERGED)
         self.distance = np.inf if runaway else self.distance
-        self.notes = (*runaway, *(wrong_way_note(self.run, last.slope) if self.record.problem.is_linear else ()))
+        half = None if self.coarse is None or last.slope is not self.coarse.slope else self.coarse.half
+        self.notes = (*runaway, *(wrong_way_note(self.run, last.slope, half) if linear else ()))
         return done
 
     def _given_up(self, done: list[Vector]) -> list[Vector]:
@@ -261,12 +269,15 @@ class Corrections:
         self.notes = runaway_note(self.run, done[-1], done[-1] - done[max(0, len(done) - 3)])
         return done
 
-    def _pass(self, x: Vector) -> Batches:
-        """F̂ at x by batches."""
+    def _pass(self, x: Vector, slope: Slope) -> tuple[Batches, Vector]:
+        """F̂ at x by batches, and J⁻¹ times each of them."""
         self.passes += 1
         with self._told() as advanced:
             how = Folding(self.run.threads, advanced)
-            return operator_batches(self.record, [x], how)[0] if self.kept is None else self.kept.batches(x, how)
+            if self.kept is None:
+                return batch_images(self.record, x, slope, how)
+            batches = self.kept.batches(x, how)
+            return batches, slope.solve(batches.means)
 
     def _linearized(self, x: Vector) -> tuple[Batches, Slope, float]:
         """F̂ at x by batches, the Jacobian of all rows there, and the loss, NaN where there is none."""
@@ -281,7 +292,7 @@ class Corrections:
     def _move(self, x: Vector, slope: Slope, batches: Batches, images: Vector) -> Vector:
         """Where the model at x leads: −J⁻¹F̂(x), or to the solution of its variational inequality on the set."""
         if self.run.on_the_whole_space:
-            return np.asarray(-slope.damping * np.average(images, axis=0, weights=batches.sizes))
+            return -slope.damping * batches._replace(means=images).mean
         return np.asarray(affine_vi(slope.full, slope.full @ x - batches.mean, self.run.feasible, x).x - x)
 
     def _combined(self, trail: list[_Step]) -> Vector:
@@ -313,17 +324,13 @@ def images_of(run: Run, x: Vector, batches: Batches, slope: Slope, images: Vecto
     means, sizes = batches.means, batches.sizes.astype(np.float64)
     if run.on_the_whole_space:
         factor = slope.squared_shrink(run.record.length) / slope.shrink
-        through = partial(_times, slope, factor)
-        return Images(through(means) if images is None else factor * images, means, sizes, through)
+        values = factor * (slope.solve(means) if images is None else images)
+        return Images(values, means, sizes, lambda scores: factor * slope.solve(scores))
     there = OnSet(slope.full, batches.mean, run.feasible, x)
     there.matrix *= slope.squared_shrink(run.record.length, there.freedom)
     boundary = there.boundary if there.boundary.any() else None
     values = there.images(means - batches.mean)
     return Images(values, means, sizes, there.images, boundary=boundary, set_active=there.active)
-
-
-def _times(slope: Slope, factor: float, scores: Vector) -> Vector:
-    return factor * slope.solve(scores)
 
 
 class Singular(Unsuitable):

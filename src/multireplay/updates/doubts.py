@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay.buffer.foreign import Array
 from multireplay.engine.sums import Folding, Largest, fold, operator_batches
 from multireplay.inference.residuals import standard_errors
 from multireplay.problems import Problem
 from multireplay.updates.samples import COARSE
-from multireplay.updates.slope import Slope
+from multireplay.updates.slope import POWER_STEPS, Slope
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -21,17 +22,27 @@ if TYPE_CHECKING:
 FAR_OUT = 15.0
 """Scores beyond this are looked at: fitted probabilities within 3e-7 of 0 or 1."""
 EXCEPT = 1e-6
-"""A direction separates the classes if no row is on its wrong side by more than this share of the largest score."""
+"""A direction separates the classes if no row is on its wrong side by more than this share of a usual score."""
 SURE = 4.0
 """Standard errors by which a form must be below 0 to be called so: it is the smallest of many."""
 WOBBLES = 1.5
 """… and a matrix of some rows by so many times of what its two halves differ by, before it is looked at."""
 BEYOND, LASTING = 1e3, 1e-3
 """How many times the last move is gone on, to see whether there is a root, if it is not below this share of x."""
+FOR_EVER = 1e100
+"""How far one goes along a direction, to see whether a set lets one go on."""
 NAMED = 6
 SEPARABLE = (
     "the fit does not exist: the data are separable, and the loss falls for ever in one direction. "
     "Give a small ridge=..., which makes it exist"
+)
+FLAT = (
+    "the data are separable: the loss falls up to the boundary of {!r}, but is flat to rounding long before. Give a "
+    "smaller set, or a small ridge=..."
+)
+LEFT_OUT = (
+    "the fit does not exist: the columns that the penalty leaves out separate the data, and the "
+    "loss falls for ever in one direction. Let the penalty count for them too"
 )
 
 NO_ROOT = (
@@ -48,7 +59,7 @@ UNEVEN = (
 
 
 def lost_beside_others(matrix: Vector) -> bool:
-    """… which on a set, where features keep their units, nothing puts right."""
+    """… which on a set where features have to keep their units nothing puts right."""
     sizes = np.abs(np.diag(matrix))
     return bool(0 < sizes[sizes > 0].min(initial=np.inf) < BESIDE * sizes.max(initial=0.0))
 
@@ -66,28 +77,50 @@ def free_note(free: tuple[tuple[int, ...], ...], names: Sequence[str] | None = N
     return (f"the record does not settle all coordinates: {'; '.join(parts)}. {shortest}",)
 
 
-def runaway_note(run: Run, x: Vector, move: Vector) -> tuple[str, ...]:
+def runaway_note(run: Run, x: Vector, move: Vector, lost: bool = False) -> tuple[str, ...]:
     """Whether the fit does not exist, because the loss falls for ever along x or the last move.
 
-    Only along what no penalty holds: with one, however small, the loss rises in the end.
+    Or, where it was `lost`, falls up to the boundary of a set, far beyond where it is flat to rounding.
     """
-    problem, record = run.record.problem, run.record
-    free = problem.penalty_diagonal(len(x)) == 0
-    if problem.is_linear or not run.on_the_whole_space or not free.any():
+    problem = run.record.problem
+    if problem.is_linear or problem.penalty_diagonal(len(x)).all():
         return ()
-    samples = problem.samples(record.spread(COARSE))
+    samples = problem.samples(run.record.spread(COARSE))
     if problem.recession(samples, x) is None:
-        return (NO_ROOT,) if _vanishes(run, x, move) else ()
+        return (NO_ROOT,) if run.on_the_whole_space and _vanishes(run, x, move) else ()
     if np.abs(problem.scores(samples, x)).max() < FAR_OUT:  # type: ignore[attr-defined]
         return ()
-    for direction in (x * free, move * free):
-        size = float(np.abs(problem.scores(samples, direction)).max())  # type: ignore[attr-defined]
-        if not 0 < size < np.inf or _wrong_side(problem, direction / size, samples) > EXCEPT:
-            continue
-        wrong = Largest(problem, partial(_wrong_side, problem, direction / size))
-        if fold(record, wrong, how=Folding(run.threads))[0][0] <= EXCEPT:
-            return (SEPARABLE,)
-    return ()
+    if any(_separates(run, samples, _open_part(run, x, direction)) for direction in (x, move)):
+        return (LEFT_OUT if problem.penalty_diagonal(len(x)).any() else SEPARABLE,)
+    return (FLAT.format(run.feasible),) if lost and not run.on_the_whole_space and _separates(run, samples, x) else ()
+
+
+def _separates(run: Run, samples: Any, direction: Vector) -> bool:
+    """Whether no row is on the wrong side of a direction: at first none of these samples."""
+    problem, size = run.record.problem, _usual_score(run.record.problem, direction, samples)
+    if not 0 < size < np.inf or _wrong_side(problem, direction / size, samples) > EXCEPT:
+        return False
+    wrong = Largest(problem, partial(_wrong_side, problem, direction / size))
+    return bool(fold(run.record, wrong, how=Folding(run.threads))[0][0] <= EXCEPT)
+
+
+def _open_part(run: Run, x: Vector, direction: Vector) -> Vector:
+    """The part of a direction that neither the penalty nor the set holds: one may go on along it for ever; or 0."""
+    free = np.where(run.record.problem.penalty_diagonal(len(x)) > 0, 0.0, direction)
+    size = float(np.abs(free).max())
+    if run.on_the_whole_space or not 0 < size < np.inf:
+        return free
+    found = run.feasible.projected(x + FOR_EVER / size * free) / FOR_EVER * size
+    return found if np.abs(found).max() > EXCEPT * size else np.zeros_like(x)
+
+
+def _usual_score(problem: Problem, direction: Vector, samples: Any) -> float:
+    """The largest score along a direction of a row whose features are of their usual sizes, whatever outliers are."""
+    rows = samples.features
+    if not isinstance(rows, np.ndarray) or not problem.by_feature:
+        return float(np.abs(problem.scores(samples, direction)).max())  # type: ignore[attr-defined]
+    usual = [np.median(np.abs(column[column != 0])) if column.any() else 0.0 for column in rows.T]
+    return float(np.abs(direction * usual).max())
 
 
 def _vanishes(run: Run, x: Vector, move: Vector) -> bool:
@@ -103,9 +136,15 @@ def _wrong_side(problem: Problem, direction: Vector, samples: Any) -> float:
     return np.inf if found is None else found
 
 
-def wrong_way_note(run: Run, slope: Slope) -> tuple[str, ...]:
-    """Whether the operator is surely not monotone: vᵀJv < 0 for some v, on rows spread over the record too."""
-    if not slope.factors.is_monotone(WOBBLES * slope.wobble):
+def wrong_way_note(run: Run, slope: Slope, half: Array = None) -> tuple[str, ...]:
+    """Whether the operator is surely not monotone: vᵀJv < 0 for some v, on rows spread over the record too.
+
+    `half` is about what J would differ by of more rows, where it is not of all of them.
+    """
+    monotone = slope.factors.is_monotone(0.0)
+    if not monotone and half is not None:
+        monotone = slope.factors.is_monotone(WOBBLES * slope.factors.wobble(half, POWER_STEPS))
+    if not monotone:
         matrix = slope.factors.whole.astype(np.float64)
         v = np.linalg.eigh(matrix + matrix.T)[1][:, 0]
         v = slope.basis @ v if hasattr(slope, "basis") else slope.scale * v

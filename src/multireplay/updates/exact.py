@@ -17,7 +17,7 @@ from multireplay.errors import FeatureError, InputError
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.inference.residuals import distance_of, standard_errors
-from multireplay.problems.constrained import affine_vi
+from multireplay.problems.constrained import affine_vi, well_scaled
 from multireplay.problems.residual import refuse_overflow
 from multireplay.show.progress import step_bar
 from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
@@ -180,7 +180,7 @@ def _by_moments(run: Run, known: Known | None) -> Fitted:
         without = left_out(matrices, means, rows, back.T @ (ridge[:, None] * back)) @ back.T
         images = Images(in_place_of(without, values), scores, rows, slope.solve, left_out=True)
     notes = wrong_way_note(run, slope)
-    if not run.on_the_whole_space and lost_beside_others(slope.full):
+    if not run.on_the_whole_space and lost_beside_others(well_scaled(slope.full, run.feasible)[1]):
         notes = (*notes, UNEVEN)
     return _shortest(Fitted(x, images, distance, 1.0, notes), known)
 
@@ -188,12 +188,12 @@ def _by_moments(run: Run, known: Known | None) -> Fitted:
 def _solved(run: Run, slope: Slope, vector: Vector, back: Vector) -> tuple[Vector, Vector]:
     """The solution of the linear problem, and what rounding may have moved it by."""
     if not run.on_the_whole_space:
-        matrix = slope.full
-        x = affine_vi(matrix, vector, run.feasible, run.start).x
+        scale, matrix, feasible = well_scaled(slope.full, run.feasible)
+        z = affine_vi(matrix, scale * vector, feasible, run.start / scale).x
         size = float(np.abs(matrix).sum(axis=0).max()) or 1.0
         if lost_beside_others(matrix):
-            return x, np.full(len(x), np.inf)
-        return x, x - run.feasible.projected(x - (matrix @ x - vector) / size)
+            return scale * z, np.full(len(z), np.inf)
+        return scale * z, scale * (z - feasible.projected(z - (matrix @ z - scale * vector) / size))
     if not slope.dependable:
         raise Singular("some features are all but combinations of others")
     z = slope.images(vector[None, :], inside=True)[0]

@@ -123,10 +123,10 @@ def left_out_at(run: Run, x: Vector, images: Images) -> Images:
 
 
 def _of_operator(run: Run, batches: Batches, x: Vector) -> float:
-    left, error = batches.mean, standard_errors(batches.means)
+    left, parts = batches.mean, batches.means
     if not run.on_the_whole_space:
-        left = x - run.feasible.projected(x - left)
-    return distance_of(left, error, x, np.ones_like(x))
+        left, parts = x - run.feasible.projected(x - left), np.array([x - run.feasible.projected(x - m) for m in parts])
+    return distance_of(left, standard_errors(parts), x, np.ones_like(x))
 
 
 def slope_at(record: Record, x: Vector) -> Slope:

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from multireplay._check import positive, whole_number
-from multireplay.engine.sums import (
-    one_thread_each,
-)
+from multireplay.engine.sums import one_thread_each
 from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
 from multireplay.updates.coarse import coarse_fit
 from multireplay.updates.corrections import Corrections, as_epoch

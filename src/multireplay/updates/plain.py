@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +29,7 @@ from multireplay.result import Epoch
 from multireplay.show.progress import step_bar
 from multireplay.steps import Constant, Schedule
 from multireplay.updates.base import Found, Update
+from multireplay.updates.pace import paced
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -81,6 +82,11 @@ class StepRun:
         self.limit = record.problem.limit(self.extremes, run.start) if all_rows else UNBOUNDED
         self.schedules = [as_schedule(step, record.problem, self.extremes, shorten) for step in run.steps]
         record.problem.probe(run.start, record.example)
+        self.pace = ""
+        if run.automatic and not run.update.needs.constant_step and of_scales(self.plan):
+            cap = float(self.schedules[0].values(1, 0, 1)[0])
+            schedule, self.pace = paced(run, cap, self.plan[-1].length)
+            self.schedules = [schedule]
         self.itinerary = arrange(self.plan, [self.job(schedule) for schedule in self.schedules])
         if record.on_disk or run.checkpoint is not None:
             tell_costs(self.itinerary, run.replay, run.update)
@@ -166,9 +172,10 @@ class StepRun:
         run, answer = self.run, epochs[chosen]
         what = what or f"{run.averaging} of epoch {answer.k}"
         automatic = "automatic " if run.automatic else ""
+        size = f"{answer.step:.4g}" + (f" ({self.pace})" if self.pace else "")
         smallest = ", which has the smallest residual" if answer.residual is not None else ""
         sentence = (
-            f"{passes:.3g} passes in the order of {run.replay!r}{how}, {automatic}step size {answer.step:.4g}; "
+            f"{passes:.3g} passes in the order of {run.replay!r}{how}, {automatic}step size {size}; "
             f"the answer is {what}{smallest}"
         )
         diverged = any(epoch.diverged for epoch in epochs)
@@ -217,6 +224,11 @@ def as_schedule(step: Any, problem: Problem, samples: Any, shorten: Callable[[fl
     if bound == 0:
         raise InputError("step='auto' has nothing to go by: every feature in the buffer is 0")
     return Constant(AUTO_SHARE / (bound if shorten is None else shorten(bound)))
+
+
+def of_scales(plan: Sequence[PlannedEpoch]) -> bool:
+    """Whether a plan has several epochs, and each of them 2^k steps: that of multiscale replay."""
+    return len(plan) > 1 and all(epoch.length == 2**epoch.k for epoch in plan)
 
 
 def by_residual(epochs: tuple[Epoch, ...], run: Run) -> tuple[tuple[Epoch, ...], int]:

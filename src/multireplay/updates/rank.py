@@ -54,14 +54,6 @@ class Known:
         sizes = np.abs(self.free / self.scale)
         return np.where(sizes > PART * sizes.max(axis=1, keepdims=True, initial=0.0), self.free, 0.0)
 
-    @property
-    def mask(self) -> Vector:
-        """Which coordinates have part in a free direction."""
-        found = np.zeros(len(self.basis), dtype=bool)
-        for group in self.groups:
-            found[list(group)] = True
-        return found
-
 
 class SlopeIn(Slope):
     """B(BᵀJB)⁻¹Bᵀ: the inverse of J on the directions of a basis B, and 0 on the others. `matrix` is BᵀJB."""

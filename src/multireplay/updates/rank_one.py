@@ -43,7 +43,7 @@ def rank_one(samples: Any) -> RankOne | None:
         return RankOne(samples.features, samples.next_features, samples.rewards, samples.discounts, IDENTITY)
     plain = isinstance(samples, RegressionSamples) and samples.ridge is None and samples.weights is None
     if plain and isinstance(samples.link, int):
-        zero = np.zeros(len(samples.targets))
+        zero = np.broadcast_to(0.0, len(samples.targets))
         return RankOne(samples.features, samples.features, samples.targets, zero, samples.link)
     return None
 

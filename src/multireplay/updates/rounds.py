@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,7 @@ NOT_FAR = 0.1
 ROUNDING = 1e-12
 """A step along the residual that is below this share of x is rounding."""
 PREFIX = 4096
+"""Samples, spread evenly over the record, on which rounds are looked at."""
 WIDEST = 1024
 SECOND_HALF = Averaging(fraction=0.5, answers=True)
 
@@ -108,17 +109,13 @@ class Rounds:
         """
         if len(x) > WIDEST:
             return None
-        curvature = self.record.problem.curvature(x, self._prefix())
+        curvature = self.record.problem.curvature(x, self.record.spread(PREFIX))
         if curvature is None:
             return None
         root = self.stepper.preconditioner.root()
         occurs = np.diag(curvature) > 0  # a feature that does not occur has nothing to converge to
         shrinking = (root @ curvature @ root)[np.ix_(occurs, occurs)]
         return float(step * self.record.length * np.linalg.eigvalsh(shrinking)[0]) if occurs.any() else None
-
-    def _prefix(self) -> Any:
-        """The columns of 4096 samples, spread evenly over the record."""
-        return self.record.spread(PREFIX)
 
     def _no_more(self, residual: Residual, rounding: bool) -> str:
         """Why there is nothing for another round to do, if that is so."""
@@ -128,7 +125,7 @@ class Rounds:
 
     def _ran_off(self, before: Vector, after: Vector) -> bool:
         """Whether a round in lanes left the residual on 4096 samples as large as it was, beyond what chance does."""
-        columns = self._prefix()
+        columns = self.record.spread(PREFIX)
         old, new = (measure(self.record.problem, columns, self.what.feasible, x) for x in (before, after))
         return new.size > old.size and new.size > 2 * new.error
 
@@ -141,7 +138,7 @@ class Rounds:
         """
         if epoch.diverged:
             return False
-        before, spread = around.residual, self.record.part(self._prefix())
+        before, spread = around.residual, self.record.part(self.record.spread(PREFIX))
         old, new = operator_batches(spread, [around.anchor, epoch.answer])
         left = Batches(before.mean + new.means - old.means, new.sizes)
         after = residual_of(left, self.what.feasible, epoch.answer)
@@ -173,7 +170,8 @@ class Rounds:
         run = EpochRun(self._job(anchor, step), planned)
         three_quarters = planned.length - (planned.length - run.skipped) // 2
         earlier, seen = np.zeros_like(anchor), 0
-        for samples, positions, shown in self.record.chunks(block for epoch in plan for block in epoch.blocks()):
+        blocks, kept = (block for epoch in plan for block in epoch.blocks()), sum(epoch.kept for epoch in plan)
+        for samples, positions, shown in self.record.chunks(blocks, kept):
             cut = int(np.clip(three_quarters - run.taken, 0, len(positions)))
             for part in (slice(0, cut), slice(cut, None)):
                 if len(positions[part]) and not run.feed(samples, positions[part], shown[part]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,10 @@ STEPS, CLOSE = 30, 0.3
 """Steps of L-BFGS on the samples, and the share of a mean gradient's noise at which they end."""
 SHORTEST = 1e-4
 """A Newton step is not halved below this share of it."""
+ELSEWHERE = 2**16
+"""So many of the samples on a device are enough to see a Jacobian change."""
+ALIKE = 16.0
+"""Features on a device stay as they are where their sizes are between this and its inverse."""
 PART = 2**11
 """Rows that are worked on at once."""
 SMALL = 1e-30
@@ -44,10 +48,12 @@ class Samples:
         self.penalty = problem.penalty_diagonal(len(self.scale)) * self.scale**2
         dense = isinstance(self.features, np.ndarray | ForeignColumn)
         self.precision: Any = precision if dense else np.float64
-        self.units = np.ones_like(self.scale) if dense else self.scale
-        self.count = row_count(columns)
+        stays = not problem.on_host and bool(((self.scale > 1 / ALIKE) & (self.scale < ALIKE)).all())
+        self.units = self.scale if stays or not dense else np.ones_like(self.scale)
+        self.count, self.rough = row_count(columns), False
         if dense:
-            self.columns = {name: _in_units(column, self.scale, precision) for name, column in columns.items()}
+            by = self.scale / self.units
+            self.columns = {name: _in_units(column, by, precision) for name, column in columns.items()}
 
     @classmethod
     def spread(cls, record: Record, count: int, precision: Any) -> Samples:
@@ -78,6 +84,14 @@ class Samples:
         for start in range(0, self.count, PART):
             yield {name: column[start : start + PART] for name, column in self.columns.items()}
 
+    @cached_property
+    def some(self) -> Columns:
+        """Samples that are enough to see, on a device, how a Jacobian changes, and how heavy features are."""
+        return self._every(max(1, self.count // ELSEWHERE))
+
+    def _every(self, step: int) -> Columns:
+        return {name: column[::step] for name, column in self.columns.items()} if step > 1 else self.columns
+
     def place(self, z: Vector) -> Vector:
         """The point at which the problem is evaluated for z."""
         return np.asarray(self.units * z, dtype=self.precision)
@@ -90,14 +104,16 @@ class Samples:
     def jacobians(self, z: Vector) -> tuple[Array, Array]:
         """The Jacobian on the even and on the odd samples, each on a thread of its own."""
 
+        sums = self.problem.rough_jacobian_sum if self.rough else self.problem.jacobian_sum
+
         def part(first: int) -> Array:
             total, count = None, (self.count + 1 - first) // 2
             for block in self.blocks():
                 rows = {name: column[first::2] for name, column in block.items()}
-                found = self.problem.jacobian_sum(self.place(z), rows)
+                found = sums(self.place(z), rows)
                 total = found if total is None else np.add(total, found, out=total)
             if not isinstance(total, np.ndarray):
-                return mean_there(total, count, self.penalty)
+                return mean_there(total, count, self.units, self.penalty)
             found = self.units[:, None] * total * self.units / count + np.diag(self.penalty)
             return np.asarray(found, dtype=self.precision)
 
@@ -112,15 +128,16 @@ class Samples:
         zero = np.zeros_like(self.scale)
         if self.problem.is_linear:
             return zero
-        every = max(1, self.count // max(COARSE, 8 * len(self.scale))) if self.problem.on_host else 1
-        rows = {name: column[::every] for name, column in self.columns.items()} if every > 1 else self.columns
+        enough = max(COARSE, 8 * len(self.scale)) if self.problem.on_host else self.count
+        rows = self._every(max(1, self.count // enough))
         taken = row_count(rows)
-        if self.problem.descent(self.place(zero), rows) is None:
+        begun = self.problem.descent(self.place(zero), rows)
+        if begun is None:
             return self._newton(z0)
         ridge = self.penalty + self.heaviness / self.count / 4
 
         def value(z: Vector) -> tuple[float, Vector]:
-            loss, total = self.problem.descent(self.place(z), rows) or (0.0, zero)
+            loss, total = (self.problem.descent(self.place(z), rows) if z.any() else begun) or (0.0, zero)
             return loss / taken + float(ridge @ z**2) / 2, self.units * total / taken + ridge * z
 
         close = {"maxiter": STEPS, "gtol": CLOSE / np.sqrt(self.count), "ftol": 0.0}
@@ -145,9 +162,15 @@ class Samples:
         """By what share the diagonal of J changes at most from z to `then`; NaN where it is lost."""
         if self.problem.is_linear or not isinstance(self.features, np.ndarray | ForeignColumn):
             return 0.0
+        if self.problem.on_host:
+            return self._change(z, then, self.blocks())
+        found = self._change(z, then, [self.some])
+        return self._change(z, then, [self.columns]) if np.isnan(found) else found  # a feature may be in others only
+
+    def _change(self, z: Vector, then: Vector, blocks: Iterable[Columns]) -> float:
         before = after = 0.0
         with np.errstate(all="ignore"):
-            for block in self.blocks():
+            for block in blocks:
                 here, there = (self.problem.slopes(self.place(point), block) for point in (z, then))
                 if here is None or there is None:
                     return 0.0
@@ -159,9 +182,10 @@ class Samples:
     @cached_property
     def heaviness(self) -> Vector:
         """The mean fourth power of the features, about 3 for most and large for those that are seldom active."""
-        features: Any = self.features
+        features: Any = self.some.get("features") if self.problem.by_feature else None
         if isinstance(features, ForeignColumn):
-            return features.mean_power(4)
+            found = features.mean_power(4) * self.units**4
+            return np.where(found > 0, found, self.count)  # which is the most, of a feature that is in others only
         if not isinstance(features, np.ndarray):
             return np.full(len(self.scale), 3.0)
         total = np.zeros_like(self.scale)
@@ -224,7 +248,7 @@ def _in_units(column: Any, scale: Vector, precision: Any) -> Any:
     if column.dtype.kind == "b":
         return column
     if isinstance(column, ForeignColumn):
-        return (column.times(scale) if column.ndim == 2 else column).astype(precision)
+        return (column.times(scale) if column.ndim == 2 and (scale != 1).any() else column).astype(precision)
     if column.ndim == 1:
         return np.ascontiguousarray(column, dtype=precision)
     out = column if column.dtype == precision == np.float32 else np.empty(column.shape, precision)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
 from multireplay._check import Vector
-from multireplay.buffer.foreign import Array
-from multireplay.engine.sums import BlockSum, Folding, Part, fold
+from multireplay.buffer.foreign import Array, as_numpy, like
+from multireplay.engine.sums import (
+    Batches,
+    BlockSum,
+    Folding,
+    Part,
+    as_batches,
+    batch_bounds,
+    fold,
+    operator_batches,
+)
 from multireplay.problems.base import as_double
 from multireplay.updates.inverse import Inverse
 
@@ -20,6 +29,7 @@ if TYPE_CHECKING:
 
 CONDITION = {"f": 1e-5, "d": 1e-11}
 """The reciprocal condition number below which a matrix is not to be relied on, in single and double precision."""
+POWER_STEPS = 4
 
 
 class Lapack:
@@ -85,7 +95,8 @@ class Slope:
     """
 
     def __init__(self, matrix: Array, scale: Vector, rows: int | None = None) -> None:
-        self.matrix, self.scale, self.rows, self.wobble = matrix, scale, rows, 0.0
+        self.matrix, self.scale, self.rows = matrix, scale, rows
+        self.there: Array = None  # the scale where the columns lie, once it was needed there
         self.share = share = 0.0 if rows is None else min(0.5, len(scale) / rows)
         self.shrink, self.damping = 1 - share, (1 - share) / (1 + share)
         self.factors = Lapack(matrix) if isinstance(matrix, np.ndarray) else Inverse(matrix)
@@ -122,6 +133,25 @@ class Slope:
     def full(self) -> Vector:
         """J itself, in the units of x."""
         return np.asarray(self.factors.whole / self.scale[:, None] / self.scale, dtype=np.float64)
+
+
+def batch_images(record: Record, x: Vector, slope: Slope, how: Folding) -> tuple[Batches, Vector]:
+    """F̂ at x by batches, and J⁻¹ times each of them: on a device both are worked out before either is brought home."""
+    if not isinstance(slope.factors, Inverse) or record.problem.penalty_diagonal(len(x)).any():
+        batches = operator_batches(record, [x], how)[0]
+        return batches, slope.solve(batches.means)
+    bounds = batch_bounds(record.length, record.dim, how.pieces)
+    problem: Any = record.problem
+    if slope.there is None:
+        slope.there = like(slope.scale, problem.home)
+    there = problem.sums_there(x, next(record.parts(0))[1], bounds)
+    divided = slope.factors.divide_rows(there * slope.there)
+    images = as_numpy(divided) * (slope.shrink * slope.scale)
+    sums = np.asarray(as_numpy(there), dtype=np.float64)
+    batches = as_batches(record, x[None, :], sums[:, None], bounds)[0]
+    images /= batches.sizes[:, None]
+    how.advanced(record.length)
+    return batches, images
 
 
 class DiagonalSum(BlockSum):

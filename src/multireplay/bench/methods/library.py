@@ -31,8 +31,6 @@ EXACT = "exact fit"
 DEFAULT_SHARE = 0.5
 """The library's step for one pass, in units of 1/L, for orders without a step of their own."""
 
-Choice = Callable[[Case, tuple[mr.Epoch, ...]], mr.Epoch]
-
 
 def unconstrained(world: World) -> bool:
     """Whether the feasible set is the whole space."""
@@ -61,21 +59,15 @@ class Passes(Replay):
         return (PlannedEpoch(1, None, len(order), block=lambda first, count: order[first : first + count]),)
 
 
-def best_epoch(case: Case, epochs: tuple[mr.Epoch, ...]) -> mr.Epoch:
-    """The epoch nearest to x*, which no one knows."""
-    return min(epochs, key=lambda epoch: np.inf if epoch.diverged else case.world.error(epoch.answer))
+def replayed(order: Callable[[Case], Replay], case: Case, step: float | None) -> Answer:
+    """A run of the library's engine with a given order, at one constant step: the last epoch."""
+    return last_epoch(case, order(case), (DEFAULT_SHARE if step is None else step) * case.unit)
 
 
-def chosen_epoch(case: Case, epochs: tuple[mr.Epoch, ...]) -> mr.Epoch:
-    """The epoch with the smallest residual on the record, which is what `solve` returns."""
-    return min(epochs, key=lambda epoch: np.inf if epoch.residual is None else epoch.residual)
-
-
-def replayed(order: Callable[[Case], Replay], choose: Choice | None, case: Case, step: float | None) -> Answer:
-    """A run of the library's engine with a given order."""
-    size = (DEFAULT_SHARE if step is None else step) * case.unit
-    result = mr.solve(case.world.problem, case.record, replay=order(case), step=size, average=TAIL)
-    epoch = choose(case, result.epochs) if choose else result.epochs[-1]
+def last_epoch(case: Case, order: Replay, step: Any) -> Answer:
+    """The end of a run with the plain update."""
+    result = mr.solve(case.world.problem, case.record, replay=order, step=step, average=TAIL)
+    epoch = result.epochs[-1]
     touched = sum(part.taken for part in result.epochs)
     return Answer(np.full_like(epoch.answer, np.inf) if epoch.diverged else epoch.answer, touched)
 
@@ -83,6 +75,21 @@ def replayed(order: Callable[[Case], Replay], choose: Choice | None, case: Case,
 def sample_lipschitz(case: Case) -> float:
     """What the operator of a sample is Lipschitz to: (1 + γ) max ‖ψ‖², or max ‖ψ‖² times the link's largest slope."""
     return (1 + getattr(case.world.problem, "gamma", 0.0)) / case.unit
+
+
+def multiscale(case: Case, step: float | None) -> Answer:
+    """MER by its own rule of steps, c from the record; with `step`, c is such that the last epoch's step is that.
+
+    The cap is 0.5/L, or the step where that is larger, so that MER is tuned by one number of the same grid as others.
+    """
+    return last_epoch(case, mr.Multiscale(), "auto" if step is None else by_last_step(case, step))
+
+
+def by_last_step(case: Case, step: float) -> mr.steps.PerEpoch:
+    """MER's rule with that many 1/L for the step of the last epoch."""
+    length = 2.0 ** mr.Multiscale().epoch_count(case.length)
+    cap = max(DEFAULT_SHARE, step) * case.unit
+    return mr.steps.PerEpoch(c=step * case.unit * length / np.log(length), cap=cap)
 
 
 def conditional_td(case: Case, step: float | None) -> Answer:
@@ -100,7 +107,7 @@ def reverse_replay(case: Case, step: float | None) -> Answer:
     """SGD-RER on blocks of 10 oracle gaps."""
     block = min(10 * case.gap(), case.length)
     share = 1 / (4 * block) if step is None else step
-    return replayed(lambda case: mr.Reverse(block, case.gap()), None, case, share)
+    return last_epoch(case, mr.Reverse(block, case.gap()), share * case.unit)
 
 
 def without_step(name: str, run: Any, note: str, **more: Any) -> Method:
@@ -108,9 +115,9 @@ def without_step(name: str, run: Any, note: str, **more: Any) -> Method:
     return Method(name, run, published="-", tuned=False, note=note, **more)
 
 
-def in_order(name: str, order: Callable[[Case], Replay], note: str = "", choose: Choice | None = None) -> Method:
+def in_order(name: str, order: Callable[[Case], Replay], note: str = "") -> Method:
     """A replay scheme as a method."""
-    return Method(name, partial(replayed, order, choose), published="0.5/L", note=note, order=order)
+    return Method(name, partial(replayed, order), published="0.5/L", note=note, order=order)
 
 
 def skip(gap: int, name: str | None = None) -> Method:
@@ -119,7 +126,11 @@ def skip(gap: int, name: str | None = None) -> Method:
 
 
 SERIAL = in_order("serial", lambda case: mr.Serial())
-MER = in_order("MER", lambda case: mr.Multiscale(), "the last epoch, as in Algorithm 1")
+MER = Method(
+    "MER", multiscale, published="automatic", order=lambda case: mr.Multiscale(),
+    note="by its own rule of steps, min(0.5/L, c·log T_k/T_k) in epoch k; the last epoch. c is mr.solve's, from the "
+    "record alone; tuned: the c that gives the last epoch this step",
+)  # fmt: skip
 UNIFORM = in_order("uniform", lambda case: mr.Uniform(case.seed))
 SHUFFLE = in_order("shuffle", lambda case: mr.Shuffle(case.seed))
 DYADIC = in_order("dyadic", lambda case: mr.Dyadic())
@@ -141,12 +152,13 @@ METHODS = (
     in_order("skip, gap x10", lambda case: mr.Skip(case.gap(10))),
     in_order("skip, gap /10", lambda case: mr.Skip(case.gap(0.1))),
     MER,
-    in_order(
-        "MER, best epoch (oracle)", lambda case: mr.Multiscale(), "the epoch nearest to x*: not a method", best_epoch
+    Method(
+        "MER, one constant step (ours)", partial(replayed, lambda case: mr.Multiscale()), "0.5/L", tuned=False,
+        note="the same step in every epoch; the last epoch, which tuned would be that of MER, since epochs restart",
     ),
-    in_order("MER, chosen epoch", lambda case: mr.Multiscale(), "the epoch with the smallest residual", chosen_epoch),
-    in_order(
-        "MER, all phases", lambda case: mr.Multiscale(phases="all"), "likewise, on all offsets of a gap", chosen_epoch
+    without_step(
+        "MER, all phases", partial(solved, replay=mr.Multiscale(phases="all")),
+        "by its own rule on all offsets of a gap; the epoch with the smallest residual",
     ),
     Method(
         "reverse", reverse_replay, note="SGD-RER on blocks of 10 oracle gaps, at 1/(8RB) on the squared error",

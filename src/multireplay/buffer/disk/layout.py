@@ -197,8 +197,10 @@ class Assembly:
         self._fill(reader.read, filled)
         self._check(filled, first)
 
-    def take(self, rows: Positions) -> dict[Layout, Array]:
-        """These rows, which are ascending and distinct."""
+    def take(self, rows: Positions, verified: bool = True) -> dict[Layout, Array]:
+        """These rows, which are ascending and distinct, out of what was found to be as it was saved."""
+        if verified:
+            self.source.verify(self.names, rows)
         filled = {layout: pages(field, len(rows)) for layout, field in self.fields.items()}
         self._fill(partial(self.source.take, rows=rows), filled)
         self._check(filled, rows)

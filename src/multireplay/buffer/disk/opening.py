@@ -9,7 +9,7 @@ from typing import Any
 
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.disk.files import visible
-from multireplay.buffer.disk.folder import PAGE_NAME, open_saved
+from multireplay.buffer.disk.folder import PAGE_NAME, open_saved, recover
 from multireplay.buffer.disk.layout import BARE, resolve, resolve_time
 from multireplay.buffer.disk.memory import bytes_of
 from multireplay.buffer.disk.npy import ArrayFile, ArraySource
@@ -48,6 +48,7 @@ def open_buffer(
 
 def find_source(path: Path, memory: int, dialect: Any = None) -> Source:
     """The columns of a file or folder, by what its name ends in or what it holds."""
+    recover(path)
     if not path.exists():
         raise InputError(f"{path} does not exist")
     if path.is_dir():
