@@ -10,7 +10,7 @@ import pytest
 import multireplay as mr
 from multireplay.updates.doubts import NAMED, free_note
 
-NONE = "the fit does not exist: the data are separable"
+NONE = "the fit does not exist"
 
 
 def solved(problem, buffer, **options):

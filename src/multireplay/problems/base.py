@@ -87,10 +87,7 @@ class Problem(ABC):
         return row_count(columns) * np.array([self.mean_operator(x, columns) for x in points])
 
     def stretch_sums(self, points: Vector, columns: Columns, bounds: Positions) -> Vector:
-        """`operator_sums` over the rows from bounds[i] to before bounds[i + 1], for each i, all at once.
-
-        Only asked for where the columns lie on a device: few large calls are fast there.
-        """
+        """`operator_sums` from bounds[i] to before bounds[i + 1], for each i; asked for on a device, where that is fast."""
         raise NotImplementedError
 
     def operator_along(self, x: Vector, directions: Vector, columns: Columns) -> Vector:
