@@ -87,7 +87,7 @@ class Problem(ABC):
         return row_count(columns) * np.array([self.mean_operator(x, columns) for x in points])
 
     def stretch_sums(self, points: Vector, columns: Columns, bounds: Positions) -> Vector:
-        """`operator_sums` from bounds[i] to before bounds[i + 1], for each i; asked for on a device, where that is fast."""
+        """`operator_sums` from bounds[i] to before bounds[i + 1], for each i, at once; asked for on a device only."""
         raise NotImplementedError
 
     def operator_along(self, x: Vector, directions: Vector, columns: Columns) -> Vector:

@@ -77,7 +77,7 @@ class Multinomial(Problem):
            [ 0. ,  0. ],
            [-1. , -0.5]])
     >>> result.uncertainty.mapped(problem.map_of(0, 2), ["slope", "constant"]).standard_error.round(2)
-    array([0.02, 0.02])
+    array([0.03, 0.03])
     """
 
     required: Mapping[str, int] = MappingProxyType({"features": 2, "targets": 1})
