@@ -6,10 +6,10 @@
 >>> mr.solve(mr.GLM(), buffer).x.round(2)                      # what to solve, where the samples are
 array([1., 2.])
 
-Problems: `GLM`, `PolicyEvaluation`, `VariationalInequality`. Orders: `Multiscale` (the paper's), `Dyadic`,
-`Interleaved` (one gap, at the speed of reading), `Serial`, `Skip`, `Uniform`, `Shuffle`, `Reverse`. Feasible sets are
-in `sets`, step sizes in `steps`, the paper's theory in `theory`, worlds with known answers in `simulate`. `Online`
-learns from a stream, `diagnose` says how dependent a record is. `MERRegressor`, `MERClassifier`,
+Problems: `GLM`, `Multinomial`, `PolicyEvaluation`, `VariationalInequality`. Orders: `Multiscale` (the paper's),
+`Dyadic`, `Interleaved` (one gap, at the speed of reading), `Serial`, `Skip`, `Uniform`, `Shuffle`, `Reverse`. Feasible
+sets are in `sets`, step sizes in `steps`, the paper's theory in `theory`, worlds with known answers in `simulate`.
+`Online` learns from a stream, `diagnose` says how dependent a record is. `MERRegressor`, `MERClassifier`,
 `MERPoissonRegressor` and `MERValueRegressor` are scikit-learn estimators. `rl` evaluates policies in Gymnasium
 environments.
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     )
     from multireplay.estimators import MERClassifier, MERPoissonRegressor, MERRegressor, MERValueRegressor
     from multireplay.online import Online
-    from multireplay.problems import GLM, PolicyEvaluation, VariationalInequality
+    from multireplay.problems import GLM, Multinomial, PolicyEvaluation, VariationalInequality
     from multireplay.replay import Dyadic, Interleaved, Multiscale, Reverse, Serial, Shuffle, Skip, Uniform
     from multireplay.result import Epoch, Result, Status
     from multireplay.solve import solve
@@ -61,7 +61,7 @@ _NAMES = {
     "UncertaintyWarning",
     "estimators": "MERClassifier MERPoissonRegressor MERRegressor MERValueRegressor",
     "online": "Online",
-    "problems": "GLM PolicyEvaluation VariationalInequality",
+    "problems": "GLM Multinomial PolicyEvaluation VariationalInequality",
     "replay": "Dyadic Interleaved Multiscale Reverse Serial Shuffle Skip Uniform",
     "result": "Epoch Result Status",
     "solve": "solve",
@@ -116,7 +116,8 @@ __all__ = [
     "GLM", "AutocorrelationWarning", "Buffer", "ConvergenceWarning", "Curve", "Diagnosis", "DivergenceWarning",
     "Dyadic", "Epoch", "Exact",
     "InputError", "Interleaved", "MERClassifier", "MERPoissonRegressor", "MERRegressor", "MERValueRegressor",
-    "MultireplayError", "Multiscale", "Newton", "Online", "OperatorError", "Plain", "PolicyEvaluation", "Result",
+    "Multinomial", "MultireplayError", "Multiscale", "Newton", "Online", "OperatorError", "Plain", "PolicyEvaluation",
+    "Result",
     "Reverse", "RichardsonRomberg", "Serial", "Shuffle", "Skip", "Status", "StoredBuffer", "Track",
     "UncertaintyWarning", "Uniform",
     "VarianceReduced", "VariationalInequality", "diagnose", "estimators", "inference", "problems", "replay",

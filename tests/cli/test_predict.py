@@ -71,7 +71,7 @@ def test_a_model_survives_its_file(tmp_path, model):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "has version 2"),
+        ({"version": 3}, "has version 3"),
         ({"format": "other"}, "is not a model"),
         ({"coef": [1.0]}, "do not go with"),
         ({"classes": None}, "is damaged"),

@@ -45,7 +45,7 @@ def write_page(found: Fit, path: Path, command: str) -> Path:
     model = found.model
     status, *rest = found.sentences()
     units = " with every feature brought to mean 0 and standard deviation 1" if model.fitted["standardize"] else ""
-    runs = f" for the class {model.classes[0]}" if len(model.coef) > 1 else ""
+    runs = " for contrasts between the classes" if model.softmax else ""
     tables = _tables(found, most=len(model.features))
     blocks: list[Block] = [
         Text(status, tone="lead"),
@@ -54,6 +54,9 @@ def write_page(found: Fit, path: Path, command: str) -> Path:
         Text(f"The other tabs are on the run{runs}{units}."),
     ]
     in_the_file = found.known[0] if found.known else None
+    if in_the_file is not None and model.softmax:
+        named = [f"{name}, {label}" for label in model.classes for name in in_the_file.names]
+        in_the_file = in_the_file.beside(found.known[1:], named)
     first, *others = sections_of_result(found.results[0], command=command, uncertainty=in_the_file)
     title = f"{model.target} from {Path(model.fitted['data']).name}"
     sections = [first, Section("Model", blocks), *others]

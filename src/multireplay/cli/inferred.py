@@ -104,7 +104,7 @@ def bands(model: Model, found: Sequence[Uncertainty], rows: NDArray[Any], level:
     if model.kind is ModelKind.logistic:
         from multireplay.estimators.uncertain import chance_bands
 
-        _, low, high = chance_bands(found, whole, level)
+        _, low, high = chance_bands(found, whole, level, softmax=model.softmax)
         pairs = zip(model.classes, low.T, high.T, strict=True)
         return {
             f"{end} of {name}": ends for name, *both in pairs for end, ends in zip(("low", "high"), both, strict=True)

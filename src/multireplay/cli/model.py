@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from multireplay._check import Vector
 from multireplay._write import save_text
@@ -21,7 +21,8 @@ from multireplay.errors import InputError
 Kind = TypeVar("Kind")
 
 FORMAT = "multireplay model"
-VERSION = 1
+VERSION, LATEST = 1, 2
+"""Of files: what version 1 does not know, and would predict wrongly without a word, makes it 2."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class Model:
     target: str
     features: tuple[str, ...]
     coef: Vector
-    """A row, or one for each class if there are more than two: then each is told from the rest."""
+    """A row, or one for each class if there are more than two."""
     intercept: Vector
     classes: tuple[Any, ...] = ()
     """Of a logistic model; of two, the coefficients are for the second."""
@@ -42,16 +43,25 @@ class Model:
     """Standard errors, intervals and what they are made of; None in files of earlier versions."""
     recipe: Any = None
     """How the columns of a file become the features (`multireplay.tables`); None: the features are its columns."""
+    exposure: str | None = None
+    """The column by which the expected counts of a Poisson model are multiplied."""
+    softmax: bool = False
+    """Whether more than two classes were fitted together, not each against the rest as in earlier versions."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a file that predictions are made from."""
+        return (*self.recipe.columns, *([] if self.exposure is None else [self.exposure]))
 
     def predict(self, rows: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Predictions by name of the column: "prediction", and the probability of every class."""
+        """Predictions by name of the column: "prediction", and the probability of every class; of an exposure of 1."""
         scores = rows @ self.coef.T + self.intercept
         if self.kind is ModelKind.linear:
             return {"prediction": scores[:, 0]}
         if self.kind is ModelKind.poisson:
             with np.errstate(over="ignore"):
                 return {"prediction": np.exp(scores[:, 0])}
-        chances = expit(scores)
+        chances = softmax(scores, axis=1) if self.softmax else expit(scores)
         if len(self.classes) == 2:
             best = (scores[:, 0] > 0).astype(int)
             chances = np.hstack([1 - chances, chances])
@@ -67,7 +77,7 @@ class Model:
         single = len(self.coef) == 1
         return {
             "format": FORMAT,
-            "version": VERSION,
+            "version": LATEST if self.softmax or self.exposure is not None else VERSION,
             "model": self.kind.value,
             "target": self.target,
             "features": list(self.features),
@@ -77,6 +87,8 @@ class Model:
             "fitted": plain(self.fitted),
             "inference": plain(self.inference),
             "recipe": None if self.recipe is None else self.recipe.to_dict(),
+            "exposure": self.exposure,
+            "softmax": self.softmax,
         }
 
     def save(self, path: Path) -> None:
@@ -96,8 +108,9 @@ class Model:
             raise InputError(f"{path} is no model: its lists are nested too deeply") from None
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise InputError(f"{path} is not a model that 'multireplay fit' has written")
-        if found.get("version") != VERSION:
-            raise InputError(f"{path} has version {found.get('version')}, of which this multireplay knows {VERSION}")
+        if found.get("version") not in (VERSION, LATEST):
+            known = f"of which this multireplay knows {VERSION} and {LATEST}"
+            raise InputError(f"{path} has version {found.get('version')}, {known}")
         try:
             model = cls(
                 ModelKind(found["model"]),
@@ -109,6 +122,8 @@ class Model:
                 _of(found, "fitted", dict),
                 None if found.get("inference") is None else _of(found, "inference", dict),
                 _recipe(found),
+                found.get("exposure"),
+                bool(found.get("softmax", False)),
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"{path} is damaged: {type(error).__name__} {error}") from None
@@ -136,6 +151,8 @@ class Model:
             )
         if (self.kind is ModelKind.logistic) != (classes >= 2):
             raise InputError(f"{path} is damaged: a {self.kind} model with {classes} classes")
+        if not isinstance(self.exposure, str | None) or (self.exposure and self.kind is not ModelKind.poisson):
+            raise InputError(f"{path} is damaged: a {self.kind} model with the exposure {self.exposure!r}")
 
 
 def _recipe(found: Mapping[str, Any]) -> Any:

@@ -61,7 +61,7 @@ def predict(
     from multireplay.cli.data_file import DataFile
     from multireplay.cli.inferred import known_by
     from multireplay.cli.model import Model
-    from multireplay.cli.predicting import Predictor, score_of, write_page
+    from multireplay.cli.predicting import Predictor, score_of, scored, write_page
     from multireplay.tables.recipe import dropped_in_words
 
     learnt = Model.load(model)
@@ -69,7 +69,7 @@ def predict(
         note(f"{model} is of a fit that has not converged, as it says.")
     known = known_by(learnt, model) if interval else []
     record = DataFile.open(data, memory, dialect(separator, encoding, decimal, na))
-    missing = [name for name in learnt.recipe.columns if name not in record.names]
+    missing = [name for name in learnt.columns if name not in record.names]
     if missing:
         raise InputError(f"{data} has no column {', '.join(map(repr, missing))}, which the model {model} needs")
     predictor = Predictor(learnt, record, known, level)
@@ -93,4 +93,4 @@ def predict(
     if out is not None:
         note(f"{len(predicted) - predicted.null_count} predictions of {learnt.target!r} are in {out}.")
     if score is not None:
-        note(f"{score['metric']} against the column {learnt.target!r} of {data}: {score['score']:.4g}")
+        note(scored(score, f"against the column {learnt.target!r} of {data}"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from multireplay._write import completed
 from multireplay.cli.data_file import DataFile
-from multireplay.cli.fitting import SCORES
+from multireplay.cli.fitting import score_by
 from multireplay.cli.inferred import bands
 from multireplay.cli.model import Model
 from multireplay.cli.options import ModelKind
@@ -24,6 +24,7 @@ from multireplay.errors import InputError
 from multireplay.inference import Uncertainty
 from multireplay.report import report_of_tables
 from multireplay.show.progress import step_bar
+from multireplay.tables import Design
 from multireplay.tables.cells import as_classes, as_lists, as_numbers
 
 SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -46,7 +47,7 @@ class Predictor:
     @property
     def carried(self) -> list[str]:
         """Columns that go beside the predictions: groups, times and what was no feature, such as names of rows."""
-        fitted, used = self.model.fitted, self.model.recipe.columns
+        fitted, used = self.model.fitted, self.model.columns
         told = [fitted.get("group"), fitted.get("time"), *(fitted.get("left_out") or {})]
         return [name for name in told if name in self.record.names and name not in used]
 
@@ -59,7 +60,7 @@ class Predictor:
         rows, writer, carried = self.record.source.rows, None, self.carried
         with ExitStack() as opened:
             advance = opened.enter_context(step_bar(rows, "predicting", "rows")) if rows >= LONG else None
-            for _, block in self.record.batches([*self.model.recipe.columns, *carried]):
+            for _, block in self.record.batches([*self.model.columns, *carried]):
                 found = self._predicted(block)
                 if not keep:
                     table = pa.table({**{name: block.column(name) for name in carried}, **found})
@@ -73,17 +74,28 @@ class Predictor:
 
     def _predicted(self, block: Any) -> dict[str, Any]:
         """Predictions of some rows by name of the column, with nothing for a row that cannot be scored."""
-        design = self.model.recipe.design(block)
+        design, exposure = self.model.recipe.design(block), self.model.exposure
+        spans = None if exposure is None else _spans(block.column(exposure), exposure, design)
         self.unscored.update(design.reasons)
         usable = design.usable
         rows = design.matrix if usable.all() else design.matrix[usable]
         found = self.model.predict(rows)
         if self.known:
             found |= bands(self.model, self.known, rows, self.level)
+        if spans is not None:
+            found = {name: values * spans[usable] for name, values in found.items()}
         if usable.all():
             return {name: pa.array(values) for name, values in found.items()}
         places = pa.array(np.cumsum(usable) - 1, mask=~usable)
         return {name: pa.array(values).take(places) for name, values in found.items()}
+
+
+def _spans(column: Any, name: str, design: Design | None = None) -> NDArray[Any]:
+    """The exposure of every row; one without a number above 0 cannot be used."""
+    spans = as_numbers(column, name)
+    if design is not None:
+        design.leave_out(~(np.isfinite(spans) & (spans > 0)) & design.usable, f"no number above 0 in {name!r}")
+    return spans
 
 
 def _writer(path: Path | None, schema: Any, opened: ExitStack) -> Any:
@@ -113,23 +125,23 @@ def _truth(record: DataFile, model: Model) -> tuple[NDArray[Any], NDArray[np.boo
 
 
 def score_of(model: Model, record: DataFile, found: Any) -> dict[str, Any] | None:
-    """The score of the predictions by the record's own target, None where that has no meaning: counts below 0, say."""
+    """The score of the predictions by the record's own target, if it has that, or why it is not defined."""
     both = _truth(record, model)
     if both is None:
         return None
     there = ~both[1] & found.is_valid().to_numpy()
     truth, predicted = both[0][there], np.asarray(found.filter(pa.array(there)).to_numpy())
-    from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
+    if model.exposure is None:
+        return score_by(model.kind, truth, predicted)
+    spans = _spans(record.table([model.exposure]).column(model.exposure), model.exposure)
+    return score_by(model.kind, truth, predicted, spans[there])
 
-    if len(truth) < 2 or (model.kind is ModelKind.poisson and (truth.min() < 0 or not np.isfinite(predicted).all())):
-        return None
-    if model.kind is ModelKind.logistic:
-        score = accuracy_score(truth.astype(str), predicted.astype(str))
-    elif model.kind is ModelKind.linear:
-        score = r2_score(truth, predicted)
-    else:
-        score = d2_tweedie_score(truth, predicted, power=1)
-    return {"metric": SCORES[model.kind], "score": float(score)}
+
+def scored(score: Mapping[str, Any], against: str) -> str:
+    """The score as a sentence, or why there is none."""
+    if score["score"] is None:
+        return f"{score['metric']} {against} is not defined: {score['why_not']}."
+    return f"{score['metric']} {against}: {score['score']:.4g}"
 
 
 def write_page(
@@ -146,7 +158,7 @@ def write_page(
         spread = [{"share of rows below": f"{share:.0%}", "prediction": float(value)} for share, value in found]
     notes = [f"{len(predicted)} predictions of {model.target} by a {model.kind.value} model."]
     if score is not None:
-        notes.append(f"{score['metric']} against the column {model.target} of the same file: {score['score']:.4g}.")
+        notes.append(scored(score, f"against the column {model.target} of the same file"))
     tables: dict[str, Any] = {"Predictions": spread}
     if len(model.coef) == 1:
         weights = zip(model.features, model.coef[0], strict=True)

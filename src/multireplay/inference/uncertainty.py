@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from multireplay._check import Vector, number_in
 from multireplay.errors import InputError, UncertaintyWarning, warn
@@ -87,6 +87,13 @@ class Uncertainty:
         rows = csr_array(matrix) if hasattr(matrix, "tocsr") else _functionals(matrix, len(self.x))
         found = Uncertainty(rows @ self.x + shift, names, self.images, self.source, self.why_not, self.notes)
         found._matrix, found._whole = rows if self._matrix is None else rows @ self._matrix, self._whole
+        return found
+
+    def beside(self, others: Sequence[Uncertainty], names: Sequence[str]) -> Uncertainty:
+        """This and others that are functions of the same answer (`mapped`), as one with these names."""
+        parts = [self, *others]
+        found = self._whole.mapped(vstack([csr_array(part._matrix) for part in parts]), names)
+        found.x, found.notes = np.concatenate([part.x for part in parts]), self.notes
         return found
 
     @cached_property
