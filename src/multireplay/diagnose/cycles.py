@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from scipy import fft
 from scipy.signal.windows import hann
 
-from multireplay.diagnose.autocorrelation import Floats
+from multireplay.diagnose.chains import Floats, Lengths, slices
 
 FEWEST_TURNS = 16
 GUARD, SURROUNDINGS = 3, 32  # ordinates left out around a line, and looked at beyond them on each side
 DEPENDENT = 35 / 18  # variance of a mean of Hann-tapered ordinates: 1 + 2 (4/9 + 1/36) times that of independent ones
 MOST_LINES, MOST_ROUNDS = 16, 4  # a strong line hides others near it, which are looked for again without it
+FEWEST_OWN, FEWEST_ROWS = 2, 8  # turns in a chain, and rows for every sinusoid, to tell its phase there
 SMALLEST_SHARE = 0.01
 NOTHING_LEFT = 1e-6
 """Part of the variance beside a cycle below which the record is too regular to say anything."""
@@ -31,7 +32,7 @@ class Cycle(NamedTuple):
     """Its part of the variance."""
 
 
-def remove_cycles(centred: Floats, level: float) -> list[Cycle | None]:
+def remove_cycles(centred: Floats, level: float, lengths: Lengths = ()) -> list[Cycle | None]:
     """Subtract from each row, in place, the cycle in it; None where there is none worth a percent of the variance.
 
     Parameters
@@ -40,6 +41,9 @@ def remove_cycles(centred: Floats, level: float) -> list[Cycle | None]:
         Series that vary, with mean zero.
     level : float
         Probability of finding a cycle in one series without any.
+    lengths : tuple of int
+        Rows of the chains, if there are several. A cycle is looked for in the longest, and taken out of all that are
+        long enough, with a phase of its own in each.
 
     Notes
     -----
@@ -49,9 +53,12 @@ def remove_cycles(centred: Floats, level: float) -> list[Cycle | None]:
     of L ordinates exceeds r with probability (1 + r/L)^−L. The sinusoids are fitted by least squares, the strongest
     first, each at the frequency where the untapered periodogram is largest, and the rest is looked through again.
     """
+    chains = sorted(slices(lengths, centred.shape[1]), key=lambda chain: chain.start - chain.stop)
+    part = centred[:, chains[0]]
+    found = _lines(part - part.mean(axis=1, keepdims=True) if len(chains) > 1 else part, level)
     return [
-        _remove(series, lines, level) if len(lines) else None
-        for series, lines in zip(centred, _lines(centred, level), strict=True)
+        _remove(series, lines, level, chains) if len(lines) else None
+        for series, lines in zip(centred, found, strict=True)
     ]
 
 
@@ -84,10 +91,31 @@ def _significant(power: Floats, level: float) -> NDArray[np.intp]:
     return np.array(lines, dtype=np.intp)
 
 
-def _remove(series: Floats, lines: Floats, level: float) -> Cycle | None:
+def _remove(series: Floats, lines: Floats, level: float, chains: list[slice]) -> Cycle | None:
     """Subtract sinusoids near these frequencies, and those that come to light without them, if they are worth it."""
     rest, whole = series.copy(), float(series @ series)
-    exact: list[float] = []
+    longest, *others = (rest[chain] for chain in chains)
+    exact = _taken_out(longest, lines, level)
+    slowest, fewest = 1.0 / min(exact), FEWEST_ROWS * len(exact)
+    for chain in others:
+        if len(chain) < max(FEWEST_OWN * slowest, fewest):
+            break  # they become shorter
+        mean = chain.mean()
+        chain -= mean
+        wave = np.vstack([_wave(frequency, len(chain)) for frequency in exact])
+        chain += mean - np.linalg.lstsq(wave.T, chain, rcond=None)[0] @ wave
+    rest -= rest.mean()
+    share = 1.0 - float(rest @ rest) / whole
+    if share < SMALLEST_SHARE:
+        return None
+    series[:] = rest
+    return Cycle(1.0 / _fundamental(np.array(exact), len(longest)), share)
+
+
+def _taken_out(rest: Floats, lines: Floats, level: float) -> list[float]:
+    """Subtract sinusoids from one chain, in place, and return their frequencies, the strongest first."""
+    whole, mean, exact = float(rest @ rest), rest.mean(), []
+    rest -= mean
     for _ in range(MOST_ROUNDS):
         for near in lines:
             exact.append(_refined(rest, near))
@@ -96,12 +124,8 @@ def _remove(series: Floats, lines: Floats, level: float) -> Cycle | None:
         (lines,) = _lines(rest[None], level)
         if not len(lines) or float(rest @ rest) < NOTHING_LEFT * whole:
             break
-    rest -= rest.mean()
-    share = 1.0 - float(rest @ rest) / whole
-    if share < SMALLEST_SHARE:
-        return None
-    series[:] = rest
-    return Cycle(1.0 / _fundamental(np.array(exact), len(series)), share)
+    rest += mean
+    return exact
 
 
 def _refined(series: Floats, near: float) -> float:

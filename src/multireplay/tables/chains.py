@@ -26,6 +26,11 @@ class ChainedRows:
         """How many chains there are."""
         return int(self.starts.sum())
 
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many rows each has."""
+        return tuple(np.diff(np.append(np.flatnonzero(self.starts), len(self.rows))).tolist())
+
 
 def chained(usable: NDArray[np.bool_], groups: Any = None, times: Times | None = None) -> ChainedRows:
     """Put the rows together into chains, in which a row follows on the one before it.

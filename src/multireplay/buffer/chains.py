@@ -1,0 +1,70 @@
+"""Several series in one record: which rows are one chain, in which every row follows on the one before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Chains:
+    """The chains of a record, one after the other: its groups, or what lies between gaps in time.
+
+    They are taken as independent of one another. Series that share what happens at the same time (shops in one town,
+    stocks on one day) are not: their rows are then worth less than they seem, and intervals are too short.
+
+    Examples
+    --------
+    >>> import multireplay as mr
+    >>> buffer = mr.Buffer(targets=[1.0, 2.0, 3.0, 4.0], groups=["a", "a", "b", "b"])
+    >>> buffer.chains.count, buffer.chains.lengths, buffer.groups
+    (2, (2, 2), array(['a', 'a', 'b', 'b'], dtype='<U1'))
+    """
+
+    numbers: NDArray[np.int64]
+    """For every row the number of its chain, which does not decrease."""
+    labels: NDArray[Any] | None = None
+    """The group of every row, if there are groups."""
+    left_out: int = 0
+    """Rows that were left out because what they put together is of two chains."""
+    sentences: tuple[str, ...] = ()
+    """What to know: groups, gaps, times that are there twice, rows left out."""
+
+    @classmethod
+    def of(cls, groups: Any, rows: int) -> Chains:
+        """The chains of labels, one a row; the rows of a group must be together."""
+        labels = np.asarray(groups)
+        if labels.shape != (rows,):
+            raise InputError(f"groups has shape {labels.shape}, but the record has {rows} rows: it needs ({rows},)")
+        first = np.flatnonzero(np.append(True, labels[1:] != labels[:-1]))
+        names, counts = np.unique(labels[first], return_counts=True)
+        if len(names) < len(first):
+            again = int(np.flatnonzero(labels[first] == names[np.argmax(counts > 1)])[1])
+            row, before = int(first[again]), int(first[again] - 1)
+            raise InputError(
+                f"the rows of a group must be together, but group {labels[row]} comes back at row {row} (counting from "
+                f"0), after {labels[before]}: sort all columns by group, with order = np.argsort(groups, "
+                "kind='stable'), which keeps the order in time"
+            )
+        said = f"{len(names)} groups, each a chain of its own, taken as independent of the others."
+        return cls(np.repeat(np.arange(len(first)), np.diff(np.append(first, rows))), labels, 0, (said,))
+
+    @property
+    def count(self) -> int:
+        """How many chains there are."""
+        return len(self.lengths)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many rows each has."""
+        starts = np.flatnonzero(np.append(True, np.diff(self.numbers) != 0))
+        return tuple(np.diff(np.append(starts, len(self.numbers))).tolist())
+
+    def taken(self, rows: slice | NDArray[Any]) -> Chains:
+        """Those of some of the rows, in their order."""
+        return replace(self, numbers=self.numbers[rows], labels=None if self.labels is None else self.labels[rows])
