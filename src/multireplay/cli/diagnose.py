@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections import Counter
+from dataclasses import replace
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
 
 from multireplay.cli.app import app, note
 from multireplay.cli.data_file import DataFile
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, names_in, print_json
+from multireplay.cli.options import (
+    DEFAULT_MEMORY,
+    Data,
+    Decimal,
+    Encoding,
+    Group,
+    Json,
+    Memory,
+    Na,
+    Report,
+    Separator,
+    Time,
+    dialect,
+    names_in,
+    print_json,
+)  # fmt: skip
+from multireplay.cli.prepared import Missing, labels_of, not_used, times_of
+from multireplay.diagnose.record import Record
 from multireplay.errors import InputError
 from multireplay.report import report_of_diagnosis
 from multireplay.show.text import terminal
+from multireplay.tables import Kind, Look, chained, look_at
+from multireplay.tables.cells import as_lists, as_numbers
+from multireplay.tables.recipe import dropped_in_words
 
 
 @app.command()
@@ -23,46 +44,111 @@ def diagnose(
     columns: Annotated[
         str | None, typer.Option(help="Columns to look at, with commas between; all numeric ones by default.")
     ] = None,
+    missing: Annotated[
+        Missing, typer.Option(help="Rows that have nothing in a column that is looked at: an error, or dropped.")
+    ] = Missing.error,
     time: Time = None,
+    group: Group = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    na: Na = None,
     memory: Memory = DEFAULT_MEMORY,
     report: Report = None,
     as_json: Json = False,
 ) -> None:
     """Say how strongly the rows of a record depend on their neighbours, column by column.
 
+    Nothing is measured across a gap in time, a time that is there twice, a row that is dropped or the border of two
+    groups.
+
     Example: multireplay diagnose data.csv --columns load,temperature --time when
     """
     from multireplay.diagnose import diagnose
-    from multireplay.tables import as_times, chained
 
-    record = DataFile.open(data, memory)
-    if time is not None:
-        if time not in record.names:
-            record.refuse(time)
-        times = as_times(record.table([time]).column(time), time)
-        said = chained(np.ones(record.source.rows, dtype=bool), None, times).sentences
-        for sentence in said:
-            note(sentence)
-    chosen, left_out = choose_columns(record, columns, without=[time])
-    buffer = record.numbers(chosen)
-    found = diagnose(buffer)
+    file = DataFile.open(data, memory, dialect(separator, encoding, decimal, na))
+    wanted = _Wanted(None if columns is None else tuple(names_in(columns)), time, group, missing)
+    record, left_out = _read(file, wanted)
+    found = diagnose(record)
     if report is not None:
         title = f"How dependent the rows of {data.name} are"
-        note(f"Report: {report_of_diagnosis(report, found, buffer, title=title, command=ctx.obj)}")
+        note(f"Report: {report_of_diagnosis(report, found, title=title, command=ctx.obj)}")
     if as_json:
-        print_json({"file": data, **found.to_dict(), "left_out": left_out})
+        print_json({"file": data, **found.to_dict(), "left_out": list(left_out)})
         return
-    if left_out:
-        note(f"Left out, because they are not numbers: {', '.join(left_out)}.")
-    terminal().print(str(found), markup=False, highlight=False, soft_wrap=True)
+    for line in (*found.about, *_on_left_out(left_out)):
+        note(line)
+    terminal().print(str(replace(found, about=())), markup=False, highlight=False, soft_wrap=True)
 
 
-def choose_columns(file: DataFile, wanted: str | None, without: Sequence[str | None]) -> tuple[list[str], list[str]]:
-    """The columns that are asked for, or all numeric ones, and those that are left out because they are not numbers."""
-    if wanted is None:
-        chosen = [name for name in file.source.fields if name not in without]
-        if not chosen:
-            raise InputError(f"{file.path} has no other columns of numbers; it has {', '.join(file.names)}")
-        return chosen, [name for name in file.source.refused if name not in without]
-    chosen = names_in(wanted)
-    return chosen, []
+class _Wanted(NamedTuple):
+    """Columns to look at (None: all that are numbers), those that say when a row was and of which series it is."""
+
+    columns: tuple[str, ...] | None
+    time: str | None
+    group: str | None
+    missing: Missing
+
+
+def _read(file: DataFile, wanted: _Wanted) -> tuple[Record, dict[str, str]]:
+    """The columns in the order of their chains; and columns that are left out, each with the reason."""
+    aside, asked = [name for name in (wanted.time, wanted.group) if name is not None], wanted.columns
+    names = [name for name in file.names if name not in aside] if asked is None else list(asked)
+    for name in (*aside, *names):
+        if name not in file.names and name not in file.features:
+            file.refuse(name)
+    table = file.table(dict.fromkeys([*map(file.column_of, names), *aside]))
+    looks = {name: look_at(table.select([file.column_of(name)]))[file.column_of(name)] for name in names}
+    time, left_out = wanted.time, {}
+    if asked is None:
+        dates = [name for name, look in looks.items() if look.kind is Kind.date]
+        if time is None and len(dates) == 1:
+            time = dates[0]
+            del looks[time]
+        left_out = {name: why for name, look in looks.items() if (why := _why_not(file, table, look))}
+        looks = {name: look for name, look in looks.items() if name not in left_out}
+    for name, look in looks.items():
+        if look.kind is not Kind.number:
+            raise InputError(file.source.refused.get(file.column_of(name)) or str(look.refuse()))
+    if not looks:
+        raise InputError(f"{file.path} has no other columns of numbers; it has {', '.join(file.names)}")
+    columns = {name: _numbers(file, table, name) for name in looks}
+    usable, dropped = np.ones(table.num_rows, dtype=bool), Counter[str]()
+    for name, values in columns.items():
+        finite = np.isfinite(values)
+        bad = usable & ~(finite if values.ndim == 1 else finite.all(axis=1))
+        usable &= ~bad
+        dropped += Counter({f"nothing in {name!r}": int(bad.sum())})
+    if dropped and wanted.missing is Missing.error:
+        raise InputError(
+            f"{file.path}: {(~usable).sum()} of {len(usable)} rows cannot be used, the first at row "
+            f"{np.argmin(usable)} (counting from 0): {dropped_in_words(dropped)}. Leave them out with --missing drop, "
+            "or mend the file"
+        )
+    times = None if time is None else times_of(file, table, time)
+    chains = chained(usable, None if wanted.group is None else labels_of(file, table, wanted.group), times)
+    about = chains.sentences
+    if dropped:
+        about += (f"Dropped {dropped.total()} rows: {dropped_in_words(dropped)}. A chain ends at each.",)
+    return Record({name: values[chains.rows] for name, values in columns.items()}, None, chains.lengths, about), left_out
+
+
+def _why_not(file: DataFile, table: Any, look: Look) -> str:
+    """Why a column that was not asked for is left out."""
+    return not_used(file, table, look) or ("holds categories" if look.kind is Kind.category else "")
+
+
+def _numbers(file: DataFile, table: Any, name: str) -> Any:
+    """A column, or one number of every list in it; not a number where there is nothing."""
+    column, place = file.features.get(name, (name, None))
+    if column not in file.widths:
+        return as_numbers(table.column(column), column)
+    values = as_lists(table.column(column))[0]
+    return values if place is None else values[:, place]
+
+
+def _on_left_out(left_out: dict[str, str]) -> list[str]:
+    """Sentences on columns that are left out: those that are no numbers together, and the rest one by one."""
+    texts = [name for name, why in left_out.items() if why.startswith("holds")]
+    said = [f"Left out, because they are not numbers: {', '.join(texts)}."] if texts else []
+    return said + [f"Left out: {name!r} {why}." for name, why in left_out.items() if name not in texts]

@@ -29,7 +29,10 @@ def pairs(lengths: Lengths) -> NDArray[np.int64]:
 
 
 def weights(lengths: Lengths) -> Floats:
-    """What the sum over the pairs at a lag is multiplied by, so that it is as large as that of one long chain."""
+    """What the sum over the pairs at a lag is multiplied by, so that it is as large as that of one long chain.
+
+    That is cautious: rows on both sides of a short gap may depend on each other, though no pair of them is counted.
+    """
     found = pairs(lengths)
     return np.minimum((sum(lengths) - np.arange(len(found))) / found, MOST_WEIGHT)
 

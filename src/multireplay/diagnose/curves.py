@@ -69,10 +69,12 @@ def plot(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
     ax = new_axes(ax)
     noise = 2 / np.sqrt(diagnosis.rows)
     ax.axhspan(-noise, noise, color="0.85")
-    for curve, color in zip(diagnosis.curves, COLORS, strict=False):
-        ax.plot(curve.lags, curve.values, color=color, label=f"{curve.label}, tau = {curve.tau:.3g}")
+    for place, (curve, color) in enumerate(zip(diagnosis.curves, COLORS, strict=False)):
+        tau = f"{curve.tau:.3g}" if curve.tau < 1000 else f"{curve.tau:.0f}"
+        style = {"color": color, "linewidth": 1.2, "zorder": 3 - 0.1 * place}  # the slowest on top
+        ax.plot(curve.lags, curve.values, label=f"{curve.label}, tau = {tau}", **style)
     ax.set(xlabel="lag in steps", ylabel="autocorrelation")
     if diagnosis.curves:
         ax.set_xlim(0, max(int(curve.lags[-1]) for curve in diagnosis.curves))
-        ax.legend(frameon=False)
+        ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize="small")
     return ax

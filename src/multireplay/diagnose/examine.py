@@ -67,9 +67,9 @@ def diagnose(
     whatever the number of features.
 
     Where there are several chains (groups, or what lies between gaps), autocorrelations are of pairs of rows in one of
-    them, batches do not reach over a border, and a cycle is looked for in the longest. The mean is that of all rows:
-    groups that differ in level for good count as slow. An autocorrelation time that needs more lags than chains have
-    rows is a lower bound.
+    them, scaled up to what one long chain would have; batches do not reach over a border, and a cycle is looked for in
+    the longest. The mean is that of all rows: groups that differ in level for good count as slow. An autocorrelation
+    time that needs more lags than chains have rows is a lower bound.
 
     Examples
     --------

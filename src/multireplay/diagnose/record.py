@@ -25,6 +25,8 @@ class Record(NamedTuple):
 
 def as_record(source: Any, groups: Any = None, time: Any = None) -> Record:
     """The columns of a buffer, a mapping, a data frame or an array; groups and times by name or one a row."""
+    if isinstance(source, Record):
+        return source
     if _is_frame(source):
         return _of_frame(source, groups, time)
     columns = named_columns(source)
