@@ -113,10 +113,9 @@ def test_a_cycle_is_found_across_a_gap(missing):
 def test_data_frames_dates_are_the_time_and_text_is_left_out(kind):
     rng = np.random.default_rng(8)
     days = np.delete(np.arange("2020-01-01", "2022-01-01", dtype="datetime64[D]"), slice(300, 310))
-    columns = {
-        "day": days.astype("datetime64[ms]"), "temp": slow(rng, len(days)), "place": ["north", "south"] * (len(days) // 2)
-        + ["north"] * (len(days) % 2), "hum": rng.standard_normal(len(days)),
-    }  # fmt: skip
+    places = [["north", "south"][row % 2] for row in range(len(days))]
+    noise = rng.standard_normal(len(days))
+    columns = {"day": days.astype("datetime64[ms]"), "temp": slow(rng, len(days)), "place": places, "hum": noise}
     found = mr.diagnose(kind(columns))
     assert found.lengths == (300, len(days) - 300)
     assert found.slowest.label == "temp"

@@ -78,9 +78,7 @@ class Buffer:
     (2, 1)
     """
 
-    def __init__(
-        self, *unnamed: Any, names: Iterable[str] | None = None, groups: Any = None, **columns: Any
-    ) -> None:
+    def __init__(self, *unnamed: Any, names: Iterable[str] | None = None, groups: Any = None, **columns: Any) -> None:
         if unnamed:
             raise InputError(
                 "a buffer's columns need names: Buffer(features=A, targets=y), or Buffer(**columns) for a dictionary"
@@ -278,9 +276,7 @@ class Buffer:
         return f"Buffer({len(self)} rows: {', '.join(parts)})"
 
 
-def buffer_of(
-    columns: Mapping[str, Any], names: Iterable[str] | None = None, chains: Chains | None = None
-) -> Buffer:
+def buffer_of(columns: Mapping[str, Any], names: Iterable[str] | None = None, chains: Chains | None = None) -> Buffer:
     """The buffer of these columns, whatever they are called: also where one is called "names"."""
     found = Buffer.__new__(Buffer)
     found._fill(columns, names)

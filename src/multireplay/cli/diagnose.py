@@ -130,7 +130,8 @@ def _read(file: DataFile, wanted: _Wanted) -> tuple[Record, dict[str, str]]:
     about = chains.sentences
     if dropped:
         about += (f"Dropped {dropped.total()} rows: {dropped_in_words(dropped)}. A chain ends at each.",)
-    return Record({name: values[chains.rows] for name, values in columns.items()}, None, chains.lengths, about), left_out
+    taken = {name: values[chains.rows] for name, values in columns.items()}
+    return Record(taken, None, chains.lengths, about), left_out
 
 
 def _why_not(file: DataFile, table: Any, look: Look) -> str:

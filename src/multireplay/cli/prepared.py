@@ -15,7 +15,7 @@ from multireplay.cli.data_file import DataFile
 from multireplay.cli.model import ModelKind
 from multireplay.errors import InputError
 from multireplay.tables import ChainedRows, Design, Kind, Look, Recipe, Times, as_times, chained, look_at
-from multireplay.tables.cells import as_chunked, as_classes, as_lists, as_numbers, texts
+from multireplay.tables.cells import as_classes, as_labels, as_lists, as_numbers
 from multireplay.tables.formula import FormulaRecipe
 from multireplay.tables.recipe import dropped_in_words
 
@@ -193,11 +193,11 @@ def times_of(file: DataFile, table: Any, name: str) -> Times:
 
 
 def labels_of(file: DataFile, table: Any, name: str) -> NDArray[Any]:
-    cells = texts(as_chunked(table.column(name)))
-    if cells.null_count:
-        row = int(np.argmax(cells.is_null().to_numpy()))
-        raise InputError(f"{file.path}: the group column {name!r} has nothing at row {row} (counting from 0)")
-    return np.asarray(cells.to_numpy(), dtype=str)
+    """The group of every row."""
+    try:
+        return as_labels(table.column(name), name)
+    except InputError as error:
+        raise InputError(f"{file.path}: {error}") from None
 
 
 def _targets(file: DataFile, table: Any, wanted: Wanted, design: Design) -> NDArray[Any]:

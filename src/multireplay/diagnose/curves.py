@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def _shown(values: Floats) -> NDArray[np.int64]:
     if len(values) <= ALL_LAGS + 1:
         return np.arange(len(values))
     cuts = np.linspace(1, len(values), BINS + 1).astype(int)
-    ends = [low + place(values[low:high]) for low, high in zip(cuts, cuts[1:], strict=False) for place in _EXTREMES]
+    ends = [low + place(values[low:high]) for low, high in pairwise(cuts) for place in _EXTREMES]
     return np.unique([0, *ends])
 
 

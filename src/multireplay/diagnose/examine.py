@@ -19,7 +19,7 @@ from multireplay.diagnose.chains import Lengths
 from multireplay.diagnose.curves import curves_of
 from multireplay.diagnose.cycles import NOTHING_LEFT, remove_cycles
 from multireplay.diagnose.diagnosis import ColumnDiagnosis, Diagnosis
-from multireplay.diagnose.record import Record, as_record
+from multireplay.diagnose.record import as_record
 from multireplay.errors import InputError
 
 LEVEL = 0.02

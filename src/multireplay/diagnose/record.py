@@ -34,7 +34,8 @@ def as_record(source: Any, groups: Any = None, time: Any = None) -> Record:
     groups, time = (_taken(columns, what) for what in (groups, time))
     if groups is None and time is None:
         chains = source.chains if isinstance(source, Buffer) else None
-        return Record(columns) if chains is None else Record(columns, None, chains.lengths, chains.sentences)
+        one = chains is None or chains.count == 1
+        return Record(columns) if one else Record(columns, None, chains.lengths, chains.sentences)
     return _chained(columns, groups, None if time is None else _times(when, time), ())
 
 
@@ -55,6 +56,7 @@ def _of_frame(frame: Any, groups: Any, time: Any) -> Record:
     """Its numbers; texts are left out, and its one column (or index) of dates is the time."""
     from multireplay.estimators.usable import as_table
     from multireplay.tables import Kind, as_times, look_at
+    from multireplay.tables.cells import as_labels
 
     table = as_table(frame)
     for name in (groups, time):
@@ -80,7 +82,7 @@ def _of_frame(frame: Any, groups: Any, time: Any) -> Record:
     columns = {"series": frame if whole else frame[kept] if hasattr(frame, "iloc") else frame.select(kept)}
     if groups is None and time is None:
         return Record(columns, about=about)
-    labels = table.column(groups).to_numpy() if isinstance(groups, str) else groups
+    labels = as_labels(table.column(groups), groups) if isinstance(groups, str) else groups
     if isinstance(time, str):
         return _chained(columns, labels, as_times(table.column(time), time), about)
     named = time if isinstance(time, tuple) else ("time", time)

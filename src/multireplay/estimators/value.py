@@ -76,9 +76,7 @@ class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: igno
     rival: ClassVar[str] = "TD without replay"
     target: ClassVar[str] = "rewards"
 
-    def fit(
-        self, X: Any, y: Any, terminated: Any = None, episode: Any = None, groups: Any = None
-    ) -> MERValueRegressor:
+    def fit(self, X: Any, y: Any, terminated: Any = None, episode: Any = None, groups: Any = None) -> MERValueRegressor:
         """Fit to a trajectory, or to several episodes one after the other.
 
         Parameters

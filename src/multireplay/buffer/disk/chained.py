@@ -37,14 +37,16 @@ def opened_in_chains(stored: StoredBuffer, source: Source, wanted: Wanted) -> Bu
     """The record in memory without rows that are made of two chains; or on disk, if there are no such rows."""
     fits = stored.nbytes <= stored.memory // 2
     first, last = stored.reach
-    if not fits and first == last:
+    large = A_ROW * source.rows > stored.memory
+    if first == last and (large or not fits):
         return stored  # every row is of one stored row
-    if A_ROW * source.rows > stored.memory:
+    if large:
         raise InputError(
             f"the chains of {source.label} take memory={in_words(A_ROW * source.rows)!r} to find; give that, or open "
             "it without groups and time"
         )
-    found = _chains(source, wanted, stored.memory)
+    labels = None if wanted.groups is None else _labels(source, wanted.groups, stored.memory)
+    found = _chains(source, wanted, labels, stored.memory)
     numbers = np.cumsum(found.starts) - 1
     count = len(numbers) - last
     across = numbers[first : first + count] != numbers[last : last + count]
@@ -61,8 +63,8 @@ def opened_in_chains(stored: StoredBuffer, source: Source, wanted: Wanted) -> Bu
     buffer = stored.load(None if straight else found.rows)
     if "terminated" in buffer:
         across &= ~as_numpy(buffer["terminated"]).astype(bool)  # what comes next is not read there
-    labels = None if wanted.groups is None else _labels(source, wanted.groups, stored.memory)[found.rows]
-    chains = Chains(numbers[first:][:count], None if labels is None else labels[first:][:count], 0, found.sentences)
+    labels = None if labels is None else labels[found.rows][first:][:count]
+    chains = Chains(numbers[first:][:count], labels, 0, found.sentences)
     if not across.any():
         return buffer_of(buffer.columns, buffer.feature_names, chains)
     kept = np.flatnonzero(~across)
@@ -77,28 +79,24 @@ def opened_in_chains(stored: StoredBuffer, source: Source, wanted: Wanted) -> Bu
     )  # fmt: skip
 
 
-def _chains(source: Source, wanted: Wanted, memory: int) -> Any:
+def _chains(source: Source, wanted: Wanted, labels: NDArray[Any] | None, memory: int) -> Any:
     from multireplay.tables import as_times, chained  # pyarrow takes a while to come in
 
-    groups = None if wanted.groups is None else _labels(source, wanted.groups, memory)
     try:
         times = None if wanted.time is None else as_times(_read(source, wanted.time, memory), str(wanted.time))
-        return chained(np.ones(source.rows, dtype=bool), groups, times)
+        return chained(np.ones(source.rows, dtype=bool), labels, times)
     except InputError as error:
         raise InputError(f"{source.label}: {error}") from None
 
 
 def _labels(source: Source, name: Any, memory: int) -> NDArray[Any]:
     """The group of every stored row."""
-    from multireplay.tables.cells import texts
+    from multireplay.tables.cells import as_labels
 
-    column = _read(source, name, memory)
-    if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy()))
-        raise InputError(f"{source.label}: the group column {name!r} has nothing at row {row} (counting from 0)")
-    kind = str(column.type)
-    plain = kind.startswith(("int", "uint", "float", "double", "bool"))
-    return np.asarray(column.to_numpy()) if plain else np.asarray(texts(column).to_numpy(), dtype=str)
+    try:
+        return as_labels(_read(source, name, memory), name)
+    except InputError as error:
+        raise InputError(f"{source.label}: {error}") from None
 
 
 def _read(source: Source, name: Any, memory: int) -> Any:

@@ -82,8 +82,8 @@ def _functions(curves: list[Curve], rows: int) -> Plot:
     figure.add_hrect(y0=-noise, y1=noise, fillcolor=figures.GREY, opacity=0.25, line_width=0)
     figure.update_xaxes(range=[0, most * 1.01])
     caption = (
-        "Of the slowest feature of each column, the slowest columns first. The grey band is what independent rows would "
-        "show by chance."
+        "Of the slowest feature of each column, the slowest columns first. The grey band is what independent rows "
+        "would show by chance."
     )
     return Plot(figure, "Autocorrelation of the record", caption, height=360)
 
