@@ -168,3 +168,24 @@ def test_a_cycle_of_24_steps_is_no_alias_in_the_picture():
     assert len(long.lags) <= 801
     swings = np.abs(np.diff(long.values[1:]))
     assert np.median(swings) > 0.5 * 2 * 0.5 / (0.5 + (turns + drift).var() - 0.5)  # up and down from point to point
+
+
+def test_a_cycle_is_found_between_many_dropped_rows():
+    rng = np.random.default_rng(13)
+    places = np.flatnonzero(rng.random(6000) > 0.1)  # chains of some ten rows
+    x = np.sin(2 * np.pi * places / 24) + rng.standard_normal(len(places))
+    found = mr.diagnose(x, time=places)
+    assert max(found.lengths) < 24 * 16
+    assert found.columns[0].period == pytest.approx(24, rel=1e-3)
+    assert found.columns[0].tau_rest == pytest.approx(1, abs=0.2)
+    noise = mr.diagnose(rng.standard_normal(len(places)), time=places)
+    assert noise.columns[0].period is None
+
+
+def test_a_cycle_is_taken_out_of_every_group():
+    rng = np.random.default_rng(14)
+    hours = np.concatenate([np.arange(1000) + 7 * group for group in range(5)])
+    x = np.sin(2 * np.pi * hours / 24) + rng.standard_normal(5000)
+    found = mr.diagnose(x, groups=np.repeat(np.arange(5), 1000))
+    assert found.columns[0].period == pytest.approx(24, rel=5e-3)
+    assert found.columns[0].tau_rest == pytest.approx(1, abs=0.2)

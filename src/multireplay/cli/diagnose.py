@@ -131,7 +131,7 @@ def _read(file: DataFile, wanted: _Wanted) -> tuple[Record, dict[str, str]]:
     if dropped:
         about += (f"Dropped {dropped.total()} rows: {dropped_in_words(dropped)}. A chain ends at each.",)
     taken = {name: values[chains.rows] for name, values in columns.items()}
-    return Record(taken, None, chains.lengths, about), left_out
+    return Record(taken, None, chains.lengths, about, chains.places), left_out
 
 
 def _why_not(file: DataFile, table: Any, look: Look) -> str:

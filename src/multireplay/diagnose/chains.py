@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +18,36 @@ MOST_WEIGHT = 10.0
 """A lag that few chains are long enough for counts for no more than so many times what it shows."""
 
 
-def slices(lengths: Lengths, rows: int) -> Iterator[slice]:
-    """The rows of every chain."""
-    ends = np.cumsum(lengths or (rows,)).tolist()
-    return (slice(end - length, end) for end, length in zip(ends, lengths or (rows,), strict=True))
+class Stretch(NamedTuple):
+    """Rows on one clock: a slice of them, and how many steps after the first each is."""
+
+    rows: slice
+    places: NDArray[np.int64]
+
+    @property
+    def span(self) -> int:
+        """Steps from the first to the last row, both counted."""
+        return int(self.places[-1]) + 1
+
+    def opened(self, series: Floats) -> Floats:
+        """Series of these rows, along the last axis, with 0 in the gaps between them."""
+        if self.span == len(self.places):
+            return series
+        found = np.zeros((len(series), self.span))
+        found[:, self.places] = series
+        return found
+
+
+def stretches_of(lengths: Lengths, places: NDArray[np.int64] | None, rows: int) -> Iterator[Stretch]:
+    """Groups with their gaps if places are known and the gaps not longer than what is there, otherwise chains."""
+    if places is not None and len(places):
+        bounds = [0, *(np.flatnonzero(np.diff(places) < 0) + 1).tolist(), rows]
+        found = [Stretch(slice(*pair), places[slice(*pair)] - places[pair[0]]) for pair in pairwise(bounds)]
+        if all(stretch.span <= 2 * len(stretch.places) for stretch in found):
+            yield from found
+            return
+    for low, high in pairwise([0, *np.cumsum(lengths or (rows,)).tolist()]):
+        yield Stretch(slice(low, high), np.arange(high - low))
 
 
 def pairs(lengths: Lengths) -> NDArray[np.int64]:

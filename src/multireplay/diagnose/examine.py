@@ -15,11 +15,10 @@ from multireplay.buffer.columns import SparseColumn, as_sparse_column
 from multireplay.buffer.names import Names, names_in
 from multireplay.diagnose.autocorrelation import Floats, as_series, blocks, check_shape
 from multireplay.diagnose.batches import autocorrelation_times
-from multireplay.diagnose.chains import Lengths
 from multireplay.diagnose.curves import curves_of
 from multireplay.diagnose.cycles import NOTHING_LEFT, remove_cycles
 from multireplay.diagnose.diagnosis import ColumnDiagnosis, Diagnosis
-from multireplay.diagnose.record import as_record
+from multireplay.diagnose.record import Record, as_record
 from multireplay.errors import InputError
 
 LEVEL = 0.02
@@ -27,7 +26,7 @@ LEVEL = 0.02
 
 
 def diagnose(
-    buffer: Buffer | Mapping[str, ArrayLike] | ArrayLike,
+    buffer: Buffer | Mapping[str, ArrayLike] | ArrayLike | Record,
     *,
     extra: Mapping[str, ArrayLike] | None = None,
     max_features: int | None = 64,
@@ -67,8 +66,8 @@ def diagnose(
     whatever the number of features.
 
     Where there are several chains (groups, or what lies between gaps), autocorrelations are of pairs of rows in one of
-    them, scaled up to what one long chain would have; batches do not reach over a border, and a cycle is looked for in
-    the longest. The mean is that of all rows: groups that differ in level for good count as slow. An autocorrelation
+    them, scaled up to what one long chain would have; batches do not reach over a border. A cycle is looked for in the
+    longest group with its gaps left open, as it goes on through them, or in the longest chain. The mean is that of all rows: groups that differ in level for good count as slow. An autocorrelation
     time that needs more lags than chains have rows is a lower bound.
 
     Examples
@@ -121,7 +120,7 @@ def diagnose(
     entries = []
     for name, array in series.items():
         scalar = np.ndim(columns[name]) == 1 and not isinstance(array, SparseColumn)
-        entries.append(_examine(name, array, (counts[name], record.lengths), (scalar, named[name]), level))
+        entries.append(_examine(name, array, (counts[name], record), (scalar, named[name]), level))
     slowest = [(entry, _slowest(array, entry)) for entry, array in zip(entries, series.values(), strict=True)]
     return Diagnosis(rows, tuple(entries), record.lengths, record.about, curves_of(slowest, record.lengths))
 
@@ -150,12 +149,12 @@ class _Measured(NamedTuple):
     rest: Floats
 
 
-def _measure(series: Any, features: NDArray[np.intp], level: float, lengths: Lengths) -> _Measured:
+def _measure(series: Any, features: NDArray[np.intp], level: float, record: Record) -> _Measured:
     """Cycles taken out, then the sum over short lags against batches."""
     found = _Measured(*np.full((len(_Measured._fields), len(features)), np.nan))
     for varying, centred in blocks(series, features):
-        cycles = remove_cycles(centred, level, lengths)
-        times = autocorrelation_times(centred, level, lengths)
+        cycles = remove_cycles(centred, level, record.lengths, record.places)
+        times = autocorrelation_times(centred, level, record.lengths)
         for i, cycle, time in zip(varying, cycles, times, strict=True):
             found.tau[i], found.reliable[i] = time.tau, time.reliable
             if time.batch > 1:
@@ -169,21 +168,21 @@ def _measure(series: Any, features: NDArray[np.intp], level: float, lengths: Len
 
 
 def _examine(
-    name: str, series: Any, extent: tuple[int, Lengths], called: tuple[bool, Names | None], level: float
+    name: str, series: Any, extent: tuple[int, Record], called: tuple[bool, Names | None], level: float
 ) -> ColumnDiagnosis:
     """Summarise one column by its slowest and its median feature, constant ones left out.
 
-    `extent` is how many features are examined, and the lengths of the chains.
+    `extent` is how many features are examined, and the record with the chains.
     """
-    (rows, width), (scalar, names), (count, lengths) = series.shape, called, extent
+    (rows, width), (scalar, names), (count, record) = series.shape, called, extent
     sparse = isinstance(series, SparseColumn)
     if sparse:
         features = most_frequent(series, count)
-        found = _measure(series[:, features].tocsc(), np.arange(count), level, lengths)
+        found = _measure(series[:, features].tocsc(), np.arange(count), level, record)
     else:
         # Rounding keeps the features distinct because they are at least one apart before it.
         features = np.linspace(0, width - 1, count).round().astype(np.intp)
-        found = _measure(series, features, level, lengths)
+        found = _measure(series, features, level, record)
     tau = found.tau
     varies = np.flatnonzero(~np.isnan(tau))
     if varies.size == 0:

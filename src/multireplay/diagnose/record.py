@@ -21,6 +21,8 @@ class Record(NamedTuple):
     lengths: Lengths = ()
     about: tuple[str, ...] = ()
     """What a person should know of the rows and of columns that are left out."""
+    places: NDArray[np.int64] | None = None
+    """How many steps after the beginning of its group a row is, if that is known: gaps count."""
 
 
 def as_record(source: Any, groups: Any = None, time: Any = None) -> Record:
@@ -122,4 +124,5 @@ def _chained(columns: dict[str, Any], groups: Any, times: Any, about: tuple[str,
             raise InputError(f"{name} has shape {found.shape}, but the record has {count} rows: it needs ({count},)")
     chains = chained(np.ones(count, dtype=bool), labels, times)
     straight = bool((chains.rows == np.arange(count)).all())
-    return Record(columns, None if straight else chains.rows, chains.lengths, (*chains.sentences, *about))
+    said = (*chains.sentences, *about)
+    return Record(columns, None if straight else chains.rows, chains.lengths, said, chains.places)
