@@ -36,6 +36,21 @@ def test_autocorrelation_curves_are_those_of_the_slowest_features(buffer):
     assert plot.figure.data[place].y[7] == pytest.approx(x[:-lag] @ x[lag:] / (x @ x))
 
 
+def test_groups_of_a_record_are_kept_apart_on_its_page(buffer, tmp_path):
+    groups = np.arange(len(buffer)) // 100
+    parted = mr.Buffer(**buffer.columns, groups=groups)
+    found = mr.diagnose(parted)
+    assert found.chains > 1
+    for path in (
+        mr.report.report_of_diagnosis(tmp_path / "d.html", found),
+        mr.solve(mr.PolicyEvaluation(0.5), parted).report(tmp_path / "r.html"),
+    ):
+        text = path.read_text(encoding="utf-8")
+        assert f"{found.chains} groups, each a chain of its own" in text
+    (curve, *_), longest = found.curves, max(found.lengths)
+    assert curve.lags[-1] < longest
+
+
 def test_a_diagnosis_refuses_another_record(buffer, tmp_path):
     with pytest.raises(InputError, match="the record that was diagnosed"):
         mr.report.report_of_diagnosis(tmp_path / "d.html", mr.diagnose(buffer), buffer[:100])

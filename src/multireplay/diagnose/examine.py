@@ -67,8 +67,9 @@ def diagnose(
 
     Where there are several chains (groups, or what lies between gaps), autocorrelations are of pairs of rows in one of
     them, scaled up to what one long chain would have; batches do not reach over a border. A cycle is looked for in the
-    longest group with its gaps left open, as it goes on through them, or in the longest chain. The mean is that of all rows: groups that differ in level for good count as slow. An autocorrelation
-    time that needs more lags than chains have rows is a lower bound.
+    longest group with its gaps left open, as it goes on through them, or in the longest chain. The mean is that of all
+    rows: groups that differ in level for good count as slow. An autocorrelation time that needs more lags than chains
+    have rows is a lower bound.
 
     Examples
     --------

@@ -76,7 +76,7 @@ def chained(usable: NDArray[np.bool_], groups: Any = None, times: Times | None =
 def _in_time(
     times: Times, order: NDArray[np.int64], breaks: NDArray[np.bool_]
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64], list[str]]:
-    """Where time jumps or stands still within a group, by how many usual steps, and a word; an error if it goes back."""
+    """Where time jumps or stands still within a group, by how many steps, and a word; an error if it goes back."""
     if times.missing.any():
         row = int(np.argmax(times.missing))
         raise InputError(f"the time column {times.name!r} has nothing at row {row} (counting from 0)")

@@ -43,7 +43,8 @@ def blocks_of(found: Diagnosis, at_answer: tuple[Vector, Sequence[str]] | None =
     remarks: list[Block] = []
     if at_answer is not None:
         operator, names = at_answer
-        noise = diagnose({OPERATOR: operator})
+        chains = np.repeat(np.arange(found.chains), found.lengths or found.rows)[-len(operator) :]
+        noise = diagnose({OPERATOR: operator}, groups=chains if found.chains > 1 else None)
         (column,) = noise.columns
         if column.worst_feature is not None:
             column = replace(column, worst_name=names[column.worst_feature])
