@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from multireplay.buffer import foreign
-from multireplay.buffer.chains import Chains
+from multireplay.buffer.chains import RowChains
 from multireplay.buffer.columns import Array, Columns, SparseColumn, as_sparse_column, kept_type, width_of
 from multireplay.buffer.fingerprint import Fingerprint
 from multireplay.buffer.names import (
@@ -87,7 +87,7 @@ class Buffer:
             raise InputError("a buffer needs at least one column, for example Buffer(features=..., targets=...)")
         self._fill(columns, names)
         if groups is not None:
-            self._chains = Chains.of(groups, len(self))
+            self._chains = RowChains.of(groups, len(self))
 
     def _fill(self, columns: Mapping[str, Any], names: Iterable[str] | None) -> None:
         own = names_in(columns.get("features"))
@@ -215,7 +215,7 @@ class Buffer:
     def _keep(self, arrays: dict[str, Array], names: Names | None) -> None:
         self._columns: Columns = MappingProxyType(arrays)
         self._names = names
-        self._chains: Chains | None = None
+        self._chains: RowChains | None = None
 
     @property
     def columns(self) -> Columns:
@@ -228,7 +228,7 @@ class Buffer:
         return self._names
 
     @property
-    def chains(self) -> Chains | None:
+    def chains(self) -> RowChains | None:
         """Which rows follow on one another, where there are groups or a time column; None where all do."""
         return self._chains
 
@@ -276,7 +276,9 @@ class Buffer:
         return f"Buffer({len(self)} rows: {', '.join(parts)})"
 
 
-def buffer_of(columns: Mapping[str, Any], names: Iterable[str] | None = None, chains: Chains | None = None) -> Buffer:
+def buffer_of(
+    columns: Mapping[str, Any], names: Iterable[str] | None = None, chains: RowChains | None = None
+) -> Buffer:
     """The buffer of these columns, whatever they are called: also where one is called "names"."""
     found = Buffer.__new__(Buffer)
     found._fill(columns, names)
@@ -284,7 +286,7 @@ def buffer_of(columns: Mapping[str, Any], names: Iterable[str] | None = None, ch
     return found
 
 
-def _of_checked(arrays: dict[str, Array], names: Names | None, chains: Chains | None) -> Buffer:
+def _of_checked(arrays: dict[str, Array], names: Names | None, chains: RowChains | None) -> Buffer:
     """A buffer of columns whose values have been checked."""
     found = Buffer.__new__(Buffer)
     found._keep(arrays, names)

@@ -12,7 +12,7 @@ from multireplay.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
-class Chains:
+class RowChains:
     """The chains of a record, one after the other: its groups, or what lies between gaps in time.
 
     They are taken as independent of one another. Series that share what happens at the same time (shops in one town,
@@ -36,7 +36,7 @@ class Chains:
     """What to know: groups, gaps, times that are there twice, rows left out."""
 
     @classmethod
-    def of(cls, groups: Any, rows: int) -> Chains:
+    def of(cls, groups: Any, rows: int) -> RowChains:
         """The chains of labels, one a row; the rows of a group must be together."""
         labels = np.asarray(groups)
         if labels.shape != (rows,):
@@ -65,6 +65,6 @@ class Chains:
         starts = np.flatnonzero(np.append(True, np.diff(self.numbers) != 0))
         return tuple(np.diff(np.append(starts, len(self.numbers))).tolist())
 
-    def taken(self, rows: slice | NDArray[Any]) -> Chains:
+    def taken(self, rows: slice | NDArray[Any]) -> RowChains:
         """Those of some of the rows, in their order."""
         return replace(self, numbers=self.numbers[rows], labels=None if self.labels is None else self.labels[rows])

@@ -28,7 +28,7 @@ from multireplay.cli.options import (
     print_json,
 )  # fmt: skip
 from multireplay.cli.prepared import Missing, labels_of, not_used, times_of
-from multireplay.diagnose.record import Record
+from multireplay.diagnose.record import ChainedColumns
 from multireplay.errors import InputError
 from multireplay.report import report_of_diagnosis
 from multireplay.show.text import terminal
@@ -90,7 +90,7 @@ class _Wanted(NamedTuple):
     missing: Missing
 
 
-def _read(file: DataFile, wanted: _Wanted) -> tuple[Record, dict[str, str]]:
+def _read(file: DataFile, wanted: _Wanted) -> tuple[ChainedColumns, dict[str, str]]:
     """The columns in the order of their chains; and columns that are left out, each with the reason."""
     aside, asked = [name for name in (wanted.time, wanted.group) if name is not None], wanted.columns
     names = [name for name in file.names if name not in aside] if asked is None else list(asked)
@@ -131,7 +131,7 @@ def _read(file: DataFile, wanted: _Wanted) -> tuple[Record, dict[str, str]]:
     if dropped:
         about += (f"Dropped {dropped.total()} rows: {dropped_in_words(dropped)}. A chain ends at each.",)
     taken = {name: values[chains.rows] for name, values in columns.items()}
-    return Record(taken, None, chains.lengths, about, chains.places), left_out
+    return ChainedColumns(taken, None, chains.lengths, about, chains.places), left_out
 
 
 def _why_not(file: DataFile, table: Any, look: Look) -> str:

@@ -28,7 +28,7 @@ ALL_LAGS, BINS = 1000, 400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Curve:
+class LagCurve:
     """The autocorrelations of the slowest feature of a column."""
 
     label: str
@@ -37,7 +37,7 @@ class Curve:
     values: Floats
 
 
-def curves_of(columns: list[tuple[ColumnDiagnosis, Any]], lengths: tuple[int, ...] = ()) -> tuple[Curve, ...]:
+def curves_of(columns: list[tuple[ColumnDiagnosis, Any]], lengths: tuple[int, ...] = ()) -> tuple[LagCurve, ...]:
     """The curves of the slowest of some columns, each given with the series of its slowest feature, slowest first."""
     varying = [pair for pair in columns if pair[0].worst_feature is not None]
     shown = sorted(varying, key=lambda pair: -pair[0].tau_max)[:MOST_CURVES]
@@ -49,7 +49,7 @@ def curves_of(columns: list[tuple[ColumnDiagnosis, Any]], lengths: tuple[int, ..
     for column, series in shown:
         values = autocorrelation(series, most, lengths)
         lags = _shown(values)
-        found.append(Curve(column.label, column.tau_max, lags, values[lags]))
+        found.append(LagCurve(column.label, column.tau_max, lags, values[lags]))
     return tuple(found)
 
 

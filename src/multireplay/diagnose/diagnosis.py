@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from multireplay.diagnose.autocorrelation import ENOUGH_TIMES
-from multireplay.diagnose.curves import Curve, plot
+from multireplay.diagnose.curves import LagCurve, plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,7 +107,7 @@ class Diagnosis:
     """Rows of the chains, across whose borders nothing is measured; empty where all rows are one."""
     about: tuple[str, ...] = ()
     """What to know of the rows: groups, gaps, times that are there twice, columns that are left out."""
-    curves: tuple[Curve, ...] = field(default=(), repr=False, compare=False)
+    curves: tuple[LagCurve, ...] = field(default=(), repr=False, compare=False)
     """Autocorrelation functions of the slowest columns, slowest first, at most six."""
 
     @property

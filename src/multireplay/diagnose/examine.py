@@ -18,7 +18,7 @@ from multireplay.diagnose.batches import autocorrelation_times
 from multireplay.diagnose.curves import curves_of
 from multireplay.diagnose.cycles import NOTHING_LEFT, remove_cycles
 from multireplay.diagnose.diagnosis import ColumnDiagnosis, Diagnosis
-from multireplay.diagnose.record import Record, as_record
+from multireplay.diagnose.record import ChainedColumns, as_record
 from multireplay.errors import InputError
 
 LEVEL = 0.02
@@ -26,7 +26,7 @@ LEVEL = 0.02
 
 
 def diagnose(
-    buffer: Buffer | Mapping[str, ArrayLike] | ArrayLike | Record,
+    buffer: Buffer | Mapping[str, ArrayLike] | ArrayLike | ChainedColumns,
     *,
     extra: Mapping[str, ArrayLike] | None = None,
     max_features: int | None = 64,
@@ -150,7 +150,7 @@ class _Measured(NamedTuple):
     rest: Floats
 
 
-def _measure(series: Any, features: NDArray[np.intp], level: float, record: Record) -> _Measured:
+def _measure(series: Any, features: NDArray[np.intp], level: float, record: ChainedColumns) -> _Measured:
     """Cycles taken out, then the sum over short lags against batches."""
     found = _Measured(*np.full((len(_Measured._fields), len(features)), np.nan))
     for varying, centred in blocks(series, features):
@@ -169,7 +169,7 @@ def _measure(series: Any, features: NDArray[np.intp], level: float, record: Reco
 
 
 def _examine(
-    name: str, series: Any, extent: tuple[int, Record], called: tuple[bool, Names | None], level: float
+    name: str, series: Any, extent: tuple[int, ChainedColumns], called: tuple[bool, Names | None], level: float
 ) -> ColumnDiagnosis:
     """Summarise one column by its slowest and its median feature, constant ones left out.
 

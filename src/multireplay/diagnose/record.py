@@ -13,7 +13,7 @@ from multireplay.diagnose.chains import Lengths
 from multireplay.errors import InputError
 
 
-class Record(NamedTuple):
+class ChainedColumns(NamedTuple):
     """Columns by name, the order in which their rows are taken (None: as they are), and the chains in that order."""
 
     columns: dict[str, Any]
@@ -25,9 +25,9 @@ class Record(NamedTuple):
     """How many steps after the beginning of its group a row is, if that is known: gaps count."""
 
 
-def as_record(source: Any, groups: Any = None, time: Any = None) -> Record:
+def as_record(source: Any, groups: Any = None, time: Any = None) -> ChainedColumns:
     """The columns of a buffer, a mapping, a data frame or an array; groups and times by name or one a row."""
-    if isinstance(source, Record):
+    if isinstance(source, ChainedColumns):
         return source
     if _is_frame(source):
         return _of_frame(source, groups, time)
@@ -37,7 +37,7 @@ def as_record(source: Any, groups: Any = None, time: Any = None) -> Record:
     if groups is None and time is None:
         chains = source.chains if isinstance(source, Buffer) else None
         one = chains is None or chains.count == 1
-        return Record(columns) if one else Record(columns, None, chains.lengths, chains.sentences)
+        return ChainedColumns(columns) if one else ChainedColumns(columns, None, chains.lengths, chains.sentences)
     return _chained(columns, groups, None if time is None else _times(when, time), ())
 
 
@@ -54,7 +54,7 @@ def _is_frame(source: Any) -> bool:
     return hasattr(source, "iloc") or hasattr(source, "to_arrow") or hasattr(source, "combine_chunks")
 
 
-def _of_frame(frame: Any, groups: Any, time: Any) -> Record:
+def _of_frame(frame: Any, groups: Any, time: Any) -> ChainedColumns:
     """Its numbers; texts are left out, and its one column (or index) of dates is the time."""
     from multireplay.estimators.usable import as_table
     from multireplay.tables import Kind, as_times, look_at
@@ -83,7 +83,7 @@ def _of_frame(frame: Any, groups: Any, time: Any) -> Record:
     whole = len(kept) == len(table.column_names)
     columns = {"series": frame if whole else frame[kept] if hasattr(frame, "iloc") else frame.select(kept)}
     if groups is None and time is None:
-        return Record(columns, about=about)
+        return ChainedColumns(columns, about=about)
     labels = as_labels(table.column(groups), groups) if isinstance(groups, str) else groups
     if isinstance(time, str):
         return _chained(columns, labels, as_times(table.column(time), time), about)
@@ -111,7 +111,7 @@ def _times(name: str, values: Any) -> Any:
         raise InputError(f"{name!r} cannot be read as times: {error}") from None
 
 
-def _chained(columns: dict[str, Any], groups: Any, times: Any, about: tuple[str, ...]) -> Record:
+def _chained(columns: dict[str, Any], groups: Any, times: Any, about: tuple[str, ...]) -> ChainedColumns:
     from multireplay.tables import chained
 
     if not columns:
@@ -125,4 +125,4 @@ def _chained(columns: dict[str, Any], groups: Any, times: Any, about: tuple[str,
     chains = chained(np.ones(count, dtype=bool), labels, times)
     straight = bool((chains.rows == np.arange(count)).all())
     said = (*chains.sentences, *about)
-    return Record(columns, None if straight else chains.rows, chains.lengths, said, chains.places)
+    return ChainedColumns(columns, None if straight else chains.rows, chains.lengths, said, chains.places)

@@ -1,4 +1,4 @@
-"""Chains of a record in a file: its groups and its time column are read, and no row is made of two of them."""
+"""RowChains of a record in a file: its groups and its time column are read, and no row is made of two of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay.buffer.buffer import Buffer, buffer_of
-from multireplay.buffer.chains import Chains
+from multireplay.buffer.chains import RowChains
 from multireplay.buffer.disk.layout import Assembly, resolve_time
 from multireplay.buffer.disk.memory import in_words
 from multireplay.buffer.disk.source import Source
@@ -23,7 +23,7 @@ A_ROW = 64
 """Bytes that finding the chains takes for every row, at most."""
 
 
-class Wanted(NamedTuple):
+class ChainColumns(NamedTuple):
     """The stored columns that say which series a row is of and when it was, if any."""
 
     groups: Any = None
@@ -33,7 +33,7 @@ class Wanted(NamedTuple):
         return self.groups is not None or self.time is not None
 
 
-def opened_in_chains(stored: StoredBuffer, source: Source, wanted: Wanted) -> Buffer | StoredBuffer:
+def opened_in_chains(stored: StoredBuffer, source: Source, wanted: ChainColumns) -> Buffer | StoredBuffer:
     """The record in memory without rows that are made of two chains; or on disk, if there are no such rows."""
     fits = stored.nbytes <= stored.memory // 2
     first, last = stored.reach
@@ -64,7 +64,7 @@ def opened_in_chains(stored: StoredBuffer, source: Source, wanted: Wanted) -> Bu
     if "terminated" in buffer:
         across &= ~as_numpy(buffer["terminated"]).astype(bool)  # what comes next is not read there
     labels = None if labels is None else labels[found.rows][first:][:count]
-    chains = Chains(numbers[first:][:count], labels, 0, found.sentences)
+    chains = RowChains(numbers[first:][:count], labels, 0, found.sentences)
     if not across.any():
         return buffer_of(buffer.columns, buffer.feature_names, chains)
     kept = np.flatnonzero(~across)
@@ -75,11 +75,11 @@ def opened_in_chains(stored: StoredBuffer, source: Source, wanted: Wanted) -> Bu
     here = chains.taken(kept)
     return buffer_of(
         {name: array[kept] for name, array in buffer.columns.items()}, buffer.feature_names,
-        Chains(here.numbers, here.labels, left, (*chains.sentences, said)),
+        RowChains(here.numbers, here.labels, left, (*chains.sentences, said)),
     )  # fmt: skip
 
 
-def _chains(source: Source, wanted: Wanted, labels: NDArray[Any] | None, memory: int) -> Any:
+def _chains(source: Source, wanted: ChainColumns, labels: NDArray[Any] | None, memory: int) -> Any:
     from multireplay.tables import as_times, chained  # pyarrow takes a while to come in
 
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.disk.chained import Wanted, opened_in_chains
+from multireplay.buffer.disk.chained import ChainColumns, opened_in_chains
 from multireplay.buffer.disk.files import visible
 from multireplay.buffer.disk.folder import PAGE_NAME, open_saved
 from multireplay.buffer.disk.layout import BARE, resolve, resolve_time
@@ -45,7 +45,7 @@ def open_buffer(
     if time is not None and groups is None and not as_text:
         check_order(source, resolve_time(time, source), budget)
     stored = StoredBuffer(source, chosen, budget, names)
-    wanted = Wanted(groups, time)
+    wanted = ChainColumns(groups, time)
     found = opened_in_chains(stored, source, wanted) if wanted else stored
     if isinstance(found, Buffer):
         return found

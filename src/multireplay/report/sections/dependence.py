@@ -9,7 +9,7 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.diagnose import ColumnDiagnosis, Diagnosis, diagnose
-from multireplay.diagnose.curves import MOST_CURVES, Curve
+from multireplay.diagnose.curves import MOST_CURVES, LagCurve
 from multireplay.diagnose.diagnosis import note
 from multireplay.replay import Serial
 from multireplay.report import figures
@@ -69,7 +69,7 @@ def _facts(found: Diagnosis) -> list[Fact]:
     ]
 
 
-def _functions(curves: list[Curve], rows: int) -> Plot:
+def _functions(curves: list[LagCurve], rows: int) -> Plot:
     """Autocorrelation by lag, the slowest column first."""
     most, lines = max(int(curve.lags[-1]) for curve in curves), []
     for curve, color in zip(curves, figures.CYCLE, strict=False):
