@@ -78,6 +78,8 @@ class Buffer:
     (2, 1)
     """
 
+    _chains: RowChains | None
+
     def __init__(self, *unnamed: Any, names: Iterable[str] | None = None, groups: Any = None, **columns: Any) -> None:
         if unnamed:
             raise InputError(
@@ -215,7 +217,7 @@ class Buffer:
     def _keep(self, arrays: dict[str, Array], names: Names | None) -> None:
         self._columns: Columns = MappingProxyType(arrays)
         self._names = names
-        self._chains: RowChains | None = None
+        self._chains = None
 
     @property
     def columns(self) -> Columns:

@@ -72,8 +72,8 @@ def plot(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
     ax.axhspan(-noise, noise, color="0.85")
     for place, (curve, color) in enumerate(zip(diagnosis.curves, COLORS, strict=False)):
         tau = f"{curve.tau:.3g}" if curve.tau < 1000 else f"{curve.tau:.0f}"
-        style = {"color": color, "linewidth": 1.2, "zorder": 3 - 0.1 * place}  # the slowest on top
-        ax.plot(curve.lags, curve.values, label=f"{curve.label}, tau = {tau}", **style)
+        label, above = f"{curve.label}, tau = {tau}", 3 - 0.1 * place  # the slowest on top
+        ax.plot(curve.lags, curve.values, color=color, linewidth=1.2, zorder=above, label=label)
     ax.set(xlabel="lag in steps", ylabel="autocorrelation")
     if diagnosis.curves:
         ax.set_xlim(0, max(int(curve.lags[-1]) for curve in diagnosis.curves))

@@ -36,8 +36,9 @@ def as_record(source: Any, groups: Any = None, time: Any = None) -> ChainedColum
     groups, time = (_taken(columns, what) for what in (groups, time))
     if groups is None and time is None:
         chains = source.chains if isinstance(source, Buffer) else None
-        one = chains is None or chains.count == 1
-        return ChainedColumns(columns) if one else ChainedColumns(columns, None, chains.lengths, chains.sentences)
+        if chains is None or chains.count == 1:
+            return ChainedColumns(columns)
+        return ChainedColumns(columns, None, chains.lengths, chains.sentences)
     return _chained(columns, groups, None if time is None else _times(when, time), ())
 
 
@@ -69,7 +70,7 @@ def _of_frame(frame: Any, groups: Any, time: Any) -> ChainedColumns:
     for look in looks.values():
         if look.kind is Kind.mixed:
             raise look.refuse()
-    index = getattr(frame, "index", None)
+    index: Any = getattr(frame, "index", None)
     if time is None and getattr(getattr(index, "dtype", None), "kind", "") == "M":
         time = (index.name or "index"), index.to_numpy()
     dates = [name for name, look in looks.items() if look.kind is Kind.date]
