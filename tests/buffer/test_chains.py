@@ -44,5 +44,9 @@ def test_groups_are_saved_with_the_record(tmp_path):
 def test_a_group_that_comes_back_is_refused_with_the_way_to_sort():
     with pytest.raises(mr.InputError, match=r"group a comes back at row 3 .* after b: sort .*np\.argsort\(groups"):
         mr.Buffer(targets=[1.0, 2.0, 3.0, 4.0], groups=["a", "a", "b", "a"])
+    for labels in (["a", None, "b"], [1.0, np.nan, 2.0]):
+        with pytest.raises(mr.InputError, match=r"groups has nothing at row 1"):
+            mr.Buffer(targets=[1.0, 2.0, 3.0], groups=labels)
+    assert mr.Buffer(targets=[1.0, 2.0, 3.0], groups=[("a"), 1, 2]).chains.count == 3
     with pytest.raises(mr.InputError, match=r"groups has shape \(2,\), but the record has 3 rows"):
         mr.Buffer(targets=[1.0, 2.0, 3.0], groups=[0, 1])

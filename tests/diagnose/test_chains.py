@@ -189,3 +189,9 @@ def test_a_cycle_is_taken_out_of_every_group():
     found = mr.diagnose(x, groups=np.repeat(np.arange(5), 1000))
     assert found.columns[0].period == pytest.approx(24, rel=5e-3)
     assert found.columns[0].tau_rest == pytest.approx(1, abs=0.2)
+
+
+def test_chains_of_one_row_show_nothing():
+    found = mr.diagnose(np.random.default_rng(15).standard_normal(500), groups=np.arange(500))
+    assert (found.chains, found.tau, found.reliable) == (500, 1.0, False)
+    assert found.curves[0].values.tolist() == [1.0]

@@ -41,10 +41,16 @@ class RowChains:
         labels = np.asarray(groups)
         if labels.shape != (rows,):
             raise InputError(f"groups has shape {labels.shape}, but the record has {rows} rows: it needs ({rows},)")
+        nothing = np.flatnonzero(
+            [label is None or label != label for label in labels] if labels.dtype.kind in "Of" else []
+        )
+        if len(nothing):
+            raise InputError(f"groups has nothing at row {nothing[0]} (counting from 0)")
         first = np.flatnonzero(np.append(True, labels[1:] != labels[:-1]))
-        names, counts = np.unique(labels[first], return_counts=True)
-        if len(names) < len(first):
-            again = int(np.flatnonzero(labels[first] == names[np.argmax(counts > 1)])[1])
+        names = labels[first].tolist()
+        if len(set(names)) < len(names):
+            earliest = {name: place for place, name in reversed(list(enumerate(names)))}
+            again = next(place for place, name in enumerate(names) if earliest[name] < place)
             row, before = int(first[again]), int(first[again] - 1)
             raise InputError(
                 f"the rows of a group must be together, but group {labels[row]} comes back at row {row} (counting from "
