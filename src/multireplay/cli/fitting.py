@@ -108,7 +108,7 @@ def fit_model(file: DataFile, wanted: Wanted, settings: Mapping[str, Any], share
         seconds = time.perf_counter() - began
         done("diagnosing", 0.4)
         codes = targets if targets.dtype.kind in "fiub" else np.unique(targets, return_inverse=True)[1]
-        diagnosis = diagnose({**dict(zip(features, rows.T, strict=True)), target: codes})
+        diagnosis = diagnose({**dict(zip(features, rows.T, strict=True)), target: codes}, groups=ready.groups)
         done("done", 0.1)
     results: tuple[Result, ...] = estimator.results_
     endings = [result.status for result in results]

@@ -75,13 +75,13 @@ class MappedColumn:
         return [self.shift, self.layout.flat, [[part.name, part.pick] for part in self.layout.parts]]
 
 
-def resolve(columns: Any, source: Source, time: Any = None) -> dict[str, MappedColumn]:
-    """The columns that are asked for, or all stored ones but the time under their own names."""
+def resolve(columns: Any, source: Source, aside: tuple[Any, ...] = ()) -> dict[str, MappedColumn]:
+    """The columns that are asked for, or all stored ones but those aside (time, groups) under their own names."""
     if columns is None:
         for name, reason in source.refused.items():
-            if name != time:
+            if name not in aside:
                 raise InputError(f"{reason}. Choose columns without it: columns={{'features': ..., 'targets': ...}}")
-        columns = {name: name for name in source.fields if name != time}
+        columns = {name: name for name in source.fields if name not in aside}
     if not isinstance(columns, Mapping) or not columns:
         example = "{'features': ['a', 'b'], 'targets': 'y'}"
         raise InputError(f"columns must be a dictionary such as {example}: {columns!r}")

@@ -182,8 +182,14 @@ class StoredBuffer:
         found = pages(layout.field(self._source), len(back))
         return np.take(array, back, axis=0, out=found, mode="clip")
 
-    def load(self) -> Buffer:
-        """All rows, as a buffer in memory."""
+    @property
+    def reach(self) -> tuple[int, int]:
+        """The first and the last of the stored rows that row 0 is made of: shifts reach over several."""
+        shifts = [column.shift for column in self._columns.values()]
+        return min(shifts), max(shifts)
+
+    def load(self, order: Array | None = None) -> Buffer:
+        """All rows, as a buffer in memory; the stored rows are taken in that order, if one is given."""
         assembly = self._assembly(self.names)
         rows = self._source.rows
         whole = {layout: np.empty(field.shape(rows), field.dtype) for layout, field in assembly.fields.items()}
@@ -192,6 +198,8 @@ class StoredBuffer:
             for start in range(0, rows, step):
                 part = {layout: array[start : start + step] for layout, array in whole.items()}
                 assembly.read(reader, part, start)
+        if order is not None:
+            whole = {layout: array[order] for layout, array in whole.items()}
         return buffer_of(self._shown(whole, self.names), self.feature_names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
