@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from multireplay.cli.app import app, exit_code, note
 from multireplay.cli.data_file import DataFile
-from multireplay.cli.fitting import Fit, Shares, fit_model
-from multireplay.cli.inferred import table_of
+from multireplay.cli.fitted import show, write_page
+from multireplay.cli.fitting import Shares, fit_model
 from multireplay.cli.model import ModelKind
 from multireplay.cli.options import (
     DEFAULT_MEMORY,
@@ -32,12 +31,7 @@ from multireplay.cli.options import (
 )  # fmt: skip
 from multireplay.cli.prepared import Missing, Wanted
 from multireplay.errors import InputError
-from multireplay.report import Block, Section, Table, Text, sections_of_result, write
-from multireplay.show.text import TextTable, terminal
 from multireplay.tables.looks import LEVELS
-
-SHOWN = 40
-"""Coefficients in a table in the terminal; the page, the file and the JSON have all."""
 
 
 @app.command()
@@ -109,11 +103,11 @@ def fit(
     if out is not None and not found.diverged:
         found.model.save(out)
     if report is not None:
-        note(f"Report: {_write_page(found, report, ctx.obj)}")
+        note(f"Report: {write_page(found, report, ctx.obj)}")
     if as_json:
         print_json({**found.model.to_dict(), "file": None if found.diverged else out, "report": report})
     elif not found.diverged:
-        _show(found, out)
+        show(found, out)
     if found.diverged:
         note(f"{found.worst} {'No model was written.' if out is not None else ''}", "red")
     elif not found.worst.ok:
@@ -131,48 +125,3 @@ def _target(target: str | None, formula: str | None) -> str:
     if target not in (None, left):
         raise InputError(f"--target is {target!r}, but the formula has {left!r} on its left")
     return left
-
-
-def _show(found: Fit, out: Path | None) -> None:
-    console = terminal()
-    for table in _tables(found):
-        console.print(table)
-    hidden = len(found.model.features) - SHOWN
-    if hidden > 0:
-        console.print(f"{hidden} smaller coefficients are not shown.")
-    for line in found.sentences():
-        console.print(line, soft_wrap=not console.is_terminal, markup=False, highlight=False)
-    if out is not None:
-        console.print(f"Model: {out}", soft_wrap=True)
-
-
-def _tables(found: Fit, most: int = SHOWN) -> list[TextTable]:
-    """A table for every row of the coefficients: those that matter most in it, and the intercept."""
-    model, tables = found.model, []
-    for place, summary in enumerate(found.summaries):
-        weight = np.abs(model.coef[place] * found.spread)
-        largest = np.sort(np.argsort(-weight, kind="stable")[:most])
-        of = f", {model.classes[place if len(model.coef) > 1 else 1]}" if model.classes else ""
-        title = f"{model.target}, {model.kind.value}{of}"
-        tables.append(table_of(summary, np.append(largest, len(model.features)), title))
-    return tables
-
-
-def _write_page(found: Fit, path: Path, command: str) -> Path:
-    """The tabs on the run, and after the first one on the model in the units of the file."""
-    model = found.model
-    status, *rest = found.sentences()
-    units = " with every feature brought to mean 0 and standard deviation 1" if model.fitted["standardize"] else ""
-    runs = f" for the class {model.classes[0]}" if len(model.coef) > 1 else ""
-    tables = _tables(found, most=len(model.features))
-    blocks: list[Block] = [
-        Text(status, tone="lead"),
-        *map(Text, rest),
-        *(Table(table.rows, caption=f"{table.title}: for the columns as they are in the file") for table in tables),
-        Text(f"The other tabs are on the run{runs}{units}."),
-    ]
-    in_the_file = found.known[0] if found.known else None
-    first, *others = sections_of_result(found.results[0], command=command, uncertainty=in_the_file)
-    title = f"{model.target} from {Path(model.fitted['data']).name}"
-    sections = [first, Section("Model", blocks), *others]
-    return write(path, title, sections, f"{model.kind.value}, {model.fitted['rows']} rows")
