@@ -83,8 +83,8 @@ class Cell:
     number: float | None = None
 
     @property
-    def says_it(self) -> bool:
-        """Whether the text is the number as the page itself can read it."""
+    def is_plain(self) -> bool:
+        """Whether the text is a number that the page itself can read."""
         return self.number is not None and re.fullmatch(r"−?[\d,]+(\.\d+)?(e−?\d+)?", self.text) is not None
 
 
@@ -102,6 +102,8 @@ class TableBlock(Block):
     rows: Sequence[Mapping[str, Any]]
     caption: str = ""
     shown: int | None = None
+    brief: bool = False
+    """Whether numbers are only there as they are shown, to keep a page with many tables small."""
 
     @cached_property
     def names(self) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ MOST_CLASSES = 15
 """With more classes, fewer of each are drawn, and their tables have together …"""
 MOST_ROWS = 2000
 """… so many rows, or `MOST` each."""
+BRIEF = 500
+"""Beyond so many numbers are only there as they are shown."""
 SHOWN_ROWS = 12
 UNLIKE = 200.0
 """Where one coefficient is so many times as large as the median interval, intervals could not be seen. Coefficients are
@@ -53,7 +56,7 @@ def _of_one(known: Uncertainty, textbook: Vector | None, classes: int) -> list[B
         summary = known.summary()
     order = ordered(summary)
     plot = _plot(summary, order[: min(MOST, max(10, 40 * MOST_CLASSES // classes))], textbook)
-    table = _table(summary, order[: max(MOST, MOST_ROWS // classes)])
+    table = replace(_table(summary, order[: max(MOST, MOST_ROWS // classes)]), brief=classes * len(order) > BRIEF)
     hidden = len(order) - len(table.rows)
     remarks = [*summary.lines, *[f"{hidden:,} coefficients that are nearer to 0 are not on this page."] * (hidden > 0)]
     return [plot, table, *(Text(line, "remark") for line in remarks)]

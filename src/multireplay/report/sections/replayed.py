@@ -93,7 +93,7 @@ def picture(covered: Coverage, tau: float) -> Plot:
     figure = figures.new(
         x={"title": {"text": "position in the record (time)"}, "range": [0, covered.length * 1.004], "showgrid": False},
         y={
-            "autorange": "reversed", "tickvals": list(range(len(scales))), "showgrid": False, "showline": False,
+            "range": [len(scales) - 0.5, -0.5], "tickvals": list(range(len(scales))), "showgrid": False, "showline": False,
             "ticktext": [f"{s.steps:,}" if covered.doubling else s.name.removeprefix("epoch ") for s in scales],
             "title": {"text": "steps taken so far" if covered.doubling else "epoch"}, "ticks": "",
         },
