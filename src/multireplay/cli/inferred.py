@@ -66,7 +66,10 @@ def short_table(rows: Sequence[dict[str, Any]], level: float, title: str | None 
     """The table of such rows; long names take several lines where the terminal is narrow."""
     table = Summary(rows, level, ()).table()
     if any("class" in row for row in rows):
-        table = TextTable([{"class": row["class"], **shown} for row, shown in zip(rows, table.rows, strict=True)])
+        for row, shown in zip(rows, table.rows, strict=True):
+            del shown["t"], shown["effective"]  # a narrow terminal has no room for all
+            shown["class"] = row["class"]
+        table = TextTable([{"class": "", **shown} for shown in table.rows])
     table.title, table.wrap = title, "name"
     return table
 

@@ -149,8 +149,9 @@ def _row(name: str, value: float, found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _weight(row: Mapping[str, Any]) -> float:
     """How much a coefficient matters, as far as the file knows: in standard errors."""
-    ratio = abs(row["t"])
-    return ratio if math.isfinite(ratio) else 0.0
+    if math.isnan(row["t"]):  # or it is infinite, of which JSON has no name
+        return math.inf if row["standard error"] == 0 else 0.0
+    return abs(float(row["t"]))
 
 
 def _levels(recipe: Any) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class TextTable:
         for name in self.names:
             longest = max(len(str(row.get(name, ""))) for row in self.rows)
             shown = textwrap.fill(name, max(longest, 4), break_long_words=False) if close else name
-            table.add_column(shown, justify="right" if self._is_numeric(name) else "left", no_wrap=name != self.wrap)
+            justify: JustifyMethod = "right" if self._is_numeric(name) else "left"
+            table.add_column(shown, justify=justify, no_wrap=name != self.wrap, overflow="fold")
         for row in self.rows:
             table.add_row(*(str(row.get(name, "")) for name in self.names))
         return table
