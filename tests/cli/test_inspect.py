@@ -111,9 +111,9 @@ def test_a_record_says_what_its_columns_hold(run, tmp_path):
 
 
 def test_a_wide_model_is_cut_unless_all_is_asked_for(run, tmp_path):
-    X = np.random.default_rng(3).standard_normal((600, 110))
+    X = np.random.default_rng(3).standard_normal((600, 111))
     named = {f"sensor number {i}": X[:, i] for i in range(110)}
-    parquet.write_table(pa.table({**named, "y": X[:, 7] - X[:, 90]}), tmp_path / "wide.parquet")
+    parquet.write_table(pa.table({**named, "y": X[:, 7] - X[:, 90] + X[:, 110] / 2}), tmp_path / "wide.parquet")
     run("fit", tmp_path / "wide.parquet", "--target", "y", "--holdout", 0, "--out", tmp_path / "m.json")
     text = run("inspect", tmp_path / "m.json").stdout
     assert "sensor number 90" in text

@@ -68,7 +68,7 @@ def write_page(found: Fit, path: Path, command: str) -> Path:
     shown = Shown(
         dict(zip(classes, found.known, strict=True)),
         STANDARDIZED if model.fitted["standardize"] else "",
-        found.sentences()[1:],
+        found.sentences()[0 if several and not found.worst.ok else 1 :],  # the tab itself says how its run went
         classes[0] if several else "",
     )
     sections = sections_of_result(found.results[0], command=command, uncertainty=shown if found.known else None)

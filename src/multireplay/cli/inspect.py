@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +20,7 @@ from multireplay.cli.options import (
     dialect,
     print_json,
 )  # fmt: skip
-from multireplay.show.text import terminal
+from multireplay.show.text import TextTable, terminal
 
 
 @app.command()
@@ -50,8 +51,13 @@ def inspect(
     if as_json:
         print_json(found.to_dict())
         return
+    _print(found.shown(everything))
+
+
+def _print(parts: Iterable[str | TextTable]) -> None:
+    """Sentences and tables one after the other; no name in them is markup."""
     console = terminal()
-    for part in found.shown(everything):
+    for part in parts:
         if isinstance(part, str):
             console.print(part, soft_wrap=not console.is_terminal, markup=False, highlight=False)
         else:

@@ -141,7 +141,9 @@ def _rows_of(model: Model) -> Iterator[list[dict[str, Any]]]:
 def _row(name: str, value: float, found: Mapping[str, Any]) -> dict[str, Any]:
     if str(found["name"]) != name or not isinstance(found["mark"], str):
         raise ValueError(f"a row of {found['name']!r} where that of {name!r} should be")
-    numbers = {entry: math.nan if (given := found[entry.replace(" ", "_")]) is None else float(given) for entry in NUMBERS}
+    numbers = {
+        entry: math.nan if (given := found[entry.replace(" ", "_")]) is None else float(given) for entry in NUMBERS
+    }
     if numbers["standard error"] != numbers["standard error"] and found["mark"] and numbers["t"] == 0:
         numbers["standard error"] = math.inf  # of which JSON has no name
     return {"name": name, **numbers, "coefficient": float(value), "mark": found["mark"]}

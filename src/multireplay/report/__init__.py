@@ -15,7 +15,7 @@ from multireplay.report.reports import report_of_diagnosis, report_of_result, re
 from multireplay.report.sections.repeat import fingerprint
 
 __all__ = [
-    "Block", "Choice", "Code", "Entry", "Fact", "Facts", "Heading", "Picture", "Plot", "Section", "Shown", "Table", "Text", "fingerprint",
-    "report_of_comparison", "report_of_diagnosis", "report_of_reproduction", "report_of_result",
+    "Block", "Choice", "Code", "Entry", "Fact", "Facts", "Heading", "Picture", "Plot", "Section", "Shown", "Table",
+    "Text", "fingerprint", "report_of_comparison", "report_of_diagnosis", "report_of_reproduction", "report_of_result",
     "report_of_tables", "sections_of_result", "write",
 ]  # fmt: skip

@@ -46,7 +46,8 @@ def blocks_of(evidence: Evidence) -> list[Block]:
     """The plot, the table, and how it was made; of several classes, the reader chooses one."""
     several = evidence.by_class
     thin: Sequence[Vector | None] = evidence.textbooks or [None] * len(several)
-    groups = {name: _of_one(*pair, len(several)) for name, *pair in zip(several, several.values(), thin, strict=True)}
+    pairs = zip(several.items(), thin, strict=True)
+    groups = {name: _of_one(known, textbook, len(several)) for (name, known), textbook in pairs}
     return list(groups.popitem()[1]) if len(groups) == 1 else [Choice("Coefficients of the class", groups)]
 
 

@@ -43,17 +43,15 @@ def _instead(evidence: Evidence) -> str:
     apart, count = rough(evidence.run.rows / epochs[0].taken), len(epochs) - 1
     passes = "one pass" if count == 1 else f"{count} passes"
     return (
-        f"Nothing was replayed step by step. Newton: a coarse epoch of {plural(epochs[0].taken, 'sample')}, {apart} rows "
-        f"apart on average, is fitted; then {passes} over all {rows} in order, a correction each."
+        f"Nothing was replayed step by step. Newton: a coarse epoch of {plural(epochs[0].taken, 'sample')}, {apart} "
+        f"rows apart on average, is fitted; then {passes} over all {rows} in order, a correction each."
     )
 
 
 def _passes(evidence: Evidence) -> TableBlock:
     """What every pass read, and what was left after it."""
     rows = []
-    for name, epoch, residual in zip(
-        epoch_names(evidence), evidence.result.epochs, evidence.residuals, strict=True
-    ):
+    for name, epoch, residual in zip(epoch_names(evidence), evidence.result.epochs, evidence.residuals, strict=True):
         apart = evidence.run.rows / epoch.taken if epoch.taken else float("nan")
         read: dict[str, object] = {"pass": name, "rows read": epoch.taken, "rows apart": float(f"{apart:.3g}")}
         rows.append(read | {"residual after it": "" if isinstance(residual, Missing) else float(residual.size)})
@@ -93,7 +91,8 @@ def picture(covered: Coverage, tau: float) -> Plot:
     figure = figures.new(
         x={"title": {"text": "position in the record (time)"}, "range": [0, covered.length * 1.004], "showgrid": False},
         y={
-            "range": [len(scales) - 0.5, -0.5], "tickvals": list(range(len(scales))), "showgrid": False, "showline": False,
+            "range": [len(scales) - 0.5, -0.5], "tickvals": list(range(len(scales))), "showgrid": False,
+            "showline": False,
             "ticktext": [f"{s.steps:,}" if covered.doubling else s.name.removeprefix("epoch ") for s in scales],
             "title": {"text": "steps taken so far" if covered.doubling else "epoch"}, "ticks": "",
         },
