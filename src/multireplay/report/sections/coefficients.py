@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import warnings
 from collections.abc import Sequence
@@ -92,7 +93,7 @@ def _plot(summary: Summary, shown: list[int], textbook: Vector | None) -> Plot:
         showlegend=bool(known.any()),
     )
     marked = np.array([bool(rows[i]["mark"]) for i in shown])
-    hover = [_hover(rows[i], name, half) for i, name, half in zip(shown, names, thin, strict=True)]
+    hover = [_hover(rows[i], half) for i, half in zip(shown, thin, strict=True)]
     for which, color, name in ((~marked, figures.OURS, UNDER_DEPENDENCE), (marked, plotting.VERMILLION, DOUBTFUL)):
         places = np.flatnonzero(which)
         _strokes(figure, np.flatnonzero(which & known & inside), (low / unit, high / unit), (name, color, 5.0, 0.0))
@@ -126,8 +127,9 @@ def _strokes(figure: Any, places: Positions, ends: tuple[Vector, Vector], style:
     )  # fmt: skip
 
 
-def _hover(row: dict[str, Any], name: str, thin: float) -> str:
-    text = f"{name}<br>{short(row['coefficient'])}"
+def _hover(row: dict[str, Any], thin: float) -> str:
+    """The whole name, since the axis cuts long ones, and the numbers."""
+    text = f"{html.escape(str(row['name']), quote=False)}<br>{short(row['coefficient'])}"
     if math.isfinite(row["standard error"]):
         text += f" ± {short(row['standard error'])}<br>95 %: {short(row['low'])} to {short(row['high'])}"
     if math.isfinite(thin):

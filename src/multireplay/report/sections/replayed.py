@@ -14,6 +14,7 @@ from multireplay.report.coverage import MOST_DOTS, Coverage, Scale, coverage
 from multireplay.report.evidence import Evidence
 from multireplay.report.figures import Line
 from multireplay.report.rivals import Missing
+from multireplay.report.sections.comparison import in_units
 from multireplay.report.sections.convergence import epoch_names, route
 from multireplay.show.text import plural, rough, short
 
@@ -26,7 +27,8 @@ HOVER = "%{text}<extra></extra>"
 def section(evidence: Evidence) -> Section:
     plan, rows = evidence.plan, evidence.run.rows
     if not evidence.by_steps:
-        return Section("Replay", [Text(_instead(evidence), tone="lead"), Text(route(evidence)), _passes(evidence)])
+        said = [Text(_instead(evidence), tone="lead"), Text(route(evidence))]
+        return Section("Replay", [*said, *in_units(evidence), _passes(evidence)])
     if plan is None:
         return Section("Replay", [Text("The order was left behind when this result was pickled.", tone="beware")])
     covered = coverage(plan, rows)
