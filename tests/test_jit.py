@@ -36,7 +36,7 @@ with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     from multireplay.sets.loop import loop
     from multireplay.replay import dyadic
-    print(loop(3.0), sum(loop.stats.cache_hits.values()), len(dyadic.dyadic_order(4)))
+    print(loop(3.0), sum(loop.stats.cache_hits.values()), len(dyadic.Dyadic().plan(4)[0].positions))
     told = [w for w in caught if w.category is RuntimeWarning]
     print(len(told), *[w.message for w in told])
 """

@@ -6,52 +6,92 @@
 >>> mr.solve(mr.GLM(), buffer).x.round(2)                      # what to solve, where the samples are
 array([1., 2.])
 
-Problems: `GLM`, `PolicyEvaluation`, `VariationalInequality`. Orders: `Multiscale` (the paper's), `Dyadic`,
-`Interleaved` (one gap, at the speed of reading), `Serial`, `Skip`, `Uniform`, `Shuffle`, `Reverse`. Feasible sets are
-in `sets`, step sizes in `steps`, the paper's theory in `theory`, worlds with known answers in `simulate`. `Online`
-learns from a stream, `diagnose` says how dependent a record is. `MERRegressor`, `MERClassifier`,
+Problems: `GLM`, `Multinomial`, `PolicyEvaluation`, `VariationalInequality`. Orders: `Multiscale` (the paper's),
+`Dyadic`, `Interleaved` (one gap, at the speed of reading), `Serial`, `Skip`, `Uniform`, `Shuffle`, `Reverse`. Feasible
+sets are in `sets`, step sizes in `steps`, the paper's theory in `theory`, worlds with known answers in `simulate`.
+`Online` learns from a stream, `diagnose` says how dependent a record is. `MERRegressor`, `MERClassifier`,
 `MERPoissonRegressor` and `MERValueRegressor` are scikit-learn estimators. `rl` evaluates policies in Gymnasium
 environments.
 """
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from multireplay import inference, problems, replay, report, sets, simulate, steps, theory
-from multireplay.buffer import Buffer, StoredBuffer
-from multireplay.diagnose import Diagnosis, diagnose
-from multireplay.errors import (
-    AutocorrelationWarning,
-    ConvergenceWarning,
-    DivergenceWarning,
-    InputError,
-    MultireplayError,
-    OperatorError,
-    UncertaintyWarning,
-)
-from multireplay.online import Online
-from multireplay.problems import GLM, PolicyEvaluation, VariationalInequality
-from multireplay.replay import Dyadic, Interleaved, Multiscale, Reverse, Serial, Shuffle, Skip, Uniform
-from multireplay.result import Epoch, Result, Status
-from multireplay.solve import solve
-from multireplay.tracking import Curve, Track
-from multireplay.updates import Exact, Newton, Plain, RichardsonRomberg, VarianceReduced
-
 if TYPE_CHECKING:
-    from multireplay import estimators, rl
+    from multireplay import (
+        estimators,
+        inference,
+        problems,
+        replay,
+        report,
+        rl,
+        sets,
+        simulate,
+        steps,
+        theory,
+    )
+    from multireplay.buffer import Buffer, StoredBuffer
+    from multireplay.diagnose import Diagnosis, diagnose
+    from multireplay.errors import (
+        AutocorrelationWarning,
+        ConvergenceWarning,
+        DivergenceWarning,
+        InputError,
+        MultireplayError,
+        OperatorError,
+        UncertaintyWarning,
+    )
     from multireplay.estimators import MERClassifier, MERPoissonRegressor, MERRegressor, MERValueRegressor
+    from multireplay.online import Online
+    from multireplay.problems import GLM, Multinomial, PolicyEvaluation, VariationalInequality
+    from multireplay.replay import Dyadic, Interleaved, Multiscale, Reverse, Serial, Shuffle, Skip, Uniform
+    from multireplay.result import Epoch, Result, Status
+    from multireplay.solve import solve
+    from multireplay.tracking import Curve, Track
+    from multireplay.updates import Exact, Newton, Plain, RichardsonRomberg, VarianceReduced
 
 __version__ = "0.1.0"
 
-_LAZY = ("estimators", "rl", "torchrl")  # what they need is optional, or takes long to import: only when asked for
-_ESTIMATORS = ("MERClassifier", "MERPoissonRegressor", "MERRegressor", "MERValueRegressor")
+_NAMES = {
+    "buffer": "Buffer StoredBuffer",
+    "diagnose": "Diagnosis diagnose",
+    "errors": "AutocorrelationWarning ConvergenceWarning DivergenceWarning InputError MultireplayError OperatorError "
+    "UncertaintyWarning",
+    "estimators": "MERClassifier MERPoissonRegressor MERRegressor MERValueRegressor",
+    "online": "Online",
+    "problems": "GLM Multinomial PolicyEvaluation VariationalInequality",
+    "replay": "Dyadic Interleaved Multiscale Reverse Serial Shuffle Skip Uniform",
+    "result": "Epoch Result Status",
+    "solve": "solve",
+    "tracking": "Curve Track",
+    "updates": "Exact Newton Plain RichardsonRomberg VarianceReduced",
+}
+_ROOM_OF = {name: room for room, names in _NAMES.items() for name in names.split()}
+_ROOMS = (
+    "estimators",
+    "inference",
+    "problems",
+    "replay",
+    "report",
+    "rl",
+    "sets",
+    "simulate",
+    "steps",
+    "theory",
+    "torchrl",
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
+    """What is asked for comes in when it is asked for: ``multireplay --help`` need not wait for all of it."""
+    if name in _ROOM_OF:
+        found = getattr(importlib.import_module(f"multireplay.{_ROOM_OF[name]}"), name)
+        globals()[name] = found
+        return found
+    if name in _ROOMS:
         return importlib.import_module(f"multireplay.{name}")
-    if name in _ESTIMATORS:
-        return getattr(importlib.import_module("multireplay.estimators"), name)
     raise AttributeError(f"module 'multireplay' has no attribute {name!r}")
 
 
@@ -59,11 +99,25 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
+class _Package(ModuleType):
+    """The package, in which a function keeps its name where the module that it is in has the same one."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _ROOM_OF and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return importlib.import_module, (self.__name__,)  # as cloudpickle does it for modules of the usual class
+
+
+sys.modules[__name__].__class__ = _Package
+
 __all__ = [
     "GLM", "AutocorrelationWarning", "Buffer", "ConvergenceWarning", "Curve", "Diagnosis", "DivergenceWarning",
     "Dyadic", "Epoch", "Exact",
     "InputError", "Interleaved", "MERClassifier", "MERPoissonRegressor", "MERRegressor", "MERValueRegressor",
-    "MultireplayError", "Multiscale", "Newton", "Online", "OperatorError", "Plain", "PolicyEvaluation", "Result",
+    "Multinomial", "MultireplayError", "Multiscale", "Newton", "Online", "OperatorError", "Plain", "PolicyEvaluation",
+    "Result",
     "Reverse", "RichardsonRomberg", "Serial", "Shuffle", "Skip", "Status", "StoredBuffer", "Track",
     "UncertaintyWarning", "Uniform",
     "VarianceReduced", "VariationalInequality", "diagnose", "estimators", "inference", "problems", "replay",

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay import sets, steps
+from multireplay._write import completed
 from multireplay.averaging import Averaging
 from multireplay.buffer.columns import SparseColumn
-from multireplay.buffer.disk.files import completed
 from multireplay.errors import InputError
-from multireplay.problems import GLM, PolicyEvaluation
+from multireplay.problems import GLM, Multinomial, PolicyEvaluation
 from multireplay.result import Epoch
 
 _PICKLE = b"multireplay online run, format 1\n"
@@ -47,7 +47,7 @@ def _classes() -> dict[str, type]:
         steps.Constant, steps.PerEpoch, steps.Theorem1, steps.Decaying, steps.Capped, steps.Doubled, Constants,
         Averaging, Epoch,
         sets.WholeSpace, sets.NonNegative, sets.Ball, sets.Box, sets.Halfspace, sets.Simplex, sets.L1Ball, sets.Product,
-        GLM, PolicyEvaluation, SparseColumn, dict,
+        GLM, Multinomial, PolicyEvaluation, SparseColumn, dict,
     )  # fmt: skip
     return {each.__name__: each for each in found}
 
@@ -60,6 +60,8 @@ def _arguments_of(value: Any) -> Mapping[str, Any]:
             own = {"lipschitz": value._lipschitz, "check_targets": value.check_targets}
             return {"link": value._link_argument, **own, **shared}
         return {"gamma": value.gamma, "table": value.table, **shared}
+    if isinstance(value, Multinomial):
+        return {"classes": value.classes, **asdict(value.penalty)}
     if isinstance(value, SparseColumn):
         return {name: getattr(value, name) for name in ("data", "indices", "indptr", "shape")}
     if is_dataclass(value):

@@ -15,6 +15,7 @@ from disk_records import budget, record, stored
 from interruption import interrupting
 
 import multireplay as mr
+from multireplay._write import beside
 from multireplay.buffer.record import StoredRecord
 from multireplay.engine import compiled
 from multireplay.engine.checkpoint import Checkpoint
@@ -160,10 +161,11 @@ def test_several_processes_save_under_one_name(tmp_path):
 def test_what_a_killed_process_left_is_removed(tmp_path):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    (tmp_path / f".state.{gone.pid}.7.partial").write_text("half")
-    (tmp_path / f".state.{os.getpid()}.7.partial").write_text("under way")
+    under_way = beside(tmp_path / "state", "partial").name
+    (tmp_path / under_way.replace(f".{os.getpid()}-", f".{gone.pid}-")).write_text("half")
+    (tmp_path / under_way).write_text("under way")
     Checkpoint(tmp_path / "state", "one")
-    assert os.listdir(tmp_path) == [f".state.{os.getpid()}.7.partial"]
+    assert os.listdir(tmp_path) == [under_way]
 
 
 KILLED = {

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from estimators.worlds import ROWS, make
 from scipy import sparse
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.class_weight import compute_sample_weight
 
 import multireplay as mr
 
 TIGHT = {"tol": 1e-10, "solver": "newton-cholesky"}
 KINDS = [mr.MERRegressor, mr.MERClassifier, mr.MERPoissonRegressor]
+
+
+def with_ones(X):
+    return np.column_stack([X, np.ones(len(X))])
 
 
 def target_of(kind, world):
@@ -94,23 +102,148 @@ def test_without_standardization_the_coefficients_themselves_are_penalized(kind)
     assert np.allclose(found.coef_, rival_of(kind, 0.1, ROWS).fit(X, y).coef_, rtol=1e-4)
 
 
-def test_one_against_the_rest():
-    world = make()
+def three_sizes(world):
     cut = np.quantile(world.amounts, [0.3, 0.6])
-    y = np.array(["low", "middle", "high"])[np.searchsorted(cut, world.amounts)]
-    found = mr.MERClassifier(alpha=0.01, passes=101).fit(world.X, y)
+    return np.array(["low", "middle", "high"])[np.searchsorted(cut, world.amounts)]
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_several_classes_have_one_likelihood(weighted):
+    world = make()
+    y, weights = three_sizes(world), world.weights if weighted else None
+    found = mr.MERClassifier(alpha=0.01).fit(world.X, y, weights)
     assert found.classes_.tolist() == ["high", "low", "middle"]
     assert found.coef_.shape == (3, 3)
-    assert len(found.results_) == 3
-    scaler = StandardScaler().fit(world.X)
-    for index, name in enumerate(found.classes_):
-        alone = rival_of(mr.MERClassifier, 0.01, ROWS).fit(scaler.transform(world.X), y == name)
-        assert np.allclose(found.coef_[index], alone.coef_[0] / scaler.scale_, rtol=1e-3, atol=1e-6)
-    each = 1 / (1 + np.exp(-found.decision_function(world.X)))
-    assert np.allclose(found.predict_proba(world.X), each / each.sum(axis=1, keepdims=True))
+    assert len(found.results_) == 1
+    assert found.converged_
+    scaler = StandardScaler().fit(world.X, sample_weight=weights)
+    rows, total = scaler.transform(world.X), world.weights.sum() if weighted else ROWS
+    other = rival_of(mr.MERClassifier, 0.01, total).fit(rows, y, weights)
+    assert np.abs(found.coef_ - other.coef_ / scaler.scale_).max() < 1e-4 * found.coef_se_.min()
+    assert found.intercept_.sum() == pytest.approx(0.0, abs=1e-9)
+    assert np.allclose(found.predict_proba(world.X), other.predict_proba(rows), atol=1e-8)
     assert np.allclose(np.exp(found.predict_log_proba(world.X)), found.predict_proba(world.X))
-    assert (found.predict(world.X) == found.classes_[each.argmax(axis=1)]).all()
-    assert found.score(world.X, y) > 0.5
+    assert (found.predict(world.X) == other.predict(rows)).all()
+
+
+@pytest.mark.parametrize("load", [load_iris, load_wine, load_digits])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_classes_of_known_sets(load, intercept):
+    X, y = load(return_X_y=True)
+    if load is load_digits:
+        X, y = X[y < 4][:, X.std(axis=0) > 2.0], y[y < 4]
+    found = mr.MERClassifier(alpha=1e-3, fit_intercept=intercept).fit(X, y)
+    scaler = StandardScaler(with_mean=intercept).fit(X)
+    other = rival_of(mr.MERClassifier, 1e-3, len(X), intercept).fit(scaler.transform(X), y)
+    assert np.abs((found.coef_ - other.coef_ / scaler.scale_) / found.coef_se_).max() < 1e-4
+    assert np.abs(found.predict_proba(X) - other.predict_proba(scaler.transform(X))).max() < 1e-6
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("given", ["balanced", {"high": 3.0, "low": 0.5}])
+def test_weights_of_classes(classes, weighted, given):
+    world = make(seed=7)
+    y = three_sizes(world)
+    y[y == "middle"] = "middle" if classes == 3 else "low"
+    weights = world.weights if weighted else np.ones(ROWS)
+    found = mr.MERClassifier(alpha=0.01, class_weight=given).fit(world.X, y, weights)
+    each = compute_sample_weight(given, y) * weights
+    if given == "balanced":  # scikit-learn's function counts rows, its estimators their weights
+        each = weights / np.array([weights[y == label].sum() for label in y])
+    scaler = StandardScaler().fit(world.X, sample_weight=each)
+    other = rival_of(mr.MERClassifier, 0.01, each.sum()).fit(scaler.transform(world.X), y, each)
+    assert np.allclose(found.predict_proba(world.X), other.predict_proba(scaler.transform(world.X)), atol=1e-6)
+
+
+def test_a_class_that_counts_for_little_is_predicted_seldom():
+    world = make(rows=600)
+    y = three_sizes(world)
+    light = mr.MERClassifier(class_weight={"low": 1e-4, "middle": 1e-4}).fit(world.X, y)
+    assert (light.predict(world.X) == "high").mean() > 0.95
+    online = mr.MERClassifier(class_weight={"low": 1e-4, "middle": 1e-4}, capacity=64)
+    assert (online.partial_fit(world.X, y, np.unique(y)).predict(world.X) == "high").mean() > 0.95
+
+
+def test_weights_of_classes_that_are_none():
+    world = make(rows=200)
+    y = three_sizes(world)
+    for given, message in (
+        ({"hgh": 2.0}, "class_weight has a weight for 'hgh', which is not one of"),
+        ({"high": -1.0}, "must be at least 0"),
+        ("even", "class_weight must be None, 'balanced' or"),
+    ):
+        with pytest.raises(mr.InputError, match=message):
+            mr.MERClassifier(class_weight=given).fit(world.X, y)
+    with pytest.raises(mr.InputError, match="partial_fit has only some"):
+        mr.MERClassifier(class_weight="balanced").partial_fit(world.X, y, np.unique(y))
+
+
+@pytest.mark.parametrize("missing", ["error", "drop"])
+def test_exposure_is_an_offset(missing):
+    world = make(seed=3)
+    rng = np.random.default_rng(3)
+    hours = rng.uniform(0.1, 30.0, ROWS)
+    y = rng.poisson(hours * np.exp(world.X @ [0.3, 0.01, -1.0] - 5.0))
+    X, weights = world.X, world.weights
+    model = mr.MERPoissonRegressor(alpha=0, missing=missing)
+    if missing == "drop":
+        spoilt = np.where(np.arange(ROWS) % 7 == 3, np.nan, hours)
+        model.fit(X, y, weights, exposure=spoilt)
+        X, y, weights, hours = (part[np.isfinite(spoilt)] for part in (X, y, weights, hours))
+    else:
+        model.fit(X, y, weights, exposure=hours)
+    glm = sm.GLM(y, with_ones(X), sm.families.Poisson(), exposure=hours, freq_weights=weights)
+    other = glm.fit(tol=1e-12)
+    assert np.append(model.coef_, model.intercept_) == pytest.approx(other.params, rel=1e-6, abs=1e-8)
+    assert model.predict(X, exposure=hours) == pytest.approx(other.predict(with_ones(X), exposure=hours))
+    assert model.predict(X) == pytest.approx(model.predict(X, exposure=np.ones(len(X))))
+    alone = sm.GLM(y, np.ones(len(y)), sm.families.Poisson(), exposure=hours, freq_weights=weights).fit()
+    assert model.score(X, y, weights, hours) == pytest.approx(1 - other.deviance / alone.deviance)
+    fitted, _, high = model.predict_interval(X[:3], exposure=hours[:3])
+    assert fitted == pytest.approx(model.predict(X[:3], exposure=hours[:3]))
+    assert high / fitted == pytest.approx(model.predict_interval(X[:3])[2] / model.predict(X[:3]))
+
+
+def test_standard_errors_with_an_exposure():
+    """On independent rows those of statsmodels' sandwich, on average over many coefficients: batches are few."""
+    rng = np.random.default_rng(11)
+    X, hours = rng.standard_normal((6000, 24)), rng.uniform(0.5, 20.0, 6000)
+    y = rng.poisson(hours * np.exp(X @ rng.normal(0, 0.1, 24) - 1.0))
+    model = mr.MERPoissonRegressor(alpha=0).fit(X, y, exposure=hours)
+    other = sm.GLM(y, with_ones(X), sm.families.Poisson(), exposure=hours).fit(cov_type="HC0")
+    ratios = np.append(model.coef_se_, model.intercept_se_) / other.bse
+    assert np.sqrt(np.mean(ratios**2)) == pytest.approx(1.0, abs=0.15)
+
+
+def test_streams_have_an_exposure():
+    world = make(rows=400)
+    hours = np.full(400, 10.0)
+    counts = world.counts * 10
+    model = mr.MERPoissonRegressor(capacity=64).partial_fit(world.X, counts, exposure=hours)
+    other = mr.MERPoissonRegressor(capacity=64).partial_fit(world.X, world.counts, sample_weight=hours)
+    assert np.array_equal(model.coef_, other.coef_)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([1.0, 2.0], r"exposure has shape \(2,\), but X has 200 rows"),
+        ([1.0] * 199 + [0.0], "exposure is 0 at row 199"),
+        ([1.0] * 199 + [np.nan], "exposure contains NaN"),
+    ],
+)
+def test_exposures_that_are_none(given, message):
+    world = make(rows=200)
+    with pytest.raises(ValueError, match=message):
+        mr.MERPoissonRegressor().fit(world.X, world.counts, exposure=given)
+
+
+def test_a_score_that_is_not_defined_is_not_a_number():
+    world = make(rows=200)
+    model = mr.MERPoissonRegressor().fit(world.X, world.counts)
+    with pytest.warns(UndefinedMetricWarning, match="no deviance to explain"):
+        assert np.isnan(model.score(world.X[:9], np.zeros(9)))
 
 
 def test_probabilities_far_out_still_sum_to_one():

@@ -173,3 +173,19 @@ def test_it_learns():
     assert np.linalg.norm((model.coef_ - exact) * world.X.std(axis=0)) < 0.2 * np.linalg.norm(
         exact * world.X.std(axis=0)
     )
+
+
+def test_several_classes_after_a_fit():
+    """What was fitted together stays the answer until the first long epoch of each against the rest is finished."""
+    world = make(rows=600)
+    y = np.digitize(world.amounts, np.quantile(world.amounts, [0.3, 0.6]))
+    model = mr.MERClassifier(capacity=CAPACITY).fit(world.X, y)
+    before = model.predict_proba(world.X)
+    model.partial_fit(world.X[:10], y[:10])
+    assert np.array_equal(model.predict_proba(world.X), before)
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict_proba(world.X), before)
+    for _ in range(5):
+        model.partial_fit(world.X, y)
+    each = 1 / (1 + np.exp(-model.decision_function(world.X)))
+    assert np.allclose(model.predict_proba(world.X), each / each.sum(axis=1, keepdims=True))
+    assert model.score(world.X, y) > 0.45

@@ -133,16 +133,27 @@ def test_one_table_a_class():
     assert model.conf_int().shape == (3, 4, 2)
     assert model.covariance().shape == (3, 4, 4)
     for index, name in enumerate(tables):
-        alone = mr.MERClassifier().fit(world.X, size == name)
-        assert [row["standard error"] for row in tables[name].rows] == pytest.approx(
-            [
-                *alone.coef_se_[0],
-                *alone.intercept_se_,
-            ]
-        )
-        assert model.coef_se_[index] == pytest.approx(alone.coef_se_[0])
-        assert f"class {name!r} against the rest" in str(tables)
+        assert [row["coefficient"] for row in tables[name].rows[:3]] == pytest.approx(model.coef_[index])
+        assert [row["standard error"] for row in tables[name].rows[:3]] == pytest.approx(model.coef_se_[index])
+        assert f"class {name!r} of 3" in str(tables)
+    alone = mr.MERClassifier().fit(world.X, size == "low")
     assert "class True against False" in str(alone.summary())
+
+
+def test_several_classes_on_white_rows_have_the_errors_of_statsmodels():
+    """Its coefficients are against the first class; so are differences of ours, whose errors go together."""
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((6000, 12))
+    y = (X @ rng.normal(0, 0.3, (12, 3)) + rng.gumbel(size=(6000, 3))).argmax(axis=1)
+    model = mr.MERClassifier(alpha=0).fit(X, y)
+    other = sm.MNLogit(y, with_ones(X)).fit(disp=False, tol=1e-12)
+    ratios = []
+    for k in (1, 2):
+        ours = np.append(model.coef_[k] - model.coef_[0], model.intercept_[k] - model.intercept_[0])
+        assert ours == pytest.approx(other.params[:, k - 1], rel=1e-5, abs=1e-7)
+        pieces = model.uncertainties_[k].pieces() - model.uncertainties_[0].pieces()
+        ratios.append(np.sqrt(BatchMeans().spread(pieces).variance) / other.bse[:, k - 1])
+    assert np.sqrt(np.mean(np.square(ratios))) == pytest.approx(1.0, abs=0.15)
 
 
 def test_probabilities_of_many_classes_have_the_error_of_their_scores_together():
@@ -155,7 +166,7 @@ def test_probabilities_of_many_classes_have_the_error_of_their_scores_together()
     design, found = with_ones(world.X[:4]), model.uncertainties_
 
     def odds(step, batch):
-        each = np.column_stack([expit(design @ (one.x + step * one.pieces()[batch])) for one in found])
+        each = np.column_stack([np.exp(design @ (one.x + step * one.pieces()[batch])) for one in found])
         chance = each / each.sum(axis=1, keepdims=True)
         return np.log(chance / (1 - chance)).ravel()
 

@@ -164,3 +164,15 @@ def test_one_row_that_terminated_is_a_record():
     assert model.predict([[1.0, 2.0]]) == pytest.approx([3.0])
     with pytest.raises(ValueError, match="minimum of 2 is required"):
         mr.MERValueRegressor().fit([[1.0, 2.0]], [3.0])
+
+
+def test_groups_is_another_name_of_episode():
+    rng = np.random.default_rng(41)
+    rows, rewards, labels = rng.standard_normal((400, 2)), rng.standard_normal(400), np.repeat(["a", "b"], 200)
+    one, other = mr.MERValueRegressor(gamma=0.5), mr.MERValueRegressor(gamma=0.5)
+    one.fit(rows, rewards, episode=labels)
+    other.fit(rows, rewards, groups=labels)
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    assert not np.array_equal(one.coef_, mr.MERValueRegressor(gamma=0.5).fit(rows, rewards).coef_)
+    with pytest.raises(mr.InputError, match="groups is another name of episode"):
+        one.fit(rows, rewards, episode=labels, groups=labels)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import statsmodels.api as sm
+from scipy import optimize
+from scipy.stats import norm
 from sparse_records import regression, transitions
 
 import multireplay as mr
@@ -77,6 +80,20 @@ def test_what_runs_off_to_infinity_is_refused(link, case):
     with pytest.raises(mr.InputError, match="may be separable"):
         fit(link, features, targets)
     assert np.isfinite(fit(link, features, targets, ridge=1e-3)).all()
+
+
+def test_probit_is_the_root_of_its_equation_and_not_maximum_likelihood():
+    """Which has weights f'/(f(1 − f)): with targets of a probit model the two are close, and not the same."""
+    rng = np.random.default_rng(31)
+    A = np.column_stack([rng.standard_normal((2000, 2)), np.ones(2000)])
+    y = (A @ [1.5, -1.0, 0.5] + rng.standard_normal(2000) > 0).astype(float)
+    buffer = mr.Buffer(features=A, targets=y)
+    equation = optimize.root(lambda x: A.T @ (norm.cdf(A @ x) - y) / 2000, np.zeros(3), tol=1e-12)
+    result, likeliest = mr.solve(mr.GLM("probit"), buffer), sm.Probit(y, A).fit(disp=False, tol=1e-12)
+    assert result.x == pytest.approx(equation.x, abs=1e-7)
+    assert mr.GLM("probit").fit_exactly(buffer) == pytest.approx(equation.x, abs=1e-7)
+    away = np.abs(result.x - likeliest.params) / likeliest.bse
+    assert 0.01 < away.max() < 2.0
 
 
 def test_counts_of_zero_have_no_fit():

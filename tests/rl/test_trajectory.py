@@ -5,6 +5,7 @@ import pickle
 import gymnasium
 import numpy as np
 import pytest
+from small_disk import small_disk
 from worlds_rl import Counting, Structured, by_parity
 
 import multireplay as mr
@@ -80,3 +81,13 @@ def test_a_torn_file_and_a_pickle_are_refused(tmp_path):
         path.write_bytes(content)
         with pytest.raises(InputError, match="cannot be read as a trajectory"):
             mr.rl.Trajectory.load(path)
+
+
+def test_a_full_disk_leaves_the_older_file(tmp_path, record):
+    path = record.save(tmp_path / "record")
+    before = path.read_bytes()
+    longer = mr.rl.collect("CartPole-v1", "random", 3000, seed=0)
+    with small_disk(4000), pytest.raises(OSError, match=r"record\.npz"):
+        longer.save(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["record.npz"]

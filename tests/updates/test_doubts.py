@@ -10,7 +10,7 @@ import pytest
 import multireplay as mr
 from multireplay.updates.doubts import NAMED, free_note
 
-NONE = "maximum-likelihood fit does not exist"
+NONE = "the fit does not exist"
 
 
 def solved(problem, buffer, **options):

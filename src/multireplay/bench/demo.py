@@ -102,7 +102,7 @@ class Demo:
         """Whether each interval holds the truth: repetitions × coefficients."""
         low, high = np.moveaxis(self.intervals[method], -1, 0)
         truth = np.array(list(TRUTH.values()))
-        return np.logical_and(low <= truth, truth <= high)
+        return np.asarray((low <= truth) & (truth <= high))
 
     def coverage_table(self) -> TextTable:
         """How often intervals hold the truth, a row each coefficient, with binomial standard errors."""

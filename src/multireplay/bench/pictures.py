@@ -21,7 +21,7 @@ from multireplay.bench.table import Curves, Row
 from multireplay.bench.theorems import BETAS, CHAINS, STEPS_TAKEN, TERMS
 from multireplay.bench.world import Size
 from multireplay.show import plotting
-from multireplay.show.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION
+from multireplay.show.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, save_figure
 
 TOP = 2.0
 """Errors above this are cut off: an error of 1 is that of the starting point."""
@@ -232,8 +232,7 @@ def draw_comparison(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 def save(figure: Figure, path: Path) -> None:
     """Write the picture as PNG or SVG, by the name of the file; the same picture gives the same bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save_figure(figure, path)
 
 
 def two_panels(title: str, **options: Any) -> tuple[Figure, Sequence[Axes]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from multireplay._write import completed, save_text
 from multireplay.bench import claims, table, theory_claims
 from multireplay.bench.claims import Verdict
 from multireplay.bench.figures import FIGURES
@@ -51,9 +52,10 @@ def reproduce(
         rows = experiment.rows(reports, chosen, size)
         table.write(out / f"{experiment.name}.csv", rows)
         together = {name: np.array([report[name] for report in reports]) for name in reports[0]}
-        np.savez_compressed(out / f"{experiment.name}.npz", **together)  # type: ignore[arg-type]
+        with completed(out / f"{experiment.name}.npz") as file:
+            np.savez_compressed(file, **together)  # type: ignore[arg-type]
         about = {"instances": count, "seed": seed, "size": size, "chosen": chosen, "code": code_version()}
-        (out / f"{experiment.name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        save_text(out / f"{experiment.name}.json", json.dumps(about, indent=1) + "\n")
         draw_experiment(experiment, rows, reports, size, out / experiment.name)
 
 
@@ -108,7 +110,7 @@ def write_claims(out: Path) -> list[Verdict]:
     for entry in numbered:
         entry["numbers"] = {name: float(f"{float(value):.6g}") for name, value in entry["numbers"].items()}
     text = json.dumps(numbered, indent=1, ensure_ascii=False) + "\n"
-    (out / "claims.json").write_text(text, encoding="utf-8", newline="\n")
+    save_text(out / "claims.json", text)
     lines = ["# The paper's claims and what was measured", ""]
     lines += [f"{READING} The thresholds are ours and stated with each verdict.", ""]
     for path in tables_of(out):
@@ -116,5 +118,5 @@ def write_claims(out: Path) -> list[Verdict]:
     lines.append("")
     for verdict in found:
         lines += [f"**{verdict.figure}** {verdict.claim}", "", f"→ **{verdict.verdict}.** {verdict.finding}", ""]
-    (out / "claims.md").write_text("\n".join(lines), encoding="utf-8", newline="\n")
+    save_text(out / "claims.md", "\n".join(lines))
     return found

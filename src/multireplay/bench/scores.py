@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay._write import save_text
 from multireplay.bench import table
 from multireplay.bench.method import PUBLISHED, TUNED, key
 from multireplay.bench.methods import METHODS
@@ -79,7 +80,7 @@ class Scores(NamedTuple):
         for title, told in (("Problems", self.notes), ("Methods", methods), ("Left out", self.left_out)):
             if told:
                 lines += ["", f"## {title}", "", *(f"- {name}: {text}" for name, text in told.items())]
-        (out / "compare.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        save_text(out / "compare.md", "\n".join(lines) + "\n")
 
 
 def _numbers(runs: Vector, exact: Vector) -> dict[str, float]:

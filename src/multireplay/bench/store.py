@@ -14,7 +14,7 @@ import numpy as np
 
 import multireplay
 from multireplay._check import Vector
-from multireplay.buffer.disk.files import completed
+from multireplay._write import completed, save_text
 from multireplay.errors import InputError
 
 Arrays = dict[str, Vector]
@@ -71,8 +71,7 @@ class Store:
     def save(self, phase: str, instance: int, arrays: Arrays) -> None:
         """Write one instance; the file appears only when it is complete."""
         path = self.path(phase, instance)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        (path.parent / "settings.json").write_text(self.settings, encoding="utf-8")
+        save_text(path.parent / "settings.json", self.settings)
         with completed(path) as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
 

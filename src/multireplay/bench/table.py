@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay._write import save_text
 
 
 class Row(NamedTuple):
@@ -36,10 +38,11 @@ def mean_and_error(values: Vector) -> tuple[float, float]:
 
 def write(path: Path, rows: Iterable[Sequence[Any]], columns: Sequence[str] = Row._fields) -> None:
     """Write a table with six digits of every number; those that are not finite are written as nan or inf."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in row] for row in rows)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in row] for row in rows)
+    save_text(path, text.getvalue())
 
 
 def read_texts(path: Path) -> list[dict[str, str]]:

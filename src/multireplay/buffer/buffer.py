@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from multireplay.buffer import foreign
+from multireplay.buffer.chains import RowChains
 from multireplay.buffer.columns import Array, Columns, SparseColumn, as_sparse_column, kept_type, width_of
 from multireplay.buffer.fingerprint import Fingerprint
 from multireplay.buffer.names import (
@@ -49,6 +50,10 @@ class Buffer:
         Of the features, or of the coordinates of x where there is no column ``features``; what is said of them uses
         these. A data frame (pandas, polars, pyarrow) that is given as ``features`` keeps those of its columns. So no
         column can be called "names" here.
+    groups : array of shape (rows,), optional
+        Which of several series a row belongs to, as any labels; the rows of a series are together, in time order. They
+        are kept beside the columns, are no sample, and `diagnose` measures nothing across their borders. Series are
+        taken as independent of one another: where they share shocks at the same time, intervals are too short.
     **columns
         Arrays whose first axis is time, all of one length. One-dimensional columns hold a number a
         sample, two-dimensional ones, dense or sparse, a row a sample.
@@ -69,9 +74,15 @@ class Buffer:
     >>> weather = mr.Buffer(features=[[20.0, 0.4], [21.0, 0.5]], targets=[1.0, 2.0], names=["temp", "hum"])
     >>> weather[1:].feature_names
     ('temp', 'hum')
+    >>> mr.Buffer(targets=[1.0, 2.0, 5.0], groups=["north", "north", "south"]).chains.lengths
+    (2, 1)
     """
 
-    def __init__(self, *unnamed: Any, names: Iterable[str] | None = None, **columns: Any) -> None:
+    _chains: RowChains | None
+
+    def __init__(
+        self, /, *unnamed: Any, names: Iterable[str] | None = None, groups: Any = None, **columns: Any
+    ) -> None:
         if unnamed:
             raise InputError(
                 "a buffer's columns need names: Buffer(features=A, targets=y), or Buffer(**columns) for a dictionary"
@@ -79,6 +90,8 @@ class Buffer:
         if not columns:
             raise InputError("a buffer needs at least one column, for example Buffer(features=..., targets=...)")
         self._fill(columns, names)
+        if groups is not None:
+            self._chains = RowChains.of(groups, len(self))
 
     def _fill(self, columns: Mapping[str, Any], names: Iterable[str] | None) -> None:
         own = names_in(columns.get("features"))
@@ -102,6 +115,7 @@ class Buffer:
         memory: int | str = "512 MB",
         time: Any = None,
         names: Iterable[str] | None = None,
+        groups: Any = None,
     ) -> Buffer | StoredBuffer:
         """A buffer from a file or a folder. What takes at most half of `memory` is loaded; more stays on disk.
 
@@ -118,10 +132,17 @@ class Buffer:
         memory
             How much memory may be used, such as ``"512 MB"`` or ``"2 GB"``, or a number of bytes.
         time
-            A stored column that must not decrease: it is read once and checked. It is a column of the buffer only if
-            `columns` names it.
+            A stored column that must not decrease, numbers or dates: it is read once and checked. It is a column of
+            the buffer only if `columns` names it. Shifts put nothing together across a gap in it, nor across a time
+            that is there twice (see `groups`).
         names
             Of the features, if not those of the stored columns that lie side by side in them, or those that were saved.
+        groups
+            A stored column, numbers or text, that says which of several series a row belongs to. A row that a shift
+            would make of two series is left out (unless it is ``terminated``: what comes next is not read there), and
+            ``buffer.chains`` says how many were. The rows of a series are brought together. That is done in memory:
+            a record that stays on disk and has such rows is refused. A stored column called ``groups`` is taken
+            for it where no `columns` are named.
 
         Returns
         -------
@@ -140,12 +161,13 @@ class Buffer:
         """
         from multireplay.buffer.disk.opening import open_buffer  # which needs this class
 
-        return open_buffer(path, columns, memory, time, names)
+        return open_buffer(path, columns, memory, time, names, groups)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the buffer as a folder: one ``.npy`` file a column, and a page with checksums.
 
-        The folder has its name only once it is complete; a buffer saved there before is replaced.
+        The folder has its name only once it is complete; a buffer saved there before is replaced. Groups are saved as
+        the numbers 0, 1, … of the chains.
 
         Examples
         --------
@@ -158,7 +180,8 @@ class Buffer:
         """
         from multireplay.buffer.disk.folder import save_arrays
 
-        save_arrays(path, self.to_numpy().columns, self.feature_names)
+        chains = {} if self._chains is None else {"groups": self._chains.numbers}
+        save_arrays(path, {**chains, **self.to_numpy().columns}, self.feature_names)
 
     def to_numpy(self) -> Buffer:
         """This record with columns of other libraries as NumPy arrays: copied from a device, otherwise views.
@@ -171,7 +194,7 @@ class Buffer:
         True
         """
         brought = {name: foreign.as_numpy(array) for name, array in self._columns.items() if foreign.is_foreign(array)}
-        return _of_checked({**self._columns, **brought}, self.feature_names) if brought else self
+        return _of_checked({**self._columns, **brought}, self.feature_names, self._chains) if brought else self
 
     def fingerprint(self) -> str:
         """Thirty-two letters that tell this record from any other of the same shape: a hash of 128 bits.
@@ -196,6 +219,7 @@ class Buffer:
     def _keep(self, arrays: dict[str, Array], names: Names | None) -> None:
         self._columns: Columns = MappingProxyType(arrays)
         self._names = names
+        self._chains = None
 
     @property
     def columns(self) -> Columns:
@@ -206,6 +230,16 @@ class Buffer:
     def feature_names(self) -> tuple[str, ...] | None:
         """The names of the features, if they have any."""
         return self._names
+
+    @property
+    def chains(self) -> RowChains | None:
+        """Which rows follow on one another, where there are groups or a time column; None where all do."""
+        return self._chains
+
+    @property
+    def groups(self) -> Array | None:
+        """The group of every row, if there are groups."""
+        return None if self._chains is None else self._chains.labels
 
     def __len__(self) -> int:
         return int(next(iter(self._columns.values())).shape[0])
@@ -230,13 +264,13 @@ class Buffer:
 
     def _rows(self, rows: slice) -> Buffer:
         there = {name: foreign.rows_of(array, rows) for name, array in self._columns.items()}
-        found = _of_checked(there, self.feature_names)
+        found = _of_checked(there, self.feature_names, None if self._chains is None else self._chains.taken(rows))
         if not len(found):
             raise InputError(f"no rows in {rows} of this buffer, which has {len(self)}")
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return buffer_of, (dict(self._columns), self.feature_names)
+        return buffer_of, (dict(self._columns), self.feature_names, self._chains)
 
     def __repr__(self) -> str:
         parts = []
@@ -246,17 +280,21 @@ class Buffer:
         return f"Buffer({len(self)} rows: {', '.join(parts)})"
 
 
-def buffer_of(columns: Mapping[str, Any], names: Iterable[str] | None = None) -> Buffer:
+def buffer_of(
+    columns: Mapping[str, Any], names: Iterable[str] | None = None, chains: RowChains | None = None
+) -> Buffer:
     """The buffer of these columns, whatever they are called: also where one is called "names"."""
     found = Buffer.__new__(Buffer)
     found._fill(columns, names)
+    found._chains = chains
     return found
 
 
-def _of_checked(arrays: dict[str, Array], names: Names | None) -> Buffer:
+def _of_checked(arrays: dict[str, Array], names: Names | None, chains: RowChains | None) -> Buffer:
     """A buffer of columns whose values have been checked."""
     found = Buffer.__new__(Buffer)
     found._keep(arrays, names)
+    found._chains = chains
     return found
 
 

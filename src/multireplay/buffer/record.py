@@ -13,7 +13,7 @@ from multireplay._check import Positions
 from multireplay.buffer.buffer import Buffer, buffer_of
 from multireplay.buffer.columns import Columns, row_count, size_of
 from multireplay.buffer.disk import StoredBuffer
-from multireplay.buffer.disk.stored import LOTS
+from multireplay.buffer.disk.stored import LOTS, PLACES
 from multireplay.buffer.disk.stream import read_ahead
 from multireplay.buffer.foreign import array_of, device, namespace
 from multireplay.errors import InputError
@@ -162,7 +162,13 @@ class StoredRecord(Record):
         return self._head
 
     def take(self, rows: Positions) -> Columns:
-        columns = self.stored.take(rows, self.names)
+        return self._taken(rows, verified=True)
+
+    def spread(self, count: int) -> Columns:
+        return self._taken(spread_rows(self.length, count), verified=False)  # to check all for so few takes a pass
+
+    def _taken(self, rows: Positions, verified: bool) -> Columns:
+        columns = self.stored.take(rows, self.names, verified)
         try:
             self.problem.check(columns)
         except InputError:
@@ -177,8 +183,8 @@ class StoredRecord(Record):
                 yield start, self._checked(block, start)
 
     def at_once(self, aside: int = 0) -> int:
-        memory = max(self.stored.memory - aside, self.stored.memory // 4)
-        return max(1, memory // LOTS // self.row_bytes)
+        memory = max(self.stored.memory - aside - self.stored.overhead(self.names), self.stored.memory // 4)
+        return max(1, memory // (LOTS * self.row_bytes + PLACES))
 
     def chunks(self, blocks: Iterable[Positions], aside: int = 0) -> Generator[Chunk, None, None]:
         gathered = _gathered(blocks, self.at_once(aside))

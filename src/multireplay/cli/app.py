@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import errno
 import shlex
+import signal
+import sys
+import traceback
 import warnings
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from typer.core import TyperGroup
 
 from multireplay import __version__
 from multireplay.errors import InputError
-from multireplay.result import Status
+from multireplay.show.text import plain_text
+
+if TYPE_CHECKING:
+    from multireplay.result import Status
 
 UNEXPECTED, BAD_INPUT, DIVERGED, NOT_CONVERGED, INTERRUPTED = 1, 3, 4, 5, 130
 
@@ -23,17 +28,16 @@ EXIT_CODES = """\b
   0  all is well
   1  something unexpected; --debug shows where
   2  the command was not understood
-  3  the data cannot be used; the message names the file, the column or the row
+  3  the data, or where to write, cannot be used; the message names it
   4  the run diverged, so that its answer should not be used
   5  the run has not converged; its status says how far its answer is off
-130  interrupted by Ctrl-C; what was finished is kept
+130  interrupted by Ctrl-C; no file is left half-written
 """
 
 
 def note(message: str, colour: str = "yellow") -> None:
     """One coloured line on standard error."""
-    text = " ".join(message.split())
-    Console(stderr=True).print(f"[{colour}]{escape(text)}[/{colour}]", soft_wrap=True, highlight=False)
+    Console(stderr=True).print(plain_text(" ".join(message.split()), colour), soft_wrap=True, highlight=False)
 
 
 def exit_code(status: Status) -> int:
@@ -51,7 +55,10 @@ class Commands(TyperGroup):
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> Any:
         given = ["multireplay", *args]
-        ctx = super().make_context(info_name, args, *rest, **extra)
+        try:
+            ctx = super().make_context(info_name, args, *rest, **extra)
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
         ctx.obj = shlex.join(given)  # for reports, which say how to repeat them
         return ctx
 
@@ -64,8 +71,12 @@ class Commands(TyperGroup):
                 note("Interrupted.", "red")
                 raise typer.Exit(INTERRUPTED) from None
             except Exception as error:
-                if ctx.params["debug"] or _is_typers_own(error):
+                if _is_typers_own(error):
                     raise
+                if getattr(signal.getsignal(signal.SIGINT), "seen", False):  # an import that was stopped half-way
+                    raise typer.Exit(INTERRUPTED) from None
+                if ctx.params["debug"]:
+                    traceback.print_exc(file=sys.stderr)
                 note(_sentence(error), "red")
                 raise typer.Exit(BAD_INPUT if isinstance(error, InputError) else UNEXPECTED) from None
 

@@ -14,9 +14,8 @@ import typer
 
 from multireplay.cli.app import INTERRUPTED, app, note
 from multireplay.cli.options import Json, Report, print_json
-from multireplay.report import report_of_comparison, report_of_reproduction
-from multireplay.show.progress import part_bar, step_bar
-from multireplay.show.text import TextTable, terminal
+from multireplay.cli.outputs import Force, check_folder
+from multireplay.show.text import TextTable, say, terminal
 
 Suite = StrEnum("Suite", ["paper", "classic", "hard", "glm", "all"])
 Name = StrEnum(
@@ -36,6 +35,9 @@ Size = Annotated[SizeName, typer.Option(help="'small' cuts the problems down to 
 @contextmanager
 def progress(cost: float, unit: str, out: Path) -> Iterator[Callable[[str, float], None]]:
     """A bar over seeds or instances; yields the function that advances it. Ctrl-C ends with what is kept."""
+
+    from multireplay.show.progress import part_bar
+
     try:
         with part_bar(cost, unit) as advance:
             yield advance
@@ -54,6 +56,7 @@ def compare(
     out: Annotated[Path, typer.Option(help="Folder for table, picture and finished seeds.")] = Path("out/compare"),
     size: Size = SizeName.full,
     report: Report = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Compare mr.solve with every rival, as a ratio to the exact fit's error on the same record.
@@ -63,18 +66,20 @@ def compare(
 
     Example: multireplay compare --suite paper --seeds 10
     """
+    check_folder(force, out, ("compare.csv", "compare.md", "compare.png"), report)
     from multireplay.bench.comparison import compare, total_cost
 
     with progress(total_cost(suite.value, seeds, tuning_seeds), "seeds", out) as advance:
         rows = compare(suite.value, seeds, tuning_seeds, jobs, out, size.value, advance)
     if report is not None:
+        from multireplay.report import report_of_comparison
+
         note(f"Report: {report_of_comparison(report, out, command=ctx.obj)}")
     if as_json:
         print_json({"rows": rows, "folder": out})
         return
-    console = terminal()
-    console.print((out / "compare.md").read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
-    console.print(f"Table, picture and all numbers: {out}", soft_wrap=True)
+    say((out / "compare.md").read_text(encoding="utf-8"))
+    say(f"Table, picture and all numbers: {out}")
 
 
 @app.command()
@@ -92,6 +97,7 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for tables, pictures and finished instances.")] = Path("out/paper"),
     size: Size = SizeName.full,
     report: Report = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Run the paper's numerical section again, with what it leaves out, and say which of its claims hold.
@@ -103,19 +109,23 @@ def reproduce(
     """
     from multireplay.bench.reproduction import EXPERIMENTS, reproduce, total_cost, write_claims
 
+    names = list(EXPERIMENTS) if what is Name.all else [what.value]
+    written = [f"{name}.{kind}" for name in names for kind in ("csv", "json", "png", "svg")]
+    check_folder(force, out, (*written, "claims.md", "claims.json"), report)
     chosen = list(EXPERIMENTS.values()) if what is Name.all else [EXPERIMENTS[what.value]]
     with progress(total_cost(chosen, instances, size.value), "instances", out) as advance:
         reproduce(chosen, instances, seed, jobs, out, size.value, advance)
     verdicts = write_claims(out)
     if report is not None:
+        from multireplay.report import report_of_reproduction
+
         note(f"Report: {report_of_reproduction(report, out, command=ctx.obj)}")
     if as_json:
         print_json({"claims": [asdict(verdict) for verdict in verdicts], "folder": out})
         return
-    console = terminal()
     rows = [{"figure": v.figure, "claim and verdict": f"{v.claim}\n→ {v.verdict}"} for v in verdicts]
-    console.print(TextTable(rows, wrap="claim and verdict"))
-    console.print(f"Tables, pictures and the numbers behind each verdict: {out} (claims.md)", soft_wrap=True)
+    terminal().print(TextTable(rows, wrap="claim and verdict"))
+    say(f"Tables, pictures and the numbers behind each verdict: {out} (claims.md)")
 
 
 @app.command()
@@ -135,6 +145,7 @@ def demo(
     """
     from multireplay.bench import demo as shown
     from multireplay.bench.demo_files import DemoFolder, draw_demo, verdict, write_log, write_page
+    from multireplay.show.progress import step_bar
 
     folder = DemoFolder(out)
     log = write_log(folder, shown.sensor_log((seed, 0)))

@@ -56,18 +56,25 @@ class DataFile:
     def features(self) -> dict[str, tuple[str, int | None]]:
         """Every number of a row by name: the column it is in, and which one there."""
         found: dict[str, tuple[str, int | None]] = {}
-        for name, field in self.source.fields.items():
-            places = [None] if field.width is None else list(range(field.width))
-            found |= {name if place is None else f"{name}[{place}]": (name, place) for place in places}
+        for name, members in self._members.items():
+            single = self.source.fields[name].width is None
+            found |= {feature: (name, None if single else place) for place, feature in enumerate(members)}
         return found
+
+    @cached_property
+    def _members(self) -> dict[str, list[str]]:
+        """The features of every column."""
+        fields = self.source.fields.items()
+        return {
+            name: [name] if field.width is None else [f"{name}[{place}]" for place in range(field.width)]
+            for name, field in fields
+        }
 
     def expand(self, name: str) -> list[str]:
         """The features that a name stands for: a feature, or all of a column."""
-        features = self.features
-        if name in features:
+        if name in self.features:
             return [name]
-        found = [feature for feature, (column, _) in features.items() if column == name]
-        return found or [self.refuse(name)]
+        return self._members.get(name) or [self.refuse(name)]
 
     def refuse(self, name: str) -> str:
         """Raise an error about a name that is no column of numbers."""
@@ -75,7 +82,9 @@ class DataFile:
             raise InputError(self.source.refused[name])
         close = difflib.get_close_matches(name, self.features, n=1)
         guess = f"did you mean {close[0]!r}? " if close else ""
-        raise InputError(f"{self.path} has no column {name!r}; {guess}it has {', '.join(self.names)}")
+        there, more = ", ".join(self.names[:20]), len(self.names) - 20
+        rest = f" and {more} more" if more > 0 else ""
+        raise InputError(f"{self.path} has no column {name!r}; {guess}it has {there}{rest}")
 
     def numbers(self, names: Sequence[str]) -> Buffer:
         """Columns under their own names."""

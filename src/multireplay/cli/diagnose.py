@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from multireplay.cli.app import app, note
-from multireplay.cli.data_file import DataFile
-from multireplay.cli.options import DEFAULT_MEMORY, Data, Json, Memory, Report, Time, names_in, print_json
-from multireplay.errors import InputError
-from multireplay.report import report_of_diagnosis
-from multireplay.show.text import terminal
+from multireplay.cli.options import (
+    DEFAULT_MEMORY,
+    Data,
+    Decimal,
+    Encoding,
+    Group,
+    Json,
+    Memory,
+    Missing,
+    Na,
+    Report,
+    Separator,
+    Time,
+    dialect,
+    names_in,
+    print_json,
+)  # fmt: skip
+from multireplay.cli.outputs import Force, check_outputs
+from multireplay.show.text import say
 
 
 @app.command()
@@ -23,46 +36,44 @@ def diagnose(
     columns: Annotated[
         str | None, typer.Option(help="Columns to look at, with commas between; all numeric ones by default.")
     ] = None,
+    missing: Annotated[
+        Missing, typer.Option(help="Rows that have nothing in a column that is looked at: an error, or dropped.")
+    ] = Missing.error,
     time: Time = None,
+    group: Group = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    na: Na = None,
     memory: Memory = DEFAULT_MEMORY,
     report: Report = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Say how strongly the rows of a record depend on their neighbours, column by column.
 
+    Nothing is measured across a gap in time, a time that is there twice, a row that is dropped or the border of two
+    groups.
+
     Example: multireplay diagnose data.csv --columns load,temperature --time when
     """
+    check_outputs(force, [data], report=report)
+    from multireplay.cli.data_file import DataFile
+    from multireplay.cli.diagnosing import Looked, on_left_out, read
     from multireplay.diagnose import diagnose
-    from multireplay.tables import as_times, chained
 
-    record = DataFile.open(data, memory)
-    if time is not None:
-        if time not in record.names:
-            record.refuse(time)
-        times = as_times(record.table([time]).column(time), time)
-        said = chained(np.ones(record.source.rows, dtype=bool), None, times).sentences
-        for sentence in said:
-            note(sentence)
-    chosen, left_out = choose_columns(record, columns, without=[time])
-    buffer = record.numbers(chosen)
-    found = diagnose(buffer)
+    file = DataFile.open(data, memory, dialect(separator, encoding, decimal, na))
+    wanted = Looked(None if columns is None else tuple(names_in(columns)), time, group, missing)
+    record, left_out = read(file, wanted)
+    found = diagnose(record)
     if report is not None:
+        from multireplay.report import report_of_diagnosis
+
         title = f"How dependent the rows of {data.name} are"
-        note(f"Report: {report_of_diagnosis(report, found, buffer, title=title, command=ctx.obj)}")
+        note(f"Report: {report_of_diagnosis(report, found, title=title, command=ctx.obj)}")
     if as_json:
-        print_json({"file": data, **found.to_dict(), "left_out": left_out})
+        print_json({"file": data, **found.to_dict(), "left_out": list(left_out)})
         return
-    if left_out:
-        note(f"Left out, because they are not numbers: {', '.join(left_out)}.")
-    terminal().print(str(found), markup=False, highlight=False, soft_wrap=True)
-
-
-def choose_columns(file: DataFile, wanted: str | None, without: Sequence[str | None]) -> tuple[list[str], list[str]]:
-    """The columns that are asked for, or all numeric ones, and those that are left out because they are not numbers."""
-    if wanted is None:
-        chosen = [name for name in file.source.fields if name not in without]
-        if not chosen:
-            raise InputError(f"{file.path} has no other columns of numbers; it has {', '.join(file.names)}")
-        return chosen, [name for name in file.source.refused if name not in without]
-    chosen = names_in(wanted)
-    return chosen, []
+    for line in (*found.about, *on_left_out(left_out)):
+        note(line)
+    say(str(replace(found, about=())))

@@ -11,10 +11,13 @@ import typer
 
 from multireplay.cli.app import INTERRUPTED, app, exit_code, note
 from multireplay.cli.options import Json, Report, print_json
-from multireplay.report import Block, Picture, Section, Table, Text, sections_of_result, write
-from multireplay.show.text import terminal
+from multireplay.cli.outputs import Force, check_outputs
+from multireplay.errors import InputError
+from multireplay.show.text import say
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from multireplay.rl import ValueEstimate
 
 
@@ -39,6 +42,7 @@ def evaluate(
     record: Annotated[Path | None, typer.Option(help="File (.npz) to keep the steps in; after Ctrl-C too.")] = None,
     plot: Annotated[Path | None, typer.Option(help="File for a picture of the values, such as value.png.")] = None,
     report: Report = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Estimate the value function of a policy in an environment, and check it by Monte Carlo.
@@ -48,6 +52,12 @@ def evaluate(
 
     Example: multireplay evaluate --env MountainCar-v0 --policy mine.py:act --features rbf --report value.html
     """
+    if record is not None and record.suffix != ".npz":
+        record = record.with_name(f"{record.name}.npz")
+    read = [Path(given.rpartition(":")[0]) for given in (policy, features) if ":" in given]
+    check_outputs(force, read, record=record, plot=plot, report=report)
+    if plot is not None:
+        _check_picture(plot)
     import multireplay.rl as rl
 
     interrupted = False
@@ -64,8 +74,9 @@ def evaluate(
         raise
     kept = None if record is None else found.trajectory.save(record)
     if plot is not None:
-        plot.parent.mkdir(parents=True, exist_ok=True)
-        _draw(found, plot)
+        from multireplay.show.plotting import save_figure
+
+        save_figure(_drawn(found), plot)
     if report is not None:
         note(f"Report: {_write_report(found, report, ctx.obj)}")
     if as_json:
@@ -81,28 +92,37 @@ def evaluate(
             "check_sentence": check_sentence, "record": kept, "plot": plot, "report": report,
         })  # fmt: skip
     else:
-        terminal().print(str(found), markup=False, highlight=False, soft_wrap=True)
+        say(str(found))
     if interrupted:
         note(f"Interrupted. This is from the {len(found.trajectory.rewards)} steps taken so far.", "red")
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(exit_code(found.result.status))
 
 
-def _draw(found: ValueEstimate, file: Path | BytesIO) -> None:
+def _check_picture(path: Path) -> None:
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    kinds = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix[1:].lower() not in ("", *kinds):
+        raise InputError(f"--plot {path}: a picture's name ends in one of {', '.join(sorted(kinds))}")
+
+
+def _drawn(found: ValueEstimate) -> Figure:
     from matplotlib.figure import Figure
 
     from multireplay.rl.draw import telling_dims
 
     figure = Figure(figsize=(8, 5), layout="constrained")
     found.plot(figure.subplots(), dims=telling_dims(found))
-    figure.savefig(file, dpi=150)
+    return figure
 
 
 def _write_report(found: ValueEstimate, path: Path, command: str) -> Path:
     """The page on the run, and a tab with the picture of the values and the Monte Carlo check."""
+    from multireplay.report import Block, Picture, Section, Table, Text, sections_of_result, write
     from multireplay.rl.uncertain import start_sentence
 
-    _draw(found, picture := BytesIO())
+    _drawn(found).savefig(picture := BytesIO(), dpi=150)
     blocks: list[Block] = [Text(str(found).splitlines()[0], tone="lead"), Text(start_sentence(found))]
     if found.check is not None:
         blocks += [Text(found.check.sentence), Table(found.check.table().rows, caption="Monte Carlo check")]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from multireplay.cli.app import app, exit_code, note
-from multireplay.cli.data_file import DataFile
-from multireplay.cli.fitted import show, write_page
-from multireplay.cli.fitting import Shares, fit_model
-from multireplay.cli.model import ModelKind
 from multireplay.cli.options import (
     DEFAULT_MEMORY,
     Data,
@@ -21,6 +18,8 @@ from multireplay.cli.options import (
     Json,
     Level,
     Memory,
+    Missing,
+    ModelKind,
     Na,
     Report,
     Separator,
@@ -29,9 +28,10 @@ from multireplay.cli.options import (
     names_in,
     print_json,
 )  # fmt: skip
-from multireplay.cli.prepared import Missing, Wanted
+from multireplay.cli.outputs import Force, check_outputs
 from multireplay.errors import InputError
-from multireplay.tables.looks import LEVELS
+
+ClassWeight = StrEnum("ClassWeight", ["balanced"])
 
 
 @app.command()
@@ -51,11 +51,18 @@ def fit(
     ] = None,
     categorical: Annotated[
         str | None,
-        typer.Option(help=f"Columns that are categories whatever they hold; text is, up to {LEVELS} different ones."),
+        typer.Option(help="Columns that are categories whatever they hold; text is, up to 50 different ones."),
     ] = None,
     missing: Annotated[
         Missing, typer.Option(help="Rows that have nothing in a column that is used: an error, or dropped.")
     ] = Missing.error,
+    exposure: Annotated[
+        str | None,
+        typer.Option(help="With --model poisson: the column of how long, or how much, was counted; it is no feature."),
+    ] = None,
+    class_weight: Annotated[
+        ClassWeight | None, typer.Option(help="With --model logistic: 'balanced' makes all classes count the same.")
+    ] = None,
     time: Time = None,
     group: Group = None,
     separator: Separator = None,
@@ -77,6 +84,7 @@ def fit(
     out: Annotated[Path | None, typer.Option(help="JSON file for the model, for 'multireplay predict'.")] = None,
     report: Report = None,
     memory: Memory = DEFAULT_MEMORY,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Fit a regression to a record whose rows are in time order and depend on their neighbours.
@@ -87,16 +95,27 @@ def fit(
 
     Example: multireplay fit data.parquet --target fails --model logistic --features load,heat --out model.json
     """
+    check_outputs(force, [data], out=out, report=report)
+    from multireplay.cli.data_file import DataFile
+    from multireplay.cli.fitted import show, write_page
+    from multireplay.cli.fitting import Shares, fit_model
+    from multireplay.cli.prepared import Wanted
+
     record = DataFile.open(data, memory, dialect(separator, encoding, decimal, na))
     asked = None if features is None else tuple(names_in(features))
     wanted = Wanted(
-        _target(target, formula), model, asked, formula, tuple(names_in(categorical or "")), time, group, missing
-    )
+        _target(target, formula), model, asked, formula, tuple(names_in(categorical or "")), time, group, missing,
+        () if exposure is None else (exposure,),
+    )  # fmt: skip
+    _check_kind(model, exposure, class_weight)
     if formula is not None and features is not None:
         raise InputError("the features are in the formula: give --formula or --features")
-    if asked is not None and wanted.target in asked:
-        raise InputError(f"the target {wanted.target!r} is among the features")
+    for what, name in (("target", wanted.target), ("exposure", exposure)):
+        if asked is not None and name in asked:
+            raise InputError(f"the {what} {name!r} is among the features")
     settings = {"alpha": alpha, "standardize": standardize, "passes": passes, "step": "auto" if step is None else step}
+    if class_weight is not None:
+        settings["class_weight"] = class_weight.value
     found = fit_model(record, wanted, settings, Shares(holdout, level))
     for name, why in found.model.fitted["left_out"].items():
         note(f"Left out: {name!r} {why}.")
@@ -113,6 +132,13 @@ def fit(
     elif not found.worst.ok:
         note(str(found.worst) if as_json else "This is not the fit of the record: it has not converged.", "red")
     raise typer.Exit(exit_code(found.worst))
+
+
+def _check_kind(model: ModelKind, exposure: str | None, class_weight: ClassWeight | None) -> None:
+    if exposure is not None and model is not ModelKind.poisson:
+        raise InputError("--exposure is for counts: --model poisson")
+    if class_weight is not None and model is not ModelKind.logistic:
+        raise InputError("--class-weight is for classes: --model logistic")
 
 
 def _target(target: str | None, formula: str | None) -> str:

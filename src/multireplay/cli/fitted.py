@@ -12,7 +12,7 @@ from multireplay.cli.fitting import Fit
 from multireplay.cli.inferred import brief, short_table
 from multireplay.cli.model import Model
 from multireplay.report import Shown, sections_of_result, write
-from multireplay.show.text import TextTable, plural, terminal
+from multireplay.show.text import TextTable, plural, say, terminal
 
 SHOWN = 40
 """Coefficients in the terminal, shared by the classes; the page, the file and the JSON have all."""
@@ -22,6 +22,7 @@ STANDARDIZED = (
     "The run itself saw every feature brought to mean 0 and standard deviation 1, and a column of ones: residuals, "
     "norms and distances on this tab are in those units."
 )
+CONTRASTS = "It is on contrasts between the classes, which are fitted together."
 
 
 def show(found: Fit, out: Path | None) -> None:
@@ -32,7 +33,7 @@ def show(found: Fit, out: Path | None) -> None:
     for table in tables:
         console.print(table)
     for line in [*hidden, *found.sentences(), *([] if out is None else [f"Model: {out}"])]:
-        console.print(line, soft_wrap=not console.is_terminal, markup=False, highlight=False)
+        say(line)
 
 
 def coefficient_tables(
@@ -65,9 +66,10 @@ def write_page(found: Fit, path: Path, command: str) -> Path:
     """The tabs on the run, with the coefficients of every class in the units of the file."""
     model, classes = found.model, names_of_rows(found.model)
     several = len(found.results) > 1
+    units = [*[STANDARDIZED] * model.fitted["standardize"], *[CONTRASTS] * model.softmax]
     shown = Shown(
         dict(zip(classes, found.known, strict=True)),
-        STANDARDIZED if model.fitted["standardize"] else "",
+        " ".join(units),
         found.sentences()[0 if several and not found.worst.ok else 1 :],  # the tab itself says how its run went
         classes[0] if several else "",
     )

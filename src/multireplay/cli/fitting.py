@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 from multireplay._check import Vector
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.inferred import doubts_in, inference_of, summaries_of
-from multireplay.cli.model import Model, ModelKind
-from multireplay.cli.prepared import Wanted, prepare
+from multireplay.cli.model import Model
+from multireplay.cli.options import ModelKind
+from multireplay.cli.prepared import Prepared, Wanted, prepare
 from multireplay.diagnose import diagnose
 from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError
 from multireplay.inference import Summary, Uncertainty
@@ -68,11 +70,15 @@ class Fit:
         held, dependence = self.model.fitted["holdout"], self.model.fitted["dependence"]
         lines = [str(self.worst), *self.model.fitted["about_rows"], *doubts_in(self.model)]
         if held is not None:
-            meaning = MEANINGS[held["metric"]].format(held["baseline"])
-            lines.append(
-                f"A fit to the first {held['learnt']} rows has on the last {held['rows']} rows {held['metric']} = "
-                f"{held['score']:.4g} ({meaning})."
+            meaning, fit = (
+                MEANINGS[held["metric"]].format(held["baseline"]),
+                f"A fit to the first {held['learnt']} rows",
             )
+            last = f"on the last {held['rows']} rows"
+            if held["score"] is None:
+                lines.append(f"{fit} has no {held['metric']} {last}: {held['why_not']}.")
+            else:
+                lines.append(f"{fit} has {last} {held['metric']} = {held['score']:.4g} ({meaning}).")
         lines.append(self.model.fitted["diagnosis"]["sentence"])
         return [*lines, dependence] if dependence else lines
 
@@ -93,15 +99,16 @@ def fit_model(file: DataFile, wanted: Wanted, settings: Mapping[str, Any], share
         kind, target, features = wanted.kind, wanted.target, ready.recipe.names
         learn = partial(_learn, partial(kinds[kind], **settings), f"{file.path}, target {target!r}", features)
         rows, targets = ready.matrix, ready.targets
+        extra = _exposure(file, wanted, ready)
         done("fitting", 0.1)
-        held = _held_out(learn, kind, rows, targets, shares.held_out)
+        held = _held_out(learn, kind, rows, targets, shares.held_out, extra)
         done("fitting", 0.4)
         began = time.perf_counter()
-        estimator = learn(rows, targets)
+        estimator = learn(rows, targets, extra)
         seconds = time.perf_counter() - began
         done("diagnosing", 0.4)
         codes = targets if targets.dtype.kind in "fiub" else np.unique(targets, return_inverse=True)[1]
-        diagnosis = diagnose({**dict(zip(features, rows.T, strict=True)), target: codes})
+        diagnosis = diagnose({**dict(zip(features, rows.T, strict=True)), target: codes}, groups=ready.groups)
         done("done", 0.1)
     results: tuple[Result, ...] = estimator.results_
     endings = [result.status for result in results]
@@ -141,6 +148,8 @@ def fit_model(file: DataFile, wanted: Wanted, settings: Mapping[str, Any], share
         fitted,
         inference_of(known, summaries),
         ready.recipe,
+        wanted.also[0] if extra else None,
+        softmax=kind is ModelKind.logistic and len(estimator.classes_) > 2,
     )
     return Fit(model, results, rows.std(axis=0), summaries, known)
 
@@ -160,6 +169,7 @@ def _learn(
     features: Sequence[str],
     rows: NDArray[Any],
     targets: NDArray[Any],
+    extra: Mapping[str, Any] = MappingProxyType({}),
     examine: bool = True,
 ) -> Any:
     """The estimator, fitted. What it warns of is in its results, and in its dependence if that is examined."""
@@ -171,13 +181,63 @@ def _learn(
         for kind in (AutocorrelationWarning, ConvergenceWarning, DivergenceWarning):
             warnings.simplefilter("ignore", kind)
         try:
-            return estimator.fit(rows, targets)
+            return estimator.fit(rows, targets, **extra)
         except ValueError as error:
             raise InputError(f"{name}: {error}") from None
 
 
+def _exposure(file: DataFile, wanted: Wanted, ready: Prepared) -> dict[str, NDArray[Any]]:
+    """What else a fit is given: the exposure, checked here, where the row of the file is known."""
+    if not wanted.also:
+        return {}
+    name, values = wanted.also[0], ready.also[wanted.also[0]]
+    bad = np.flatnonzero(values <= 0)
+    if bad.size:
+        row = ready.chains.rows[bad[0]]
+        raise InputError(
+            f"{file.path}: the exposure {name!r} is {values[bad[0]]:g} at row {row} (counting from 0); "
+            "it must be above 0"
+        )
+    return {"exposure": values}
+
+
+def score_by(
+    kind: ModelKind, truth: NDArray[Any], predicted: NDArray[Any], exposure: NDArray[Any] | None = None
+) -> dict[str, Any]:
+    """The score of predictions; None where it is not defined, with the reason."""
+    from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
+
+    score, why, counts = None, None, kind is ModelKind.poisson
+    same = f"all {len(truth)} are {truth[0]:g}" if kind is not ModelKind.logistic and np.ptp(truth) == 0 else ""
+    if len(truth) < 2:
+        why = "there are fewer than two rows"
+    elif kind is ModelKind.logistic:
+        score = accuracy_score(truth.astype(str), predicted.astype(str))
+    elif counts and truth.min() < 0:
+        why = "there are counts below 0"
+    elif counts and not (np.isfinite(predicted) & (predicted > 0)).all():
+        why = "a predicted count is 0 or infinite"
+    elif counts:
+        rates = truth if exposure is None else truth / exposure
+        if np.ptp(rates) == 0:
+            why = f"{same or 'all rates are the same'}, so that there is no deviance to explain"
+        else:
+            means = predicted if exposure is None else predicted / exposure
+            score = d2_tweedie_score(rates, means, sample_weight=exposure, power=1)
+    elif same:
+        why = f"{same}, so that there is no variance to explain"
+    else:
+        score = r2_score(truth, predicted)
+    return {"metric": SCORES[kind], "score": None if score is None else float(score), "why_not": why}
+
+
 def _held_out(
-    learn: Callable[..., Any], kind: ModelKind, rows: NDArray[Any], targets: NDArray[Any], share: float
+    learn: Callable[..., Any],
+    kind: ModelKind,
+    rows: NDArray[Any],
+    targets: NDArray[Any],
+    share: float,
+    extra: Mapping[str, NDArray[Any]],
 ) -> dict[str, Any] | None:
     """The score on the last rows of a fit to the others; None where nothing is held out."""
     count = round(share * len(rows))
@@ -186,13 +246,15 @@ def _held_out(
     names, counts = np.unique(targets[:-count], return_counts=True)
     if kind is ModelKind.logistic and len(names) < 2:
         return None
-    estimator = learn(rows[:-count], targets[:-count], examine=False)
+    parts = slice(-count), slice(-count, None)
+    first, last = ({name: values[part] for name, values in extra.items()} for part in parts)
+    estimator = learn(rows[:-count], targets[:-count], first, examine=False)
     if any(_diverged(result.status) for result in estimator.results_):
         return None
     test = targets[-count:]
     baseline = float(np.mean(test == names[counts.argmax()])) if kind is ModelKind.logistic else None
-    scored = {"metric": SCORES[kind], "score": float(estimator.score(rows[-count:], test)), "baseline": baseline}
-    return {"learnt": len(rows) - count, "rows": count, **scored}
+    scored = score_by(kind, test, estimator.predict(rows[-count:], **last), **last)
+    return {"learnt": len(rows) - count, "rows": count, **scored, "baseline": baseline}
 
 
 def _dependence(estimator: Any) -> str | None:

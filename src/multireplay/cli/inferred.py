@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay._check import Vector
-from multireplay.cli.model import Model, ModelKind
+from multireplay.cli.model import Model
+from multireplay.cli.options import ModelKind
 from multireplay.errors import InputError, UncertaintyWarning
 from multireplay.inference import BatchMeans, Images, Summary, Uncertainty
 from multireplay.show.text import TextTable
@@ -93,9 +94,11 @@ def known_by(model: Model, path: Any) -> list[Uncertainty]:
             if batches.ndim != 2 or batches.shape[1] != len(names) or not np.isfinite(batches).all():
                 raise InputError(f"{path} is damaged: its batches do not go with {len(names) - 1} features")
             unknown = None if table["unknown"] is None else np.array(table["unknown"], dtype=np.float64)
+            if unknown is not None and not np.isfinite(unknown).all():
+                raise InputError(f"{path} is damaged: what it does not know of is not all numbers")
             images = Images(batches, batches, np.ones(len(batches)), unknown=unknown)
             found.append(Uncertainty(np.append(x, end), names, images))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} is damaged: {type(error).__name__} {error}") from None
@@ -108,7 +111,7 @@ def bands(model: Model, found: Sequence[Uncertainty], rows: NDArray[Any], level:
     if model.kind is ModelKind.logistic:
         from multireplay.estimators.uncertain import chance_bands
 
-        _, low, high = chance_bands(found, whole, level)
+        _, low, high = chance_bands(found, whole, level, softmax=model.softmax)
         pairs = zip(model.classes, low.T, high.T, strict=True)
         return {
             f"{end} of {name}": ends for name, *both in pairs for end, ends in zip(("low", "high"), both, strict=True)

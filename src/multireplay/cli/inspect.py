@@ -20,7 +20,7 @@ from multireplay.cli.options import (
     dialect,
     print_json,
 )  # fmt: skip
-from multireplay.show.text import TextTable, terminal
+from multireplay.show.text import TextTable, say, terminal
 
 
 @app.command()
@@ -55,10 +55,9 @@ def inspect(
 
 
 def _print(parts: Iterable[str | TextTable]) -> None:
-    """Sentences and tables one after the other; no name in them is markup."""
-    console = terminal()
+    """Sentences and tables one after the other; no name in them is markup, or an order to the terminal."""
     for part in parts:
         if isinstance(part, str):
-            console.print(part, soft_wrap=not console.is_terminal, markup=False, highlight=False)
+            say(part)
         else:
-            console.print(part)
+            terminal().print(part)

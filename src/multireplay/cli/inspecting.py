@@ -79,6 +79,8 @@ class LookedAtModel:
         fitted, recipe = self.model.fitted, self.model.recipe
         if getattr(recipe, "formula", None):
             yield f"Formula: {recipe.formula}"
+        if self.model.exposure is not None:
+            yield f"Counts are for an exposure of 1, times the column {self.model.exposure!r}."
         data, rows = fitted.get("data"), fitted.get("rows")
         if isinstance(data, str) and isinstance(rows, int):
             beside = [f"{name} {fitted[name]!r}" for name in ("time", "group") if isinstance(fitted.get(name), str)]
@@ -112,7 +114,8 @@ class LookedAtModel:
             "target": model.target,
             "classes": list(model.classes) or None,
             "features": list(model.features),
-            "columns": list(model.recipe.columns),
+            "columns": list(model.columns),
+            "exposure": model.exposure,
             "levels": _levels(model.recipe),
             "formula": getattr(model.recipe, "formula", None),
             "time": model.fitted.get("time"),

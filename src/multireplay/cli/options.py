@@ -7,14 +7,14 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from multireplay.errors import InputError
-from multireplay.report.page import as_file
+from multireplay.show.text import CONTROL
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -80,14 +80,21 @@ DEFAULT_MEMORY = "2 GB"
 
 Level = Annotated[float, typer.Option(min=0.5, max=0.9999, help="Of the intervals.")]
 
+Missing = StrEnum("Missing", ["error", "drop"])
+ModelKind = StrEnum("ModelKind", ["linear", "logistic", "poisson"])
+
 NUMBERS = re.compile(r"\[\n\s*((?:[-+\d.eE]+|null)(?:,\s+(?:[-+\d.eE]+|null))*)\s+\]")
 """A list of numbers over several lines; a text has no line breaks in JSON."""
 
 
 def _writable(path: Path | None) -> Path | None:
     """Say before the work begins, not after it, that a report cannot be written."""
+    if path is None:
+        return None
+    from multireplay.report.page import as_file
+
     try:
-        return None if path is None else as_file(path)
+        return as_file(path)
     except InputError as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -109,6 +116,7 @@ def print_json(value: Any) -> None:
 def json_text(value: Any) -> str:
     """JSON that a person can read, with lists of numbers on one line each."""
     text = json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False)
+    text = CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     return NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
 
 
@@ -116,7 +124,7 @@ def plain(value: Any) -> Any:
     """The value with plain Python numbers, text, lists and dictionaries only."""
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
+    if hasattr(value, "tolist"):  # an array, or a number of NumPy's
         return plain(value.tolist())
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(entry) for entry in value]

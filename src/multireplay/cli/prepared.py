@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from multireplay.cli.data_file import DataFile
-from multireplay.cli.model import ModelKind
+from multireplay.cli.options import Missing, ModelKind
 from multireplay.errors import InputError
 from multireplay.tables import ChainedRows, Design, Kind, Look, Recipe, Times, as_times, chained, look_at
-from multireplay.tables.cells import as_chunked, as_classes, as_lists, as_numbers, texts
+from multireplay.tables.cells import as_classes, as_labels, as_lists, as_numbers
 from multireplay.tables.formula import FormulaRecipe
 from multireplay.tables.recipe import dropped_in_words
 
 INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")
 """What a column is called that only numbers the rows, as pandas writes it."""
-
-Missing = StrEnum("Missing", ["error", "drop"])
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ def prepare(file: DataFile, wanted: Wanted) -> Prepared:
         if time is None and len(dates) == 1:
             time = dates[0]
             del looks[time]
-        left_out = {name: why for name, look in looks.items() if (why := _not_used(file, table, look))}
+        left_out = {name: why for name, look in looks.items() if (why := not_used(file, table, look))}
         looks = {name: look for name, look in looks.items() if name not in left_out}
     if not looks:
         unused = f": {', '.join(f'{name!r} {why}' for name, why in left_out.items())}" if left_out else ""
@@ -115,7 +112,7 @@ def _look(table: Any, file: DataFile, name: str, categorical: tuple[str, ...]) -
     return look_at(table.select([column]), categorical)[column]
 
 
-def _not_used(file: DataFile, table: Any, look: Look) -> str:
+def not_used(file: DataFile, table: Any, look: Look) -> str:
     """Why a column that was not asked for is left out; text among numbers is an error instead."""
     if look.kind is Kind.mixed:
         raise InputError(
@@ -168,8 +165,8 @@ def _finished(
             f"{row} (counting from 0): {dropped_in_words(design.reasons)}. Leave them out with --missing drop, or "
             "mend the file"
         )
-    times = None if time is None else _times(file, table, time)
-    groups = None if wanted.group is None else _labels(file, table, wanted.group)
+    times = None if time is None else times_of(file, table, time)
+    groups = None if wanted.group is None else labels_of(file, table, wanted.group)
     chains = chained(design.usable, groups, times)
     if len(chains.rows) < 2:
         raise InputError(f"{file.path} has {len(chains.rows)} rows that can be used, and a fit needs more")
@@ -185,19 +182,19 @@ def _taken(values: NDArray[Any], chains: ChainedRows) -> NDArray[Any]:
     return values if same else values[chains.rows]
 
 
-def _times(file: DataFile, table: Any, name: str) -> Times:
+def times_of(file: DataFile, table: Any, name: str) -> Times:
     try:
         return as_times(table.column(name), name)
     except InputError as error:
         raise InputError(f"{file.path}: {error}") from None
 
 
-def _labels(file: DataFile, table: Any, name: str) -> NDArray[Any]:
-    cells = texts(as_chunked(table.column(name)))
-    if cells.null_count:
-        row = int(np.argmax(cells.is_null().to_numpy()))
-        raise InputError(f"{file.path}: the group column {name!r} has nothing at row {row} (counting from 0)")
-    return np.asarray(cells.to_numpy(), dtype=str)
+def labels_of(file: DataFile, table: Any, name: str) -> NDArray[Any]:
+    """The group of every row."""
+    try:
+        return as_labels(table.column(name), name)
+    except InputError as error:
+        raise InputError(f"{file.path}: {error}") from None
 
 
 def _targets(file: DataFile, table: Any, wanted: Wanted, design: Design) -> NDArray[Any]:

@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 
 from multireplay.buffer.foreign import as_numpy
 from multireplay.buffer.names import Names, names_in
+from multireplay.diagnose.chains import Lengths, autocorrelations_within
 from multireplay.errors import InputError
 
 MIN_ROWS = 4
@@ -114,7 +115,7 @@ def _check_finite(name: str, array: NDArray[Any], names: Names | None) -> None:
             raise InputError(f"Column {place} is {value} at row {row}; every value must be finite.")
 
 
-def autocorrelation(x: ArrayLike, lags: int) -> Floats:
+def autocorrelation(x: ArrayLike, lags: int, lengths: Lengths = ()) -> Floats:
     """Sample autocorrelations of one series at lags 0, …, `lags`, NaN if it is constant."""
     series = as_series("x", x)
     if series.shape[1] != 1:
@@ -122,7 +123,7 @@ def autocorrelation(x: ArrayLike, lags: int) -> Floats:
     if not 0 <= lags < len(series):
         raise InputError(f"lags is {lags}; a series of {len(series)} rows has lags 0 to {len(series) - 1}.")
     centred, varies = _centred(series, np.arange(1))
-    return autocorrelations(centred)[0, : lags + 1] if varies.all() else np.full(lags + 1, np.nan)
+    return autocorrelations(centred, lengths)[0, : lags + 1] if varies.all() else np.full(lags + 1, np.nan)
 
 
 class WindowedSum(NamedTuple):
@@ -179,8 +180,13 @@ def _centred(series: NDArray[Any], features: NDArray[np.intp]) -> tuple[Floats, 
     return block, varies
 
 
-def autocorrelations(centred: Floats) -> Floats:
-    """Sample autocorrelations of each row at every lag, by zero-padded real FFT (Wiener and Khinchin)."""
+def autocorrelations(centred: Floats, lengths: Lengths = ()) -> Floats:
+    """Sample autocorrelations of each row at every lag, by zero-padded real FFT (Wiener and Khinchin).
+
+    `lengths` are those of the chains that the rows are in, if these are several.
+    """
+    if len(lengths) > 1:
+        return autocorrelations_within(centred, lengths)
     count, rows = centred.shape
     length = fft.next_fast_len(2 * rows - 1, real=True)
     workers = min(count, int(cpu_count()))

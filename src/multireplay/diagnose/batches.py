@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from multireplay.diagnose.autocorrelation import ENOUGH_TIMES, Floats, autocorrelations, windowed_sum
+from multireplay.diagnose.chains import Lengths, known_lags
 
 FEWEST_BATCHES = 8
 SMALLEST_BATCH = 8  # the window is at least 5 lags, and batches within it say what the sum says
@@ -32,7 +34,7 @@ class _Scales(NamedTuple):
     freedom: Floats
 
 
-def autocorrelation_times(centred: Floats, level: float) -> list[Time]:
+def autocorrelation_times(centred: Floats, level: float, lengths: Lengths = ()) -> list[Time]:
     r"""The autocorrelation time of each row by the windowed sum, or, where they are significantly above it, by batches.
 
     Parameters
@@ -41,6 +43,9 @@ def autocorrelation_times(centred: Floats, level: float) -> list[Time]:
         Series that vary, with mean zero.
     level : float
         Probability of contradicting the windowed sum of one series that is right, over all its batch sizes together.
+    lengths : tuple of int
+        Rows of the chains, if there are several: pairs and batches are within one. A time whose window is longer than
+        the chains is not reliable.
 
     Notes
     -----
@@ -56,10 +61,12 @@ def autocorrelation_times(centred: Floats, level: float) -> list[Time]:
     m τ/τ_m rows; it is reliable in a record of 50 times that.
     """
     rows = centred.shape[1]
-    scales = _batch_means(centred)
+    scales = _batch_means(centred, lengths or (rows,))
+    known = known_lags(lengths) if len(lengths) > 1 else rows
     found = []
-    for rho, times, freedom in zip(autocorrelations(centred), scales.times, scales.freedom, strict=True):
+    for rho, times, freedom in zip(autocorrelations(centred, lengths), scales.times, scales.freedom, strict=True):
         tau, reliable, window = windowed_sum(rho)
+        reliable = reliable and window < known
         lags = 2 * window + 1
         later = 2.0 * float(np.arange(window + 1) @ rho[: window + 1])
         expected = np.maximum(tau - later / scales.sizes, 1.0 / rows) * (1.0 + lags / rows)
@@ -76,11 +83,11 @@ def autocorrelation_times(centred: Floats, level: float) -> list[Time]:
     return found
 
 
-def _batch_means(centred: Floats) -> _Scales:
+def _batch_means(centred: Floats, lengths: Lengths) -> _Scales:
     """Batches of 8, 16, 32, … rows as long as there are 8 of them."""
     variance = np.einsum("ij,ij->i", centred, centred) / centred.shape[1]
     sizes, times, freedom = [], [], []
-    size, means = SMALLEST_BATCH, _means(centred, SMALLEST_BATCH)
+    size, (means, counts) = SMALLEST_BATCH, _means(centred, SMALLEST_BATCH, np.array(lengths))
     while (count := means.shape[1]) >= FEWEST_BATCHES:
         squares = (means - means.mean(axis=1, keepdims=True)) ** 2
         spread = squares.mean(axis=1)
@@ -88,12 +95,18 @@ def _batch_means(centred: Floats) -> _Scales:
         sizes.append(size)
         times.append(size * spread * count / (count - 1) / variance)
         freedom.append(np.minimum(count - 1, 2 * count / np.maximum(kurtosis - 1, 1e-9)))
-        size, means = 2 * size, _means(means, 2)
+        size, (means, counts) = 2 * size, _means(means, 2, counts)
     shape = len(sizes), len(centred)
     return _Scales(np.array(sizes, dtype=np.float64), np.reshape(times, shape).T, np.reshape(freedom, shape).T)
 
 
-def _means(series: Floats, size: int) -> Floats:
-    """Means of so many neighbours along each row, without those that are left at the end."""
-    count = series.shape[1] // size
-    return np.asarray(series[:, : count * size].reshape(len(series), count, size) @ np.full(size, 1.0 / size))
+def _means(series: Floats, size: int, lengths: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
+    """Means of so many neighbours of a chain along each row, without those left at its end, and how many it has."""
+    counts = lengths // size
+    if len(lengths) == 1:
+        count = int(counts[0])
+        whole = series[:, : count * size].reshape(len(series), count, size)
+        return np.asarray(whole @ np.full(size, 1.0 / size)), counts
+    starts, before = np.cumsum(lengths) - lengths, np.cumsum(counts) - counts
+    first = np.repeat(starts - size * before, counts) + size * np.arange(counts.sum())
+    return np.asarray(sum(series[:, first + place] for place in range(size)) / size), counts

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from scipy import fft
 from scipy.signal.windows import hann
 
-from multireplay.diagnose.autocorrelation import Floats
+from multireplay.diagnose.chains import Floats, Lengths, Stretch, stretches_of
 
 FEWEST_TURNS = 16
 GUARD, SURROUNDINGS = 3, 32  # ordinates left out around a line, and looked at beyond them on each side
 DEPENDENT = 35 / 18  # variance of a mean of Hann-tapered ordinates: 1 + 2 (4/9 + 1/36) times that of independent ones
 MOST_LINES, MOST_ROUNDS = 16, 4  # a strong line hides others near it, which are looked for again without it
+FEWEST_OWN, FEWEST_ROWS = 2, 8  # turns in a chain, and rows for every sinusoid, to tell its phase there
 SMALLEST_SHARE = 0.01
 NOTHING_LEFT = 1e-6
 """Part of the variance beside a cycle below which the record is too regular to say anything."""
@@ -31,7 +32,9 @@ class Cycle(NamedTuple):
     """Its part of the variance."""
 
 
-def remove_cycles(centred: Floats, level: float) -> list[Cycle | None]:
+def remove_cycles(
+    centred: Floats, level: float, lengths: Lengths = (), places: NDArray[np.int64] | None = None
+) -> list[Cycle | None]:
     """Subtract from each row, in place, the cycle in it; None where there is none worth a percent of the variance.
 
     Parameters
@@ -40,6 +43,12 @@ def remove_cycles(centred: Floats, level: float) -> list[Cycle | None]:
         Series that vary, with mean zero.
     level : float
         Probability of finding a cycle in one series without any.
+    lengths : tuple of int
+        Rows of the chains, if there are several. A cycle is looked for in the longest, and taken out of all that are
+        long enough, with a phase of its own in each.
+    places : ndarray of shape (rows,), optional
+        Steps from the beginning of its group to a row. A cycle goes on through gaps, so that a whole group then takes
+        the part of a chain, with 0 in its gaps where it is looked for, unless these are longer than what is there.
 
     Notes
     -----
@@ -49,9 +58,13 @@ def remove_cycles(centred: Floats, level: float) -> list[Cycle | None]:
     of L ordinates exceeds r with probability (1 + r/L)^−L. The sinusoids are fitted by least squares, the strongest
     first, each at the frequency where the untapered periodogram is largest, and the rest is looked through again.
     """
+    stretches = sorted(stretches_of(lengths, places, centred.shape[1]), key=lambda stretch: -len(stretch.places))
+    longest = stretches[0]
+    part = centred[:, longest.rows]
+    found = _lines(longest.opened(part - part.mean(axis=1, keepdims=True) if len(stretches) > 1 else part), level)
     return [
-        _remove(series, lines, level) if len(lines) else None
-        for series, lines in zip(centred, _lines(centred, level), strict=True)
+        _remove(series, lines, level, stretches) if len(lines) else None
+        for series, lines in zip(centred, found, strict=True)
     ]
 
 
@@ -84,24 +97,41 @@ def _significant(power: Floats, level: float) -> NDArray[np.intp]:
     return np.array(lines, dtype=np.intp)
 
 
-def _remove(series: Floats, lines: Floats, level: float) -> Cycle | None:
+def _remove(series: Floats, lines: Floats, level: float, stretches: list[Stretch]) -> Cycle | None:
     """Subtract sinusoids near these frequencies, and those that come to light without them, if they are worth it."""
     rest, whole = series.copy(), float(series @ series)
-    exact: list[float] = []
-    for _ in range(MOST_ROUNDS):
-        for near in lines:
-            exact.append(_refined(rest, near))
-            wave = _wave(exact[-1], len(rest))
-            rest -= np.linalg.solve(wave @ wave.T, wave @ rest) @ wave
-        (lines,) = _lines(rest[None], level)
-        if not len(lines) or float(rest @ rest) < NOTHING_LEFT * whole:
-            break
+    longest, *others = stretches
+    exact = _taken_out(rest[longest.rows], longest, lines, level)
+    fewest = max(FEWEST_OWN / min(exact), FEWEST_ROWS * len(exact))
+    for stretch in others:
+        if len(stretch.places) < fewest:
+            break  # they become shorter
+        part = rest[stretch.rows]
+        mean = part.mean()
+        wave = np.vstack([_wave(frequency, stretch.span)[:, stretch.places] for frequency in exact])
+        part -= np.linalg.lstsq(wave.T, part - mean, rcond=None)[0] @ wave
     rest -= rest.mean()
     share = 1.0 - float(rest @ rest) / whole
     if share < SMALLEST_SHARE:
         return None
     series[:] = rest
-    return Cycle(1.0 / _fundamental(np.array(exact), len(series)), share)
+    return Cycle(1.0 / _fundamental(np.array(exact), longest.span), share)
+
+
+def _taken_out(rest: Floats, stretch: Stretch, lines: Floats, level: float) -> list[float]:
+    """Subtract sinusoids from one stretch, in place, and return their frequencies, the strongest first."""
+    whole, mean, exact = float(rest @ rest), rest.mean(), []
+    rest -= mean
+    for _ in range(MOST_ROUNDS):
+        for near in lines:
+            exact.append(_refined(stretch.opened(rest[None])[0], near))
+            wave = _wave(exact[-1], stretch.span)[:, stretch.places]
+            rest -= np.linalg.solve(wave @ wave.T, wave @ rest) @ wave
+        (lines,) = _lines(stretch.opened(rest[None]), level)
+        if not len(lines) or float(rest @ rest) < NOTHING_LEFT * whole:
+            break
+    rest += mean
+    return exact
 
 
 def _refined(series: Floats, near: float) -> float:

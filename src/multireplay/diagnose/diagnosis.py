@@ -5,15 +5,19 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from multireplay.diagnose.autocorrelation import ENOUGH_TIMES
+from multireplay.diagnose.curves import LagCurve, plot
+from multireplay.show.text import plain_text, printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 WIDTH = 90
 LONGEST = 11  # letters of a feature's name on one line of the table
@@ -99,6 +103,17 @@ class Diagnosis:
 
     rows: int
     columns: tuple[ColumnDiagnosis, ...]
+    lengths: tuple[int, ...] = field(default=(), repr=False)
+    """Rows of the chains, across whose borders nothing is measured; empty where all rows are one."""
+    about: tuple[str, ...] = ()
+    """What to know of the rows: groups, gaps, times that are there twice, columns that are left out."""
+    curves: tuple[LagCurve, ...] = field(default=(), repr=False, compare=False)
+    """Autocorrelation functions of the slowest columns, slowest first, at most six."""
+
+    @property
+    def chains(self) -> int:
+        """How many chains there are: groups, or what lies between gaps."""
+        return len(self.lengths) or 1
 
     @property
     def slowest(self) -> ColumnDiagnosis | None:
@@ -130,11 +145,32 @@ class Diagnosis:
         """Everything as plain values for JSON, with None where a number does not exist."""
         whole = {name: _plain(getattr(self, name)) for name in ("rows", "tau", "ess", "reliable", "sentence")}
         columns = [{key: _plain(value) for key, value in asdict(column).items()} for column in self.columns]
-        return {**whole, "columns": columns}
+        return {**whole, "chains": self.chains, "about": list(self.about), "columns": columns}
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the autocorrelations of the slowest columns, with matplotlib, and return the axes.
+
+        Lags go on for several autocorrelation times and several turns of a cycle. All are drawn; of more than a
+        thousand, the least and the greatest value of every few, so that no cycle is hidden between them.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import multireplay as mr
+        >>> ax = mr.diagnose(np.random.default_rng(0).standard_normal(1000)).plot()
+        >>> ax.get_xlabel()
+        'lag in steps'
+        """
+        return plot(self, ax)
 
     def __str__(self) -> str:
-        paragraphs = (legend(self), sentence(self))
-        return "\n\n".join([table(self), *(textwrap.fill(text, WIDTH) for text in paragraphs)])
+        paragraphs = (legend(self), sentence(self), " ".join(self.about))
+        return "\n\n".join([table(self), *(textwrap.fill(printable(text), WIDTH) for text in paragraphs if text)])
 
 
 def _plain(value: Any) -> Any:
@@ -182,8 +218,9 @@ def sentence(diagnosis: Diagnosis) -> str:
             "order hardly matters here and plain SGD is fine."
         )
     if not column.reliable:
+        longer = "longer chains, or " if diagnosis.chains > 1 else ""
         return (
-            f"{opening} at least {tau} steps, a lower bound because it takes {ENOUGH_TIMES} times as many "
+            f"{opening} at least {tau} steps, a lower bound because it takes {longer}{ENOUGH_TIMES} times as many "
             f"rows or more to settle it: {rows} rows carry at most about as much information on its mean as "
             f"{ess} independent ones, and learning in order with a constant step sees the same neighbourhood "
             f"for {steps} steps or more at a time; {_REPLAY} sets such neighbours far apart, but only a "
@@ -218,9 +255,12 @@ def _steps(value: float) -> str:
 def legend(diagnosis: Diagnosis) -> str:
     """What the entries of the table mean, as far as they occur in it."""
     parts = [f"tau: integrated autocorrelation time in steps, 1 if independent. ESS = B/tau, B = {diagnosis.rows}."]
+    if diagnosis.chains > 1:
+        parts.append(f"The rows are {diagnosis.chains} chains, and nothing is measured across their borders.")
     notes = [note(column) for column in diagnosis.columns]
     if any("lower bound" in entry for entry in notes):
-        parts.append(f"lower bound: B is less than {ENOUGH_TIMES} tau, so tau may be larger and ESS smaller.")
+        short = ", or chains are too short to show it" if diagnosis.chains > 1 else ""
+        parts.append(f"lower bound: B is less than {ENOUGH_TIMES} tau{short}, so tau may be larger and ESS smaller.")
     if any("rough" in entry for entry in notes):
         parts.append("rough: too few rows, or too regular ones, to believe a tau below 1.")
     if any(column.batch is not None for column in diagnosis.columns):
@@ -258,7 +298,7 @@ def table(diagnosis: Diagnosis) -> str:
             at = "\n".join(textwrap.wrap(column.at, LONGEST)) or "-"
             cells = (*times, at, number(column.ess), f"{number(100 * column.ess / diagnosis.rows)} %")
         row = (column.name, features, *cells, note(column))
-        grid.add_row(*(Text(cell) for cell in row))  # Text, because a name like x[red] is no markup
+        grid.add_row(*map(plain_text, row))
     out = io.StringIO()
     console = Console(file=out, width=WIDTH, color_system=None, force_terminal=False, legacy_windows=False)
     console.print(grid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +15,10 @@ from multireplay.buffer.columns import SparseColumn, as_sparse_column
 from multireplay.buffer.names import Names, names_in
 from multireplay.diagnose.autocorrelation import Floats, as_series, blocks, check_shape
 from multireplay.diagnose.batches import autocorrelation_times
+from multireplay.diagnose.curves import curves_of
 from multireplay.diagnose.cycles import NOTHING_LEFT, remove_cycles
 from multireplay.diagnose.diagnosis import ColumnDiagnosis, Diagnosis
+from multireplay.diagnose.record import ChainedColumns, as_record
 from multireplay.errors import InputError
 
 LEVEL = 0.02
@@ -24,18 +26,20 @@ LEVEL = 0.02
 
 
 def diagnose(
-    buffer: Buffer | Mapping[str, ArrayLike] | ArrayLike,
+    buffer: Buffer | Mapping[str, ArrayLike] | ArrayLike | ChainedColumns,
     *,
     extra: Mapping[str, ArrayLike] | None = None,
     max_features: int | None = 64,
+    groups: Any = None,
+    time: Any = None,
 ) -> Diagnosis:
     """Measure how strongly the rows of a record depend on their neighbours; print it for a table and one sentence.
 
     Parameters
     ----------
-    buffer : Buffer, mapping of names to arrays, or array
+    buffer : Buffer, mapping of names to arrays, data frame or array
         The ordered record, time along the first axis of every column. A bare array is named ``series``. Features go by
-        the names of the buffer, or of a data frame.
+        the names of the buffer, or of a data frame. Columns of text in a data frame are left out.
     extra : mapping of names to arrays, optional
         Further series of the same length, examined like columns. What drives the error of a stochastic
         approximation is the autocorrelation of the operator at a point, F̃(x, ξ_t), row by row; pass it here
@@ -43,6 +47,12 @@ def diagnose(
     max_features : int or None, default 64
         A column with more features is represented by this many, evenly spaced, or, where it is sparse, by those with
         the most nonzeros; None examines all. Columns of states count as one feature a state, 1 where it is visited.
+    groups : array of shape (rows,) or str, optional
+        Which of several series a row belongs to, as any labels, or the column that says so. The rows of a series are
+        brought together, and nothing is measured across the border of two. Those of the buffer by default.
+    time : array of shape (rows,) or str, optional
+        When a row was: numbers or dates that do not go back within a group, or the column that says so. A gap, or a
+        time that is there twice, is a border too. By default the one column (or the index) of dates of a data frame.
 
     Notes
     -----
@@ -54,6 +64,12 @@ def diagnose(
     cycle averages out of a mean, so the time is that of the rest times its part of the variance, but no less than 1 if
     that of the rest is not. In a record with neither, one of the two is found with a probability of 2 % at most each,
     whatever the number of features.
+
+    Where there are several chains (groups, or what lies between gaps), autocorrelations are of pairs of rows in one of
+    them, scaled up to what one long chain would have; batches do not reach over a border. A cycle is looked for in the
+    longest group with its gaps left open, as it goes on through them, or in the longest chain. The mean is that of all
+    rows: groups that differ in level for good count as slow. An autocorrelation time that needs more lags than chains
+    have rows is a lower bound.
 
     Examples
     --------
@@ -76,7 +92,8 @@ def diagnose(
     """
     if max_features is not None and max_features < 1:
         raise InputError(f"max_features is {max_features}; it must be at least 1, or None for all.")
-    columns = named_columns(buffer)
+    record = as_record(buffer, groups, time)
+    columns = record.columns
     for name, values in (extra or {}).items():
         if name in columns:
             raise InputError(f"The extra series {name!r} has the name of a column; give it another.")
@@ -93,6 +110,8 @@ def diagnose(
             raise InputError(
                 f"Column {name!r} has {array.shape[0]} rows and {first!r} has {rows}; they must have the same."
             )
+    if record.rows is not None:
+        series = {name: _in_order(name, array, record.rows) for name, array in series.items()}
     counts = {name: min(array.shape[1], max_features or array.shape[1]) for name, array in series.items()}
     level = LEVEL / sum(counts.values())
     named = {name: names_in(values) for name, values in columns.items()}
@@ -102,8 +121,21 @@ def diagnose(
     entries = []
     for name, array in series.items():
         scalar = np.ndim(columns[name]) == 1 and not isinstance(array, SparseColumn)
-        entries.append(_examine(name, array, counts[name], (scalar, named[name]), level))
-    return Diagnosis(rows, tuple(entries))
+        entries.append(_examine(name, array, (counts[name], record), (scalar, named[name]), level))
+    slowest = [(entry, _slowest(array, entry)) for entry, array in zip(entries, series.values(), strict=True)]
+    return Diagnosis(rows, tuple(entries), record.lengths, record.about, curves_of(slowest, record.lengths))
+
+
+def _in_order(name: str, series: Any, rows: NDArray[np.int64]) -> Any:
+    return as_sparse_column(name, series[rows]) if isinstance(series, SparseColumn) else series[rows]
+
+
+def _slowest(series: Any, column: ColumnDiagnosis) -> Any:
+    """The slowest feature of a column."""
+    if column.worst_feature is None:
+        return None
+    values = series[:, [column.worst_feature]]
+    return np.asarray(values.toarray() if issparse(values) else values, dtype=np.float64)[:, 0]
 
 
 class _Measured(NamedTuple):
@@ -118,12 +150,13 @@ class _Measured(NamedTuple):
     rest: Floats
 
 
-def _measure(series: Any, features: NDArray[np.intp], level: float) -> _Measured:
+def _measure(series: Any, features: NDArray[np.intp], level: float, record: ChainedColumns) -> _Measured:
     """Cycles taken out, then the sum over short lags against batches."""
     found = _Measured(*np.full((len(_Measured._fields), len(features)), np.nan))
     for varying, centred in blocks(series, features):
-        cycles = remove_cycles(centred, level)
-        for i, cycle, time in zip(varying, cycles, autocorrelation_times(centred, level), strict=True):
+        cycles = remove_cycles(centred, level, record.lengths, record.places)
+        times = autocorrelation_times(centred, level, record.lengths)
+        for i, cycle, time in zip(varying, cycles, times, strict=True):
             found.tau[i], found.reliable[i] = time.tau, time.reliable
             if time.batch > 1:
                 found.short[i], found.batch[i] = time.short, time.batch
@@ -135,17 +168,22 @@ def _measure(series: Any, features: NDArray[np.intp], level: float) -> _Measured
     return found
 
 
-def _examine(name: str, series: Any, count: int, called: tuple[bool, Names | None], level: float) -> ColumnDiagnosis:
-    """Summarise one column by its slowest and its median feature, constant ones left out."""
-    (rows, width), (scalar, names) = series.shape, called
+def _examine(
+    name: str, series: Any, extent: tuple[int, ChainedColumns], called: tuple[bool, Names | None], level: float
+) -> ColumnDiagnosis:
+    """Summarise one column by its slowest and its median feature, constant ones left out.
+
+    `extent` is how many features are examined, and the record with the chains.
+    """
+    (rows, width), (scalar, names), (count, record) = series.shape, called, extent
     sparse = isinstance(series, SparseColumn)
     if sparse:
         features = most_frequent(series, count)
-        found = _measure(series[:, features].tocsc(), np.arange(count), level)
+        found = _measure(series[:, features].tocsc(), np.arange(count), level, record)
     else:
         # Rounding keeps the features distinct because they are at least one apart before it.
         features = np.linspace(0, width - 1, count).round().astype(np.intp)
-        found = _measure(series, features, level)
+        found = _measure(series, features, level, record)
     tau = found.tau
     varies = np.flatnonzero(~np.isnan(tau))
     if varies.size == 0:
@@ -184,14 +222,6 @@ def most_frequent(series: SparseColumn, count: int) -> NDArray[np.intp]:
     """The features with the most nonzeros, in rising order; among equals the first."""
     times = np.bincount(series.indices, minlength=series.shape[1])
     return np.sort(np.argsort(-times, kind="stable")[:count]).astype(np.intp)
-
-
-def named_columns(source: Buffer | Mapping[str, ArrayLike] | ArrayLike) -> dict[str, ArrayLike]:
-    """The columns of a buffer or of a mapping by name; a bare array becomes one column, ``series``."""
-    columns = source if isinstance(source, Mapping) else getattr(source, "columns", None)
-    if not hasattr(columns, "items"):  # a bare array, or a table whose ``columns`` are only labels
-        return {"series": cast(ArrayLike, source)}
-    return {str(name): values for name, values in cast(Mapping[str, ArrayLike], columns).items()}
 
 
 def as_sparse_series(name: str, values: Any) -> SparseColumn | None:

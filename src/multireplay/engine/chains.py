@@ -227,7 +227,8 @@ def run_alone(planned: PlannedEpoch, jobs: Sequence[Job], told: Told) -> list[Ep
 def _run_chain(planned: PlannedEpoch, jobs: Sequence[Job], told: Told) -> list[Epoch]:
     """One chain, block by block; several jobs take turns with a block that is small enough to stay in the cache."""
     epochs = [job.epoch(planned) for job in jobs]
-    for samples, positions, shown in jobs[0].record.chunks(planned.blocks(BLOCK if len(jobs) == 1 else SMALL_BLOCK)):
+    blocks = planned.blocks(BLOCK if len(jobs) == 1 else SMALL_BLOCK)
+    for samples, positions, shown in jobs[0].record.chunks(blocks, planned.kept):
         for epoch in epochs:
             if not epoch.stopped:
                 epoch.feed(samples, positions, shown)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay._check import Positions, Vector
-from multireplay.buffer.disk.files import completed, remove_orphans
+from multireplay._write import completed, remove_orphans
 from multireplay.engine.sums import (
     Batches,
     BlockSum,

@@ -49,7 +49,8 @@ def make_stepper(
         raise InputError("backend='batched' is for solve, which replays a record in memory in lanes")
     reasons = []
     if not problem.compiled:
-        reasons.append(f"{problem!r} calls a plain Python function (jit it with numba.njit)")
+        plain = "calls a plain Python function (jit it with numba.njit)"
+        reasons.append(f"{problem!r} {plain if problem.users_code else 'has no compiled loop'}")
     if in_python:
         reasons.append(f"{constraint!r} is a plain Python set")
     if backend == "compiled" and reasons:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -40,6 +40,11 @@ class Start(NamedTuple):
 
     standardization: Standardization
     points: tuple[Vector, ...]
+
+
+Solutions: TypeAlias = tuple[tuple[Result, ...], tuple[Vector, ...]]
+"""What `solve` says, and the coefficients of every row of `coef_` for the standardized features."""
+Solver: TypeAlias = Callable[[tuple[Buffer, ...], dict[str, Any]], Solutions]
 
 
 @dataclass(eq=False, repr=False)
@@ -87,17 +92,22 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         """The arguments of the problem that say what is penalized."""
         return {"ridge": number_in("alpha", self.alpha), "unpenalized": int(bool(self.fit_intercept))}
 
-    def _options(self, buffer: Buffer) -> dict[str, Any]:
-        """How a record is solved in any order."""
+    def _x0(self, buffer: Buffer) -> Vector:
+        """Where a fit starts."""
         x0 = np.zeros(buffer["features"].shape[1])
         if self.fit_intercept:
             x0[-1] = self._level(buffer.columns, buffer[self.target])
+        return x0
+
+    def _options(self, x0: Vector) -> dict[str, Any]:
+        """How a record is solved in any order."""
         # no rows are held out: the penalty is what is against overfitting
         return {"step": self.step, "average": self.average, "x0": x0, "holdout": None}
 
-    def _solved(self, columns: Columns, targets: Vector) -> tuple[Start, tuple[Result, ...], tuple[Buffer, ...]]:
+    def _solved(
+        self, columns: Columns, targets: Vector, solutions: Solver | None = None
+    ) -> tuple[Start, tuple[Result, ...], tuple[Buffer, ...]]:
         """Solve one problem for each column of the targets, all on the same standardized features."""
-        problem = self._problem()
         rows, weights = columns["features"], columns.get("weights")
         standardization = measured(rows, weights, standardize=self.standardize, intercept=bool(self.fit_intercept))
         shared = standardization.columns(columns)
@@ -108,9 +118,18 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         order: dict[str, Any] = {"passes": self.passes, "replay": self.replay}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConverged)  # which is scikit-learn's here
-            found = (solve(problem, buffer, **order, **self._options(buffer)) for buffer in buffers)
-            results = tuple(self._told(result) for result in found)
-        return Start(standardization, tuple(result.x for result in results)), results, buffers
+            results, points = (solutions or self._each)(buffers, order)
+        return Start(standardization, points), results, buffers
+
+    def _each(self, buffers: tuple[Buffer, ...], order: dict[str, Any]) -> Solutions:
+        """One solution for each buffer."""
+        problem = self._problem()
+        found = (solve(problem, buffer, **order, **self._options(self._x0(buffer))) for buffer in buffers)
+        results = tuple(self._told(result) for result in found)
+        return results, tuple(result.x for result in results)
+
+    _whole = _each
+    """The solution for a whole record."""
 
     def _told(self, result: Result) -> Result:
         """The result as it speaks here: of alpha."""
@@ -131,12 +150,13 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
     @property
     def free_(self) -> tuple[tuple[Any, ...], ...]:
         """Groups of columns, by name or number, that the rows do not settle, see `Result.free`."""
-        names = [*self._called, INTERCEPT]
-        return tuple(tuple(names[i] for i in group) for group in self.results_[0].free)
+        names = [*self._called, *[INTERCEPT] * bool(self.fit_intercept)]
+        groups = (dict.fromkeys(names[i % len(names)] for i in group) for group in self.results_[0].free)
+        return tuple(dict.fromkeys(map(tuple, groups)))
 
     def _fit(self, columns: Columns, targets: Vector) -> Any:
         """Fit to a whole record, with targets of shape (rows, problems), and forget any stream."""
-        start, self.results_, buffers = self._solved(columns, targets)
+        start, self.results_, buffers = self._solved(columns, targets, self._whole)
         self._fitted = start
         self._stream: Stream | None = None
         self._keep(*start)
@@ -148,9 +168,9 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         if self.warn_autocorrelation and all(result.status.ok for result in self.results_):
             buffer = buffers[int(np.argmax(targets.var(axis=0)))]
             names = [f"feature {name!r}" for name in self._called]
-            self.dependence_ = examine(self._problem(), buffer, names, self.target, self._options(buffer))
+            self.dependence_ = examine(self._problem(), buffer, names, self.target, self._options(self._x0(buffer)))
             if self.dependence_ is not None and self.dependence_.biased:
-                warnings.warn(self.dependence_.sentence(self.rival), AutocorrelationWarning, stacklevel=3)
+                warn(self.dependence_.sentence(self.rival), AutocorrelationWarning)
         return self
 
     def _partial_fit(self, columns: Columns, targets: Vector) -> Any:

@@ -3,46 +3,59 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy import sparse
+from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
-from multireplay.estimators.regressors import WeightedEstimator
+from multireplay.estimators.base import Solutions
+from multireplay.estimators.regressors import WeightedEstimator, as_weights
 from multireplay.estimators.standardize import Standardization
 from multireplay.estimators.uncertain import Band, chance_bands
 from multireplay.estimators.usable import kept_rows, taken
-from multireplay.inference import LongRun
+from multireplay.inference import LongRun, Uncertainty
+from multireplay.problems import Multinomial
+from multireplay.solve import solve
 
 
+@dataclass(eq=False, repr=False)
 class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
     """Logistic regression on a record whose **rows are in time order** and depend on their neighbours.
 
     It minimizes the mean logistic loss plus (alpha/2)‖w‖², as `SGDClassifier(loss="log_loss")` does;
-    `LogisticRegression` has C = 1/(rows · alpha). With more than two classes it learns each against the rest, and in
-    `partial_fit` keeps a buffer for each of them.
+    `LogisticRegression` has C = 1/(rows · alpha). With more than two classes the loss is multinomial, as there: the
+    probabilities of all classes are in proportion to exp(w_kᵀx + b_k). Only `partial_fit` learns each of more than two
+    classes against the rest, with a buffer for each of them.
 
     Parameters
     ----------
-    alpha, fit_intercept, standardize, passes, replay, step, average, capacity, warn_autocorrelation
+    alpha, fit_intercept, standardize, passes, replay, step, average, capacity, missing, warn_autocorrelation
         As in `MERRegressor`.
+    class_weight : None, "balanced" or dict, default=None
+        What the rows of a class count, as {label: weight}, times their own weights; 1 for a class that is not there.
+        "balanced" gives all classes the same weight together; `partial_fit`, which does not know them all, has no such
+        thing. As with other weights, only proportions matter in `fit`.
 
     Attributes
     ----------
     classes_ : ndarray
         The labels, sorted.
     coef_, intercept_ : ndarray of shape (1, features) and (1,), or (classes, features) and (classes,)
-        For two classes of the second, otherwise of each against the rest.
+        For two classes of the second, otherwise of each: they sum to 0 over the classes, unless it is `partial_fit`
+        that learnt each against the rest.
     coef_se_, intercept_se_, names_, uncertainties_
         As in `MERRegressor`, with one `Uncertainty` a row of `coef_`.
     n_features_in_, feature_names_in_, converged_, free_, results_, dependence_
-        As in `MERRegressor`; ``results_`` has one `Result` a row of `coef_`.
+        As in `MERRegressor`; ``results_`` has one `Result` for all classes.
 
     Examples
     --------
@@ -61,20 +74,24 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
     link: ClassVar[str] = "logistic"
     rival: ClassVar[str] = "SGDClassifier(shuffle=False)"
 
-    classes_: NDArray[Any]
+    class_weight: Literal["balanced"] | Mapping[Any, float] | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> MERClassifier:
         """Fit to a record whose rows are in time order, as in `MERRegressor.fit`; y has the labels."""
         kept = kept_rows(self.missing, X, y, groups)
         rows, labels = self._validated(taken(X, kept), taken(y, kept), reset=True)
         check_classification_targets(labels)
-        columns, labels = self._record(rows, labels, taken(sample_weight, kept))
-        self.classes_ = _two_or_more(np.unique(labels))
+        weights = self._with_classes(np.unique(labels), labels, taken(sample_weight, kept))
+        columns, labels = self._record(rows, labels, weights)
+        self.classes_: NDArray[Any] = _two_or_more(np.unique(labels))
         self._fit(columns, self._indicators(labels))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> MERClassifier:
         """Take in the next rows of a stream, by the online algorithm; see `MERRegressor.partial_fit`.
+
+        Each of more than two classes is learnt against the rest, not together with the others as in `fit`; after `fit`
+        its answer stays until the first long epoch is finished.
 
         Parameters
         ----------
@@ -98,7 +115,11 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
                 f"y is {labels[strange[0]]} at row {strange[0]} (counting from 0), "
                 f"which is not one of the classes {self.classes_}"
             )
-        columns, labels = self._block(rows, labels, sample_weight)
+        if self.class_weight == "balanced":
+            raise InputError(
+                "class_weight='balanced' needs all rows, and partial_fit has only some: give weights as {label: weight}"
+            )
+        columns, labels = self._block(rows, labels, self._with_classes(self.classes_, labels, sample_weight))
         self._partial_fit(columns, self._indicators(labels))
         return self
 
@@ -108,8 +129,11 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         return scores.ravel() if scores.shape[1] == 1 else scores
 
     def predict_proba(self, X: Any) -> Vector:
-        """Probabilities of the classes, shape (rows, classes); those of more than two are made to sum to 1."""
-        each = expit(self._scores(X))
+        """Probabilities of the classes, shape (rows, classes)."""
+        scores = self._scores(X)
+        if self._together:
+            return np.asarray(softmax(scores, axis=1))
+        each = expit(scores)
         if each.shape[1] == 1:
             return np.hstack([1 - each, each])
         total = each.sum(axis=1, keepdims=True)
@@ -121,7 +145,7 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
 
         Each is of shape (rows, classes); see `MERRegressor.predict_interval` for the parameters.
         """
-        return chance_bands(self.uncertainties_, self._rows_at(X), level, by)
+        return chance_bands(self.uncertainties_, self._rows_at(X), level, by, self._together)
 
     def predict_log_proba(self, X: Any) -> Vector:
         """The logarithm of `predict_proba`."""
@@ -143,10 +167,9 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         return np.asarray(labels[:, None] == wanted, dtype=np.float64)
 
     def _fitted_as(self, index: int) -> str:
-        two = len(self.classes_) == 2
         labels = self.classes_.tolist()
-        one, rest = (labels[1], repr(labels[0])) if two else (labels[index], "the rest")
-        return f"{super()._fitted_as(index)}, class {one!r} against {rest},"
+        which = f"{labels[1]!r} against {labels[0]!r}" if len(labels) == 2 else f"{labels[index]!r} of {len(labels)}"
+        return f"{super()._fitted_as(index)}, class {which},"
 
     def _target_of(self, column: Any, name: str) -> NDArray[Any]:
         from multireplay.tables.cells import as_classes
@@ -164,7 +187,48 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         share = min(max(mean, 0.5 / rows), 1 - 0.5 / rows)  # as if half a row were of the other class
         return math.log(share / (1 - share))
 
+    def _whole(self, buffers: tuple[Buffer, ...], order: dict[str, Any]) -> Solutions:
+        """All classes together where they are more than two."""
+        if len(buffers) == 1:
+            return self._each(buffers, order)
+        first, codes = buffers[0], np.argmax([buffer["targets"] for buffer in buffers], axis=0)
+        problem = Multinomial(len(buffers), **self._penalty())
+        x0 = np.zeros((len(buffers) - 1, first["features"].shape[1]))
+        if self.fit_intercept:
+            shares = np.bincount(codes, first.columns.get("weights")) / len(codes)
+            x0[:, -1] = problem.contrasts.T @ np.log(shares)
+        buffer = Buffer(**{**first.columns, "targets": codes}, names=first.feature_names)
+        result = self._told(solve(problem, buffer, **order, **self._options(x0.ravel())))
+        return (result,), tuple(problem.coefficients(result.x))
+
+    def _mapped(self, back: Any) -> tuple[Uncertainty, ...]:
+        if len(self.classes_) == 2:
+            return super()._mapped(back)
+        found, contrasts = self.results_[0].uncertainty, Multinomial(len(self.classes_)).contrasts
+        return tuple(found.mapped(sparse.kron(row[None, :], back), self.names_) for row in contrasts)
+
+    def _with_classes(self, classes: NDArray[Any], labels: NDArray[Any], sample_weight: Any) -> Any:
+        """The weights of the rows times those of their classes."""
+        given = self.class_weight
+        if given is None:
+            return sample_weight
+        weights, codes = as_weights(sample_weight, len(labels)), np.searchsorted(classes, labels)
+        if isinstance(given, Mapping):
+            known = classes.tolist()
+            strange = [label for label in given if label not in known]
+            if strange and any(label not in given for label in known):
+                raise InputError(f"class_weight has a weight for {strange[0]!r}, which is not one of {known}")
+            factors = as_weights([given.get(label, 1.0) for label in known], len(known))
+        elif given == "balanced":
+            totals = np.bincount(codes, weights)
+            factors = np.divide(totals.sum(), len(classes) * totals, out=np.zeros_like(totals), where=totals > 0)
+        else:
+            raise InputError(f"class_weight must be None, 'balanced' or {{label: weight}}, not {given!r}")
+        return weights * factors[codes]
+
     def _keep(self, standardization: Standardization, points: tuple[Vector, ...]) -> None:
+        fitted = getattr(self, "_fitted", None)
+        self._together = len(points) > 2 and fitted is not None and points is fitted.points
         pairs = [standardization.undone(point) for point in points]
         self.coef_ = np.array([coefficients for coefficients, _ in pairs])
         self.intercept_ = np.array([intercept for _, intercept in pairs])

@@ -9,14 +9,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import check_array
+from sklearn.utils.validation import _num_samples
 
 from multireplay._check import Vector
-from multireplay.errors import InputError
+from multireplay.errors import InputError, warn
 from multireplay.estimators.base import MEREstimator
 from multireplay.estimators.standardize import Columns
+from multireplay.estimators.uncertain import Band
 from multireplay.estimators.usable import kept_rows, taken
+from multireplay.inference import LongRun
 from multireplay.problems import GLM
 
 
@@ -189,11 +193,12 @@ class MERPoissonRegressor(MERRegressor):
     """Poisson regression with a log link on a record whose **rows are in time order** and depend on their neighbours.
 
     It minimizes the mean of exp(z) − y·z with z = wᵀx + b, plus (alpha/2)‖w‖², which is what scikit-learn's
-    `PoissonRegressor` minimizes for the same alpha.
+    `PoissonRegressor` minimizes for the same alpha. Counts over spans of different length have an `exposure` e,
+    by which exp(z) is multiplied: that is an offset log e, and the same as the rates y/e with weights e.
 
     Parameters
     ----------
-    alpha, fit_intercept, standardize, passes, replay, step, average, capacity, warn_autocorrelation
+    alpha, fit_intercept, standardize, passes, replay, step, average, capacity, missing, warn_autocorrelation
         As in `MERRegressor`, and so are the attributes.
 
     Examples
@@ -208,25 +213,73 @@ class MERPoissonRegressor(MERRegressor):
     (array([ 0.5, -0.5]), 1.0)
     >>> round(model.score(X, y), 1)
     0.6
+
+    Counts of an hour and of a day:
+
+    >>> hours = np.where(rng.random(4000) < 0.5, 1.0, 24.0)
+    >>> y = rng.poisson(hours * np.exp(X @ [0.5, -0.5] + 1))
+    >>> mr.MERPoissonRegressor().fit(X, y, exposure=hours).coef_.round(1)
+    array([ 0.5, -0.5])
     """
 
     link: ClassVar[str] = "exp"
     rival: ClassVar[str] = "stochastic gradient descent without shuffling"
 
-    def predict(self, X: Any) -> Vector:
-        """The expected count exp(wᵀx + b) for every row of X."""
-        with np.errstate(over="ignore"):
-            return np.asarray(np.exp(self._scores(X)))
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, exposure: Any = None) -> Any:
+        """Fit to a record whose rows are in time order.
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """D², the share of the Poisson deviance of the counts y explained, as `PoissonRegressor` scores itself."""
-        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+        Parameters
+        ----------
+        X, y, sample_weight, groups
+            As in `MERRegressor.fit`; y has the counts.
+        exposure : array of shape (rows,), optional
+            How long, or how much, was counted in each row, above 0; 1 by default.
+        """
+        if exposure is not None:
+            y, sample_weight = _rates(y, sample_weight, as_exposure(exposure, _num_samples(X), self.missing == "drop"))
+        return super().fit(X, y, sample_weight, groups)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> Any:
+        """Take in the next rows of a stream; see `MERRegressor.partial_fit`, and `fit` for the exposure."""
+        if exposure is not None:
+            y, sample_weight = _rates(y, sample_weight, as_exposure(exposure, _num_samples(X)))
+        return super().partial_fit(X, y, sample_weight)
+
+    def predict(self, X: Any, exposure: Any = None) -> Vector:
+        """The expected count exp(wᵀx + b) for every row of X, times its exposure where that is given."""
+        with np.errstate(over="ignore"):
+            rates = np.exp(self._scores(X))
+        return np.asarray(
+            rates if exposure is None else rates * as_exposure(exposure, len(rates), self.missing == "drop")
+        )
+
+    def predict_interval(self, X: Any, level: float = 0.95, by: LongRun | None = None, exposure: Any = None) -> Band:
+        """What `predict` gives, with the two ends of its interval; see `MERRegressor.predict_interval`."""
+        ends = super().predict_interval(X, level, by)
+        times = 1.0 if exposure is None else as_exposure(exposure, len(ends[0]), self.missing == "drop")
+        fitted, low, high = (end * times for end in ends)
+        return fitted, low, high
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
+        """D², the share of the Poisson deviance of the counts y explained, as `PoissonRegressor` scores itself.
+
+        With an exposure it is that of counts whose rate is everywhere the same. NaN, with scikit-learn's
+        `UndefinedMetricWarning`, where there is no deviance to explain: where all rates are the same, such as 0.
+        """
+        rates = self.predict(X)
+        if exposure is not None:
+            y, sample_weight = _rates(y, sample_weight, as_exposure(exposure, len(rates)))
+        if np.ptp(np.asarray(y)) == 0:
+            warn(
+                "D² is not defined where all counts are the same: there is no deviance to explain",
+                UndefinedMetricWarning,
+            )
+            return math.nan
+        return float(d2_tweedie_score(y, rates, sample_weight=sample_weight, power=1))
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
         rows, targets = super()._checked(X, y, reset=reset)
-        if (targets < 0).any():
-            bad = int(np.flatnonzero(targets < 0)[0])
-            raise InputError(f"y is {targets[bad]:g} at row {bad} (counting from 0); counts are at least 0")
+        _refuse_negative(targets)
         return rows, targets
 
     def _inverse(self, mean: float, rows: int) -> float:
@@ -236,6 +289,35 @@ class MERPoissonRegressor(MERRegressor):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+def as_exposure(exposure: Any, rows: int, missing: bool = False) -> Vector:
+    """One exposure above 0 a row; NaN only where missing ones are allowed."""
+    finite: Any = "allow-nan" if missing else True
+    found: Vector = check_array(
+        exposure, ensure_2d=False, dtype=np.float64, input_name="exposure", ensure_all_finite=finite
+    )
+    if found.shape != (rows,):
+        raise InputError(f"exposure has shape {found.shape}, but X has {rows} rows: it needs ({rows},)")
+    if (found <= 0).any():
+        bad = int(np.flatnonzero(found <= 0)[0])
+        raise InputError(f"exposure is {found[bad]:g} at row {bad} (counting from 0); it must be above 0")
+    return found
+
+
+def _refuse_negative(counts: Vector) -> None:
+    if (counts < 0).any():
+        bad = int(np.flatnonzero(counts < 0)[0])
+        raise InputError(f"y is {counts[bad]:g} at row {bad} (counting from 0); counts are at least 0")
+
+
+def _rates(y: Any, sample_weight: Any, exposure: Vector) -> tuple[Vector, Vector]:
+    """Counts as rates, and what these weigh: with the log link, the same fit."""
+    counts: Vector = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_all_finite=False)
+    if counts.shape != exposure.shape:
+        raise InputError(f"y has shape {counts.shape}, but there are {len(exposure)} rows: it needs ({len(exposure)},)")
+    _refuse_negative(counts)
+    return counts / exposure, as_weights(sample_weight, len(counts)) * exposure
 
 
 def as_weights(sample_weight: Any, rows: int) -> Vector:

@@ -57,11 +57,14 @@ class Inference:
         if getattr(self, "_stream", None) is not None:
             whole = np.column_stack([np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)])
             return tuple(Uncertainty(x[: len(self.names_)], self.names_, None, why_not=STREAM) for x in whole)
-        back, names, alpha = self._standardization.way_back(), self.names_, getattr(self, "alpha", 0.0)
-        found = tuple(result.uncertainty.mapped(back, names) for result in self.results_)  # type: ignore[attr-defined]
+        alpha, found = getattr(self, "alpha", 0.0), self._mapped(self._standardization.way_back())
         for one in found:
             one.notes = tuple(note.replace("the ridge", f"alpha={alpha:g}") for note in one.notes)
         return found
+
+    def _mapped(self, back: Any) -> tuple[Uncertainty, ...]:
+        """What is known of every row of `coef_`, given what brings one back to the units of X."""
+        return tuple(result.uncertainty.mapped(back, self.names_) for result in self.results_)  # type: ignore[attr-defined]
 
     @property
     def coef_se_(self) -> Any:
@@ -107,7 +110,7 @@ class Inference:
         for index, found in enumerate(self.uncertainties_):
             made = []
             if getattr(self, "_stream", None) is None:
-                made = made_of(self.results_[index], self._fitted_as(index))  # type: ignore[attr-defined]
+                made = made_of(self.results_[index % len(self.results_)], self._fitted_as(index))  # type: ignore[attr-defined]
             tables.append(found.summary(level, by, made))
         return tables[0] if len(tables) == 1 else Summaries(zip(self._classes_told(), tables, strict=True))
 
@@ -195,15 +198,21 @@ class Inference:
         return range(len(self.uncertainties_))
 
 
-def chance_bands(found: Sequence[Uncertainty], rows: Vector, level: float = 0.95, by: LongRun | None = None) -> Band:
+def chance_bands(
+    found: Sequence[Uncertainty], rows: Vector, level: float = 0.95, by: LongRun | None = None, softmax: bool = True
+) -> Band:
     """Probabilities of classes at rows, each of shape (rows, classes), with the two ends of their intervals.
 
     Of two classes it is the interval of the linear score, through the link. Of more, each is σ_m/Σσ_k with the scores
-    of all of them, whose errors are known together, since they are of the same batches. To first order the error of its
-    log-odds, log σ_m − log Σ_{k≠m} σ_k, is Σ_k g_k times those of the scores, with g_m = 1 − σ_m and
-    g_k = −σ_k(1 − σ_k)/Σ_{k≠m} σ_k, and the interval of the log-odds is brought back, so that it stays within 0 and 1.
+    z of all of them, whose errors are known together, since they are of the same batches: σ = exp(z), or
+    1/(1 + exp(−z)) where each class was told from the rest. To first order the error of its log-odds,
+    log σ_m − log Σ_{k≠m} σ_k, is Σ_k g_k times those of the scores, with g_m = (log σ_m)' and
+    g_k = −σ_k(log σ_k)'/Σ_{k≠m} σ_k, and the interval of the log-odds is brought back, so that it stays within 0 and 1.
     """
-    each = expit(np.column_stack([rows @ one.x for one in found]))
+    scores = np.column_stack([rows @ one.x for one in found])
+    together = softmax and len(found) > 1
+    each = np.exp(scores - scores.max(axis=1, keepdims=True)) if together else expit(scores)
+    steep = np.ones_like(each) if together else 1 - each
     ends = np.array([one.interval(level, of=rows, by=by) for one in found])
     if len(found) == 1:
         low, high = expit(ends[0].T)
@@ -215,8 +224,8 @@ def chance_bands(found: Sequence[Uncertainty], rows: Vector, level: float = 0.95
     known = np.isfinite(ends).all(axis=(0, 2))
     for m in range(len(found)):
         others = np.maximum(total[:, 0] - each[:, m], np.finfo(np.float64).tiny)
-        slopes = -each * (1 - each) / others[:, None]
-        slopes[:, m] = 1 - each[:, m]
+        slopes = -each * steep / others[:, None]
+        slopes[:, m] = steep[:, m]
         spread = estimator.spread(np.sum([slopes[:, k] * pieces[k] for k in range(len(found))], axis=0))
         half = spread.quantile(level) * np.sqrt(spread.variance)
         centre = logit(each[:, m] / total[:, 0])

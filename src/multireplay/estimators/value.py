@@ -76,7 +76,7 @@ class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: igno
     rival: ClassVar[str] = "TD without replay"
     target: ClassVar[str] = "rewards"
 
-    def fit(self, X: Any, y: Any, terminated: Any = None, episode: Any = None) -> MERValueRegressor:
+    def fit(self, X: Any, y: Any, terminated: Any = None, episode: Any = None, groups: Any = None) -> MERValueRegressor:
         """Fit to a trajectory, or to several episodes one after the other.
 
         Parameters
@@ -90,7 +90,10 @@ class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: igno
         episode : array of shape (rows,), optional
             Which episode a row belongs to, as any labels. Where the label changes and the row is not terminated, the
             episode broke off, and that row is left out.
+        groups : array of shape (rows,), optional
+            Another name of `episode`, as the other estimators have it.
         """
+        episode = _same(episode, groups)
         trajectory = self._checked(X, y, terminated, episode, reset=True, fewest=1 if terminated is not None else 2)
         columns, rewards = transitions(trajectory)
         if not len(rewards):
@@ -191,6 +194,13 @@ def returns(trajectory: Episodes, gamma: float, values: Vector) -> Vector:
     for row in np.flatnonzero(~(trajectory.terminated | trajectory.ended))[::-1]:
         found[row] += gamma * found[row + 1]
     return found
+
+
+def _same(episode: Any, groups: Any) -> Any:
+    """The labels of the episodes, by whichever name they are given."""
+    if episode is not None and groups is not None:
+        raise InputError("groups is another name of episode: give one of them")
+    return groups if episode is None else episode
 
 
 def _one_a_row(name: str, values: Any, count: int) -> NDArray[Any]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from multireplay.show.text import TextTable, short
+from multireplay.show.text import TextTable, printable, short
 
 BLANK = (math.nan, math.nan, math.nan)
 
@@ -57,7 +57,7 @@ class Summary:
         }
 
     def __str__(self) -> str:
-        return "\n".join([str(self.table()), *self.lines])
+        return "\n".join([str(self.table()), *map(printable, self.lines)])
 
     __repr__ = __str__
 

@@ -48,6 +48,9 @@ class Problem(ABC):
     on_host: bool = True
     """Whether the columns are read here, in blocks and on threads; otherwise where another library has put them."""
 
+    by_feature: bool = True
+    """Whether x has one coordinate for each feature of the column ``features``, where there is one."""
+
     def check(self, columns: Columns) -> None:
         """Raise `InputError` if the values or widths of the columns do not suit this problem."""
         return
@@ -84,10 +87,7 @@ class Problem(ABC):
         return row_count(columns) * np.array([self.mean_operator(x, columns) for x in points])
 
     def stretch_sums(self, points: Vector, columns: Columns, bounds: Positions) -> Vector:
-        """`operator_sums` over the rows from bounds[i] to before bounds[i + 1], for each i, all at once.
-
-        Only asked for where the columns lie on a device: few large calls are fast there.
-        """
+        """`operator_sums` from bounds[i] to before bounds[i + 1], for each i, at once; asked for on a device only."""
         raise NotImplementedError
 
     def operator_along(self, x: Vector, directions: Vector, columns: Columns) -> Vector:

@@ -40,9 +40,6 @@ class OfFeatures(OverBatches, ResidualProblem):
     float64: `residuals` takes one point for all rows too.
     """
 
-    outcome: str
-    """The column that residuals are differences from."""
-
     @abstractmethod
     def factors(self, x: Array, batch: Any) -> tuple[Array, Array]:
         """Two arrays of rows, L and R, with LᵀR the sum of ∂F̃/∂x at x."""
@@ -113,8 +110,6 @@ class OfFeatures(OverBatches, ResidualProblem):
 class BatchedGLM(OfFeatures, GLM):
     """`GLM` over batches."""
 
-    outcome = "targets"
-
     def samples(self, columns: Columns) -> Any:
         features, *others = (array_of(columns[name]) for name in ("features", "targets", "weights") if name in columns)
         targets, *weights = (self.xp.astype(column, features.dtype, copy=False) for column in others)
@@ -150,8 +145,6 @@ class BatchedGLM(OfFeatures, GLM):
 
 class BatchedPolicyEvaluation(OfFeatures, PolicyEvaluation):
     """`PolicyEvaluation` over batches."""
-
-    outcome = "rewards"
 
     def samples(self, columns: Columns) -> Any:
         arrays = {name: array_of(column) for name, column in columns.items()}

@@ -205,5 +205,5 @@ def newton_vi(
         x, before = x + share * direction, length
     raise InputError(
         f"no exact fit was found on {feasible!r}: Newton's method ends at |x| = {np.abs(x).max():.1e}. The data may be "
-        "separable, so that maximum likelihood does not exist; a small ridge=... makes it exist"
+        "separable, so that there is no fit; a small ridge=... makes it exist"
     )

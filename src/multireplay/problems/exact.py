@@ -156,7 +156,7 @@ def root_of(equation: EstimatingEquation) -> Vector:
         return z
     raise InputError(
         f"no exact fit was found: the mean operator is still {_largest(at.value):.1e} at |x| = {_largest(z):.1e}. "
-        "The data may be separable, so that maximum likelihood does not exist; a small ridge=... makes it exist"
+        "The data may be separable, so that there is no fit; a small ridge=... makes it exist"
     )
 
 

@@ -70,6 +70,12 @@ class GLM(ResidualProblem):
 
         F̃(x, ξ_t) = w_t a_t (f(a_tᵀx) − y_t) + λx
 
+    For the identity, logistic and exp links, and no others, this is the gradient of −log of a likelihood (least
+    squares, logistic and Poisson regression), and the fit is maximum likelihood. With "probit", "softplus",
+    "leaky_relu" or a link of your own it is the root of the same equation E[a(f(aᵀx) − y)] = 0: it comes to the true x*
+    as the record grows, and its standard errors are its own, but it is not the maximum-likelihood fit of, say, a probit
+    model, whose score has weights f'/(f(1 − f)).
+
     Parameters
     ----------
     link : str or callable
@@ -275,8 +281,8 @@ class GLM(ResidualProblem):
 
         For the identity, logistic and exp links this is maximum likelihood (least squares, logistic and Poisson
         regression) where targets are in the link's range. Otherwise it is the root of the same estimating equation
-        Σ a_t (f(a_tᵀx) − y_t) = 0, which is what every stochastic method here converges to, and not the likelihood of,
-        say, a probit model.
+        Σ a_t (f(a_tᵀx) − y_t) = 0, which is what every stochastic method here converges to, and not the maximum
+        likelihood of, say, a probit model.
 
         Parameters
         ----------

@@ -5,8 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from multireplay._check import Positions, whole_number
 from multireplay.buffer.buffer import MAX_ROWS
@@ -49,6 +51,9 @@ class PlannedEpoch:
 
     side_by_side: int | None = None
     """B, where chain j reads position ⌊t·B/T⌋ − ⌊j·⌊B/T⌋/n⌋ in step t of T: all chains can be run in one pass."""
+
+    kept: int = 0
+    """Bytes of memory that the order takes as long as the plan is there."""
 
     nested: bool = False
     """Whether every half of the order lies between the samples of the half before it, as in bit-reversed order."""
@@ -99,9 +104,9 @@ class Replay(ABC):
             object.__setattr__(self, name, whole_number(name, getattr(self, name), least=low))
 
 
-def part_of(order: Positions, first: int, count: int) -> Positions:
-    """The `block` of an order that is kept as one array."""
-    return order[first : first + count]
+def part_of(order: NDArray[Any], first: int, count: int) -> Positions:
+    """The `block` of an order that is kept as one array, of a shorter type where that will do."""
+    return order[first : first + count].astype(np.int64, copy=False)
 
 
 def multiples_of_gap(steps: int, length: int, first: int, count: int) -> Positions:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from multireplay._check import Positions
 from multireplay._jit import jit
 from multireplay.errors import InputError
-from multireplay.replay.base import LONGEST, PlannedEpoch, Replay, part_of
+from multireplay.replay.base import LONGEST, PlannedEpoch, Replay
 
 
 @dataclass(frozen=True)
@@ -34,34 +33,64 @@ class Dyadic(Replay):
 
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
         if length > LONGEST:
-            raise InputError(
-                f"dyadic order keeps 8 bytes a sample in memory; {length} samples are too many (at most 2^31)"
-            )
-        order = dyadic_order(length)
-        return (PlannedEpoch(k=1, gap=None, length=length, block=partial(part_of, order), nested=True),)
+            raise InputError(f"dyadic order multiplies positions; {length} samples are too many (at most 2^31)")
+        return (PlannedEpoch(k=1, gap=None, length=length, block=_Levels(length).block, nested=True),)
+
+
+class _Levels:
+    """The order in blocks, none of which is kept. Asked in order, the last level goes on where it was."""
+
+    def __init__(self, length: int) -> None:
+        self.length, self.bits = length, length.bit_length() - 1
+        self.next = self.walked = 0
+
+    def block(self, first: int, count: int) -> Positions:
+        coarse = 2**self.bits
+        order = np.empty(count, dtype=np.int64)
+        if first != self.next:
+            self.walked = 0
+            if first > coarse:
+                self.walked = dyadic_order(np.empty(first - coarse, dtype=np.int64), self.length, coarse, 0)
+        self.walked = dyadic_order(order, self.length, first, self.walked)
+        self.next = first + count
+        return order
 
 
 @jit
-def dyadic_order(length: int) -> Positions:
-    """The 1-based positions of one dyadic pass over `length` samples."""
-    order = np.empty(length, dtype=np.int64)
+def dyadic_order(order: Positions, length: int, first: int, walked: int) -> int:
+    """Fill in the 1-based positions of a dyadic pass over `length` samples from step `first` on, counted from 0.
+
+    `walked` is how many gaps of the last level but one have been looked at before; how many have been now is returned.
+    """
     bits = 0
     while 2 ** (bits + 1) <= length:
         bits += 1
     coarse = 2**bits
-    reverse = 0  # i with its bits reversed
-    for i in range(coarse):
-        order[i] = (reverse * length) >> bits if i else length
+    filled = 0
+    reverse = _reversed(first, bits)
+    while filled < len(order) and first + filled < coarse:
+        order[filled] = (reverse * length) >> bits if first + filled else length
         reverse = _next_reversed(reverse, coarse)
-    filled = coarse
-    reverse = 0
-    for _ in range(coarse):  # the level in which two neighbours of the level above have at most one sample between them
+        filled += 1
+    reverse = _reversed(walked, bits)
+    while filled < len(order):  # the level in which neighbours of the level above have at most one sample between them
         before, after = (reverse * length) >> bits, ((reverse + 1) * length) >> bits
         if after - before == 2:
             order[filled] = before + 1
             filled += 1
         reverse = _next_reversed(reverse, coarse)
-    return order
+        walked += 1
+    return walked
+
+
+@jit
+def _reversed(number: int, bits: int) -> int:
+    """A number with its bits reversed."""
+    found = 0
+    for _ in range(bits):
+        found = (found << 1) | (number & 1)
+        number >>= 1
+    return found
 
 
 @jit

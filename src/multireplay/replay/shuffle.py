@@ -33,8 +33,9 @@ class Shuffle(Replay):
         self._whole(seed=0)
 
     def _epochs(self, length: int) -> tuple[PlannedEpoch, ...]:
-        order = np.random.default_rng(self.seed).permutation(length).astype(np.int64, copy=False) + 1
-        return (PlannedEpoch(k=1, gap=None, length=length, block=partial(part_of, order)),)
+        order = np.arange(1, length + 1, dtype=np.uint32 if length < 2**32 else np.int64)
+        np.random.default_rng(self.seed).shuffle(order)
+        return (PlannedEpoch(k=1, gap=None, length=length, block=partial(part_of, order), kept=order.nbytes),)
 
 
 @dataclass(frozen=True)

@@ -275,7 +275,7 @@ def _in_memory(bare: Evidence, problem: Problem, record: Buffer, exact: bool | s
         ours=_ours(bare, reference, others),
         residuals=residuals,
         start=at_start if bare.by_steps else NO_START,
-        diagnosis=_diagnosis(columns, record.feature_names),
+        diagnosis=_diagnosis(columns, record),
         exact=fit,
         in_order=unaffordable or contest.one_pass(IN_ORDER, run, reference),
         shuffled=unaffordable or contest.one_pass(SHUFFLED, run, reference),
@@ -295,12 +295,12 @@ def _residuals(run: Run, points: list[Vector]) -> list[Residual | Missing]:
         return [residual_of(found, run.feasible, x) for found, x in zip(batches, points, strict=True)]
 
 
-def _diagnosis(columns: Columns, names: Sequence[str] | None) -> Diagnosis | Missing:
+def _diagnosis(columns: Columns, record: Buffer) -> Diagnosis | Missing:
     read = {name: column for name, column in columns.items() if not name.startswith("next_")}
     if max(column.size for column in read.values()) > MOST_VALUES:  # of a sparse column, the nonzeros
         return Missing(f"A column has more than {MOST_VALUES:,} values: mr.diagnose(buffer) takes its time.")
     try:
-        return diagnose(buffer_of(read, names))
+        return diagnose(buffer_of(read, record.feature_names, record.chains))
     except MultireplayError as error:
         return Missing(f"The record could not be diagnosed: {error}")
 

@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from multireplay.buffer.disk.files import completed
+from multireplay._write import save_text
 from multireplay.errors import InputError
 from multireplay.report.blocks import Plot, Section
 
@@ -48,13 +48,6 @@ def write(path: str | os.PathLike[str], title: str, sections: Sequence[Section],
     path = as_file(path)
     save_text(path, render(title, sections, subtitle))
     return path
-
-
-def save_text(path: Path, text: str) -> None:
-    """Write a file, which has its name only when it is complete; folders on the way to it are made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with completed(path) as file:
-        file.write(text.encode())
 
 
 def as_file(path: str | os.PathLike[str]) -> Path:

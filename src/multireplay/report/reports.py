@@ -89,7 +89,7 @@ def report_of_diagnosis(
     path, diagnosis : str or path, Diagnosis
         Where to write it, and what `diagnose` returned.
     buffer : Buffer, optional
-        The record it was made from, for its autocorrelation functions: a diagnosis does not keep it.
+        The record it was made from, if that is to be made sure of: the page is on the diagnosis, which has all of it.
     title, command : str, optional
         Heading of the page, and the command line that repeats it, if there is one.
 
@@ -108,7 +108,7 @@ def report_of_diagnosis(
         given = f"{len(buffer)} rows" if isinstance(buffer, Buffer) else f"a {type(buffer).__name__}"
         raise InputError(f"buffer must be the record that was diagnosed, of {diagnosis.rows} rows, not {given}")
     code = Code("import multireplay as mr\n\nprint(mr.diagnose(buffer))", caption="In Python")
-    sections = [Section("Dependence", dependence.blocks_of(diagnosis, buffer)), repeat.repeated(command, code)]
+    sections = [Section("Dependence", dependence.blocks_of(diagnosis)), repeat.repeated(command, code)]
     return write(path, title, sections, plural(diagnosis.rows, "row"))
 
 

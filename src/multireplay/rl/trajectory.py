@@ -12,6 +12,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay._write import completed
 from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.rl.coding import Coding, pack, unpack
@@ -141,14 +142,15 @@ class Trajectory:
         return bound_to(features, self.environment_space, self.observations).buffer_of(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write it to an ``.npz`` file, which `load` reads; returns the path."""
+        """Write it to an ``.npz`` file, which `load` reads, and return the path; an older file stays until then."""
         path = Path(path)
         if path.suffix != ".npz":
             path = path.with_name(path.name + ".npz")
         columns: dict[str, Any] = {name: getattr(self, name) for name in FIELDS}
         spaces = {"space": self.observation_space, "environment": self.environment_space}
         columns |= {f"{kind}_{key}": value for kind, space in spaces.items() for key, value in pack(space).items()}
-        np.savez_compressed(path, name=np.array(self.name), **columns)
+        with completed(path) as file:
+            np.savez_compressed(file, name=np.array(self.name), **columns)
         return path
 
     @classmethod

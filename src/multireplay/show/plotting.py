@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from multireplay._write import completed
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from multireplay.result import Result
 
@@ -47,6 +51,14 @@ def new_axes(ax: Axes | None) -> Axes:
     import matplotlib.pyplot as plt
 
     return plt.subplots(figsize=(6.4, 4.2), layout="constrained")[1]
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a picture, of the kind that the name of the file ends in, with a mark that this program made it."""
+    kind = path.suffix[1:].lower() or "png"
+    marks = {"png": {"Software": "multireplay"}, "svg": {"Creator": "multireplay", "Date": None}}
+    with completed(path) as file:
+        figure.savefig(file, format=kind, dpi=150, metadata=marks.get(kind))
 
 
 def plot_result(result: Result, ax: Axes | None = None) -> Axes:

@@ -33,7 +33,7 @@ def bar(unit: str = "steps", counts: bool = True, transient: bool = False) -> ri
     """
     console = Console(stderr=True)
     return rich_bar.Progress(
-        rich_bar.TextColumn("{task.description}"),
+        rich_bar.TextColumn("{task.description}", markup=False),
         rich_bar.BarColumn(),
         rich_bar.MofNCompleteColumn() if counts else rich_bar.TaskProgressColumn(),
         RateColumn(unit),

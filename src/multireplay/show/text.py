@@ -12,9 +12,36 @@ from typing import TYPE_CHECKING, Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from multireplay.result import Epoch
+
+
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that are orders to a terminal: a name in somebody's file must not give any."""
+
+
+def printable(text: str) -> str:
+    """The text with characters that would command the terminal written out.
+
+    Examples
+    --------
+    >>> from multireplay.show.text import printable
+    >>> print(printable("rate\x1b[2J"))
+    rate\\x1b[2J
+    """
+    return CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def plain_text(text: str, style: str = "") -> Text:
+    """A text for Rich that says what it says: nothing in it is markup, or an order to the terminal."""
+    return Text(printable(text), style=style)
+
+
+def say(text: str) -> None:
+    """Print a text on standard output; a terminal breaks its lines where it likes."""
+    terminal().print(plain_text(text), highlight=False, soft_wrap=True)
 
 
 class TextTable:
@@ -44,17 +71,18 @@ class TextTable:
 
     def _drawn(self, close: bool = False) -> Table:
         """A table for Rich; a close one has one blank between columns, and names over several lines."""
+        title = None if self.title is None else plain_text(self.title)
         table = Table(
-            box=SIMPLE_HEAD, title=self.title, title_justify="left", title_style="bold", pad_edge=False,
+            box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False,
             padding=(0, 0) if close else (0, 1),
         )  # fmt: skip
         for name in self.names:
             longest = max(len(str(row.get(name, ""))) for row in self.rows)
             shown = textwrap.fill(name, max(longest, 4), break_long_words=False) if close else name
             justify: JustifyMethod = "right" if self._is_numeric(name) else "left"
-            table.add_column(shown, justify=justify, no_wrap=name != self.wrap, overflow="fold")
+            table.add_column(plain_text(shown), justify=justify, no_wrap=name != self.wrap, overflow="fold")
         for row in self.rows:
-            table.add_row(*(str(row.get(name, "")) for name in self.names))
+            table.add_row(*(plain_text(str(row.get(name, ""))) for name in self.names))
         return table
 
     def _is_numeric(self, name: str) -> bool:

@@ -170,7 +170,8 @@ def choose_route(record: Record, feasible: Set, passes: int | None) -> tuple[Upd
         at_once = can_be_exact(record) and (sparse or at_all <= corrected)
         why = f"with {dim} coordinates the moments of all rows cost less than passes that correct a coarse fit"
     else:
-        at_once = NEWTON_STEPS * at_all <= corrected and can_be_exact(record)
+        few = samples == length and not problem.by_feature  # features that are read once for several coordinates
+        at_once = (few or NEWTON_STEPS * at_all <= corrected) and can_be_exact(record)
         why = f"{length} rows are few enough for Newton steps on all of them"
     if at_once:
         return Exact(), why

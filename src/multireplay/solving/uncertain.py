@@ -112,6 +112,7 @@ def predict_interval_of(result: Result, rows: Any, level: float, by: LongRun | N
     if table is not None and np.ndim(rows) == 1 and np.asarray(rows).dtype.kind in "iu":
         rows = table[np.asarray(rows)]
     response = run.problem.response
+    response(np.zeros(0))  # says why, where there is none
     ends = result.uncertainty.interval(level, of=rows, by=by)
     fitted = np.asarray(np.atleast_2d(rows) @ result.x if not hasattr(rows, "tocsr") else rows @ result.x)
     return response(fitted), response(ends[:, 0]), response(ends[:, 1])

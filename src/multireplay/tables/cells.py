@@ -82,3 +82,12 @@ def as_classes(column: Any, name: str) -> tuple[NDArray[Any], Flags]:
     known = values[~empty]
     whole = bool((known == np.round(known)).all())
     return (np.where(empty, 0, values).astype(np.int64) if whole else values), empty
+
+
+def as_labels(column: Any, name: str) -> NDArray[Any]:
+    """The group of every row; a row without one is refused."""
+    cells = texts(as_chunked(column))
+    if cells.null_count:
+        row = int(np.argmax(cells.is_null().to_numpy()))
+        raise InputError(f"the group column {name!r} has nothing at row {row} (counting from 0)")
+    return np.asarray(cells.to_numpy(), dtype=str)

@@ -20,11 +20,18 @@ class ChainedRows:
     starts: NDArray[np.bool_]
     sentences: tuple[str, ...] = ()
     """What a person should know: groups, gaps, repeated times, dropped rows."""
+    places: NDArray[np.int64] | None = None
+    """How many usual steps after the beginning of its group a row is: gaps and dropped rows count."""
 
     @property
     def count(self) -> int:
         """How many chains there are."""
         return int(self.starts.sum())
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many rows each has."""
+        return tuple(np.diff(np.append(np.flatnonzero(self.starts), len(self.rows))).tolist())
 
 
 def chained(usable: NDArray[np.bool_], groups: Any = None, times: Times | None = None) -> ChainedRows:
@@ -41,6 +48,7 @@ def chained(usable: NDArray[np.bool_], groups: Any = None, times: Times | None =
     """
     count = len(usable)
     order, breaks, sentences = np.arange(count), np.zeros(count, dtype=bool), []
+    steps = np.ones(count, dtype=np.int64)
     if count:
         breaks[0] = True
     if groups is not None:
@@ -50,20 +58,25 @@ def chained(usable: NDArray[np.bool_], groups: Any = None, times: Times | None =
         order = np.argsort(place[codes], kind="stable")
         breaks[1:] = np.diff(place[codes][order]) != 0
         sentences.append(f"{len(names)} groups, each a chain of its own, taken as independent of the others.")
+    first = np.flatnonzero(breaks)
     if times is not None:
-        found, said = _in_time(times, order, breaks)
+        found, steps[1:], said = _in_time(times, order, breaks)
         breaks |= found
         sentences += said
+    places = np.cumsum(steps)
+    places -= np.repeat(places[first], np.diff(np.append(first, count)))
     kept = usable[order]
     chain = np.cumsum(breaks) + np.cumsum(~kept)  # a row that cannot be used ends the chain before it
     chain = chain[kept]
     starts = np.ones(len(chain), dtype=bool)
     starts[1:] = np.diff(chain) != 0
-    return ChainedRows(order[kept], starts, tuple(sentences))
+    return ChainedRows(order[kept], starts, tuple(sentences), places[kept])
 
 
-def _in_time(times: Times, order: NDArray[np.int64], breaks: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], list[str]]:
-    """Where time jumps or stands still within a group, and a word on it; where it goes back, an error."""
+def _in_time(
+    times: Times, order: NDArray[np.int64], breaks: NDArray[np.bool_]
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], list[str]]:
+    """Where time jumps or stands still within a group, by how many steps, and a word; an error if it goes back."""
     if times.missing.any():
         row = int(np.argmax(times.missing))
         raise InputError(f"the time column {times.name!r} has nothing at row {row} (counting from 0)")
@@ -84,7 +97,7 @@ def _in_time(times: Times, order: NDArray[np.int64], breaks: NDArray[np.bool_]) 
             f"{times.name} is the same in {same.sum() + 1} rows and more: this looks like several series in one file, "
             "which a group column tells apart"
         )
-    found = np.zeros(len(values), dtype=bool)
+    found, jumps = np.zeros(len(values), dtype=bool), np.where(same, 0, 1)
     ends = [times.show(int(place(times.values))) for place in (np.argmin, np.argmax)]
     said = [f"Time is {times.name!r}, from {ends[0]} to {ends[1]}."]
     if same.any():
@@ -96,6 +109,7 @@ def _in_time(times: Times, order: NDArray[np.int64], breaks: NDArray[np.bool_]) 
         usual = float(np.median(moving))
         if np.mean(np.abs(moving - usual) <= NEAR * usual) >= REGULAR:
             gaps = (steps > GAP * usual) & inside
+            jumps[gaps] = np.round(steps[gaps] / usual)
             if gaps.any():
                 found[1:] |= gaps
                 last, row = int(order[:-1][gaps][0]), int(order[1:][gaps][0])
@@ -104,7 +118,7 @@ def _in_time(times: Times, order: NDArray[np.int64], breaks: NDArray[np.bool_]) 
                     f"{_counted(gaps, 'gap')} in {times.name!r} (the usual step is {times.lasting(usual)}, the longest "
                     f"gap {longest}), first from {times.show(last)} to {times.show(row)}: a chain ends there."
                 )
-    return found, said
+    return found, jumps, said
 
 
 def _counted(flags: NDArray[np.bool_], what: str) -> str:

@@ -37,7 +37,7 @@ class Times:
 
     def show(self, row: int) -> str:
         """The time of a row, a date as one."""
-        return as_date(self.values[row]) if self.dates else f"{self.values[row]:g}"
+        return as_date(self.values[row]) if self.dates else f"{self.values[row]:.12g}"
 
     def lasting(self, step: float) -> str:
         """A length of time, in the unit that suits it."""

@@ -11,6 +11,7 @@ import torch  # type: ignore[import-not-found, unused-ignore]
 from torchrl.data.replay_buffers.samplers import Sampler  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from multireplay._check import whole_number
+from multireplay._write import save_text
 from multireplay.errors import InputError
 from multireplay.replay import Dyadic, Multiscale, PlannedEpoch, Replay
 
@@ -163,9 +164,7 @@ class PlanSampler(Sampler):  # type: ignore[misc, unused-ignore]
 
     def dumps(self, path: Any) -> None:
         """Write the state to a folder."""
-        folder = Path(path)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / STATE_FILE).write_text(json.dumps(self.state_dict(), indent=1) + "\n", encoding="utf-8")
+        save_text(Path(path) / STATE_FILE, json.dumps(self.state_dict(), indent=1) + "\n")
 
     def loads(self, path: Any) -> None:
         """Read the state from a folder that `dumps` has written."""

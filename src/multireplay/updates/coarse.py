@@ -70,7 +70,7 @@ class Coarse:
 
     def reach(self, x: Vector) -> float:
         """The largest score of the samples at x; infinite where they have no dense features to tell."""
-        features: Any = self.samples.columns.get("features")
+        features: Any = self.samples.features
         if not isinstance(features, np.ndarray | ForeignColumn):
             return np.inf
         rows = array_of(features)

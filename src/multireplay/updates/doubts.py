@@ -33,7 +33,7 @@ FOR_EVER = 1e100
 """How far one goes along a direction, to see whether a set lets one go on."""
 NAMED = 6
 SEPARABLE = (
-    "the maximum-likelihood fit does not exist: the data are separable, and the loss falls for ever in one direction. "
+    "the fit does not exist: the data are separable, and the loss falls for ever in one direction. "
     "Give a small ridge=..., which makes it exist"
 )
 FLAT = (
@@ -41,7 +41,7 @@ FLAT = (
     "smaller set, or a small ridge=..."
 )
 LEFT_OUT = (
-    "the maximum-likelihood fit does not exist: the columns that the penalty leaves out separate the data, and the "
+    "the fit does not exist: the columns that the penalty leaves out separate the data, and the "
     "loss falls for ever in one direction. Let the penalty count for them too"
 )
 
@@ -117,7 +117,7 @@ def _open_part(run: Run, x: Vector, direction: Vector) -> Vector:
 def _usual_score(problem: Problem, direction: Vector, samples: Any) -> float:
     """The largest score along a direction of a row whose features are of their usual sizes, whatever outliers are."""
     rows = samples.features
-    if not isinstance(rows, np.ndarray):
+    if not isinstance(rows, np.ndarray) or not problem.by_feature:
         return float(np.abs(problem.scores(samples, direction)).max())  # type: ignore[attr-defined]
     usual = [np.median(np.abs(column[column != 0])) if column.any() else 0.0 for column in rows.T]
     return float(np.abs(direction * usual).max())

@@ -57,7 +57,9 @@ class Fitted(NamedTuple):
 
 @dataclass(frozen=True)
 class Exact(Update):
-    """The x with F̂(x) = 0 on the whole record: LSTD, least squares, or the GLM's own maximum-likelihood fit.
+    """The x with F̂(x) = 0 on the whole record: LSTD, least squares, or the GLM's own fit.
+
+    That is maximum likelihood for the identity, logistic and exp links, and for `Multinomial`; see `GLM`.
 
     Where the operator is linear, its moments are added up by batches in one pass, at O(d²) a row, in memory or on disk:
     they give the fit and F̂ of every batch at it, and so its standard errors, at once (for more than 256 coordinates a
@@ -133,7 +135,8 @@ def _refuse_underflow(run: Run, known: Known) -> None:
     never = [group[0] for group in known.groups if len(group) == 1]
 
     def largest(samples: Any) -> float:
-        rows = None if getattr(samples, "weights", None) is not None else getattr(samples, "features", None)
+        rows = getattr(samples, "features", None) if run.record.problem.by_feature else None
+        rows = None if getattr(samples, "weights", None) is not None else rows
         return float(np.abs(rows[:, never]).max()) if isinstance(rows, np.ndarray) and never else 0.0
 
     found = fold(run.record, Largest(run.record.problem, largest), how=Folding(run.threads))[0][0]

@@ -31,7 +31,8 @@ def choose(wanted: int | Literal["auto"] | None, record: Record, feasible: Set) 
     if wanted is None:
         return none(record.dim)
     whole = isinstance(feasible, WholeSpace)
-    if whole and record.problem.on_host and hasattr(record.example, "features"):
+    features = hasattr(record.example, "features") and record.problem.by_feature
+    if whole and record.problem.on_host and features:
         rows = record.spread(PREFIX)
         return from_sample(record.problem.samples(rows).features, wanted)
     if wanted == "auto":

@@ -170,7 +170,8 @@ class Rounds:
         run = EpochRun(self._job(anchor, step), planned)
         three_quarters = planned.length - (planned.length - run.skipped) // 2
         earlier, seen = np.zeros_like(anchor), 0
-        for samples, positions, shown in self.record.chunks(block for epoch in plan for block in epoch.blocks()):
+        blocks, kept = (block for epoch in plan for block in epoch.blocks()), sum(epoch.kept for epoch in plan)
+        for samples, positions, shown in self.record.chunks(blocks, kept):
             cut = int(np.clip(three_quarters - run.taken, 0, len(positions)))
             for part in (slice(0, cut), slice(cut, None)):
                 if len(positions[part]) and not run.feed(samples, positions[part], shown[part]):

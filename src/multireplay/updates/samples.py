@@ -46,7 +46,7 @@ class Samples:
         self.problem, self.columns, self.never = problem, columns, int((squares == 0).sum())
         self.scale: Vector = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
         self.penalty = problem.penalty_diagonal(len(self.scale)) * self.scale**2
-        dense = _is_dense(columns)
+        dense = isinstance(self.features, np.ndarray | ForeignColumn)
         self.precision: Any = precision if dense else np.float64
         stays = not problem.on_host and bool(((self.scale > 1 / ALIKE) & (self.scale < ALIKE)).all())
         self.units = self.scale if stays or not dense else np.ones_like(self.scale)
@@ -58,9 +58,9 @@ class Samples:
     @classmethod
     def spread(cls, record: Record, count: int, precision: Any) -> Samples:
         """So many rows of a record. `never` features are 0 in all of them."""
-        here = isinstance(record, MemoryRecord) and _can_be_parted(record.columns)
+        here = isinstance(record, MemoryRecord) and _can_be_parted(record.columns) and record.problem.by_feature
         columns = record.columns if here else record.spread(count)  # type: ignore[attr-defined]
-        if precision == np.float32 and _can_be_parted(columns):
+        if precision == np.float32 and _can_be_parted(columns) and record.problem.by_feature:
             rows = spread_rows(record.length, count) if here else np.arange(row_count(columns))
             narrow, squares = _in_parts(columns, rows)
             if ((squares == 0) | ((squares > SMALL) & (squares < 1 / SMALL))).all():
@@ -71,9 +71,14 @@ class Samples:
             refuse_overflow(record.problem.rows(columns))  # type: ignore[attr-defined]
         return cls(record.problem, columns, squares, precision)
 
+    @property
+    def features(self) -> Any:
+        """The column of features, where x has a coordinate for each of them."""
+        return self.columns.get("features") if self.problem.by_feature else None
+
     def blocks(self) -> Iterator[Columns]:
         """The samples in blocks of an even number of rows, where they are dense arrays here; otherwise all at once."""
-        if not isinstance(self.columns.get("features"), np.ndarray):
+        if not isinstance(self.features, np.ndarray):
             yield self.columns
             return
         for start in range(0, self.count, PART):
@@ -141,7 +146,7 @@ class Samples:
 
     def effective(self, z: Vector) -> float:
         """Rows that the Jacobian's worst known diagonal entry is as good as: (Σ w a²)² / Σ (w a²)², at z."""
-        if not isinstance(self.columns.get("features"), np.ndarray):
+        if not isinstance(self.features, np.ndarray):
             return np.inf
         sums = np.zeros((2, len(self.scale)))
         with np.errstate(all="ignore"):
@@ -155,7 +160,7 @@ class Samples:
 
     def ageing(self, z: Vector, then: Vector) -> float:
         """By what share the diagonal of J changes at most from z to `then`; NaN where it is lost."""
-        if self.problem.is_linear or not isinstance(self.columns.get("features"), np.ndarray | ForeignColumn):
+        if self.problem.is_linear or not isinstance(self.features, np.ndarray | ForeignColumn):
             return 0.0
         if self.problem.on_host:
             return self._change(z, then, self.blocks())
@@ -177,7 +182,7 @@ class Samples:
     @cached_property
     def heaviness(self) -> Vector:
         """The mean fourth power of the features, about 3 for most and large for those that are seldom active."""
-        features: Any = self.some.get("features")
+        features: Any = self.some.get("features") if self.problem.by_feature else None
         if isinstance(features, ForeignColumn):
             found = features.mean_power(4) * self.units**4
             return np.where(found > 0, found, self.count)  # which is the most, of a feature that is in others only
@@ -207,10 +212,6 @@ class Samples:
                 return z
             z, value = z - share * move, after
         return z
-
-
-def _is_dense(columns: Columns) -> bool:
-    return isinstance(columns.get("features"), np.ndarray | ForeignColumn)
 
 
 def _can_be_parted(columns: Columns) -> bool:
@@ -259,6 +260,8 @@ def mean_squares(problem: Problem, columns: Columns) -> Vector:
     if "features" not in columns and "states" not in columns:  # an operator of one's own, in its own units
         return np.ones(problem.dim(columns))
     rows = problem.rows(columns)  # type: ignore[attr-defined]
+    if not problem.by_feature:
+        return np.asarray(np.diag(problem.second_moments(columns)) / len(rows))
     if isinstance(rows, ForeignColumn):
         return rows.mean_power(2)
     if isinstance(rows, np.ndarray):

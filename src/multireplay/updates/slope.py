@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from multireplay.buffer.record import Record
     from multireplay.problems import Problem
 
-CONDITION = {"f": 1e-5, "d": 1e-11}
+CONDITION = {"f": 3e-6, "d": 1e-11}
 """The reciprocal condition number below which a matrix is not to be relied on, in single and double precision."""
 POWER_STEPS = 4
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -125,10 +128,41 @@ def test_a_flipped_bit_is_noticed(tmp_path, monkeypatch, flip):
         lambda: mr.Buffer.open(path),
         lambda: list(buffer.blocks()),
         lambda: list(buffer.blocks(["features"], first=max(0, 100 * chunk - 3))),
+        lambda: buffer.take([100 * chunk + 50]),  # the damage is elsewhere in the chunk
     ):
         with pytest.raises(mr.InputError, match=said):
             use()
     assert len(joined(buffer, ["targets"])["targets"]) == 3000  # that one is whole
+    assert len(buffer.take([100 * chunk + 50], verified=False)["features"]) == 1
+
+
+@pytest.mark.parametrize("order", [mr.Shuffle(0), mr.Dyadic(), mr.Uniform(0), mr.Reverse(100)], ids=repr)
+def test_a_flipped_bit_is_noticed_in_every_order(tmp_path, monkeypatch, order):
+    monkeypatch.setattr(files, "CHUNK_BYTES", 4000)
+    path = tmp_path / "record"
+    rng = np.random.default_rng(3)
+    mr.Buffer(features=rng.standard_normal((3000, 5)), targets=rng.standard_normal(3000)).save(path)
+    content = bytearray((path / "features.npy").read_bytes())
+    content[128 + 40 * 1234] ^= 1  # the last bit of a number
+    (path / "features.npy").write_bytes(content)
+    with pytest.raises(mr.InputError, match=r"features.npy is corrupt: rows 1200 to 1299"):
+        mr.solve(mr.GLM(), stored(path, rows=100), replay=order, step=0.01)
+
+
+def test_chunks_are_checked_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "CHUNK_BYTES", 4000)
+    path, checked = tmp_path / "record", []
+    record().save(path)
+    crc32 = files.zlib.crc32
+    monkeypatch.setattr(
+        files.zlib, "crc32", lambda values, start: (checked.append(len(values)), crc32(values, start))[1]
+    )
+    buffer = stored(path, rows=7)
+    for _ in range(3):
+        buffer.take([5, 2999, 1500, 5], ["features"])
+    assert sum(checked) == 3 * 100  # rows of three chunks
+    list(buffer.blocks(["features"]))
+    assert sum(checked) == 3000
 
 
 @pytest.mark.parametrize("mask", [0x01, 0x02, 0x05, 0x20, 0x80])
@@ -182,3 +216,114 @@ def test_a_page_that_is_wrong(tmp_path, change, message):
     page.write_text(change(text))
     with pytest.raises(mr.InputError, match=message):
         mr.Buffer.open(path)
+
+
+@pytest.mark.parametrize(
+    "file", ["../outside.npy", "/etc/passwd", "inner/../../outside.npy", "", ".", "..", "inner/a.npy", 7, None]
+)
+def test_a_page_that_names_files_elsewhere(tmp_path, file):
+    path = tmp_path / "record"
+    mr.Buffer(a=[1.0, 2.0]).save(path)
+    (path / "a.npy").rename(tmp_path / "outside.npy")
+    page = json.loads((path / "multireplay.json").read_text())
+    page["columns"][0]["file"] = str(tmp_path / "outside.npy") if file == "/etc/passwd" else file
+    (path / "multireplay.json").write_text(json.dumps(page))
+    with pytest.raises(mr.InputError, match="for the column 'a', which is not in its folder"):
+        mr.Buffer.open(path)
+
+
+@pytest.mark.parametrize("shape", ["[" * 100_000 + "]" * 100_000, "[1e999]", "[NaN]", "null"])
+def test_a_page_with_odd_numbers(tmp_path, shape):
+    path = tmp_path / "record"
+    mr.Buffer(a=[1.0, 2.0]).save(path)
+    page = json.loads((path / "multireplay.json").read_text())
+    page["columns"][0]["shape"] = "SHAPE"
+    (path / "multireplay.json").write_text(json.dumps(page).replace('"SHAPE"', shape))
+    with pytest.raises(mr.InputError, match="cannot be understood"):
+        mr.Buffer.open(path)
+
+
+KILLED = """
+import os, pathlib, sys
+import numpy as np
+import multireplay as mr
+
+rename, count = pathlib.Path.rename, [0]
+
+def killed(self, target):
+    count[0] += 1
+    if count[0] == {at}:
+        os._exit(9)
+    return rename(self, target)
+
+pathlib.Path.rename = killed
+mr.Buffer(a=np.full(5, 2.0)).save(sys.argv[1])
+"""
+
+
+def killed_save(path, at):
+    done = subprocess.run([sys.executable, "-c", KILLED.format(at=at), str(path)], capture_output=True, text=True)
+    assert done.returncode == 9, done.stderr
+
+
+def test_a_save_that_is_killed_loses_nothing_and_leaves_nothing(tmp_path):
+    path = tmp_path / "record"
+    mr.Buffer(a=np.full(5, 1.0)).save(path)
+    killed_save(path, at=2)  # between the two renames
+    assert not path.exists()
+    assert mr.Buffer.open(path)["a"].tolist() == [2.0] * 5  # the new one was complete
+    killed_save(path, at=1)  # before the first
+    assert len(os.listdir(tmp_path)) == 2  # of the two killed ones, the second has removed what the first left
+    mr.Buffer(a=np.full(5, 3.0)).save(path)
+    assert os.listdir(tmp_path) == ["record"]
+    assert mr.Buffer.open(path)["a"].tolist() == [3.0] * 5
+
+
+def test_the_old_one_comes_back_where_the_new_one_is_not_whole(tmp_path):
+    path = tmp_path / "record"
+    mr.Buffer(a=np.full(5, 1.0)).save(path)
+    killed_save(path, at=2)
+    (new,) = tmp_path.glob(".record.*.unfinished")
+    (new / "multireplay.json").unlink()
+    mr.Buffer(b=np.full(5, 3.0)).save(tmp_path / "other")
+    assert mr.Buffer.open(path)["a"].tolist() == [1.0] * 5
+
+
+def test_ctrl_c_between_the_two_renames(tmp_path, monkeypatch):
+    path, rename = tmp_path / "record", folder.Path.rename
+    mr.Buffer(a=np.full(5, 1.0)).save(path)
+
+    def interrupted(self, target):
+        if self.suffix == ".unfinished":
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(folder.Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        mr.Buffer(a=np.full(5, 2.0)).save(path)
+    monkeypatch.undo()
+    assert os.listdir(tmp_path) == ["record"]
+    assert mr.Buffer.open(path)["a"].tolist() == [1.0] * 5
+
+
+def test_another_process_that_is_about_to_put_its_own_there_is_waited_for(tmp_path, monkeypatch):
+    path = tmp_path / "record"
+    monkeypatch.setattr(folder, "_PATIENCE", 0.05)
+    mr.Buffer(a=np.full(5, 1.0)).save(path)
+    aside = folder.beside(path, "replaced")  # this process is at work
+    path.rename(aside)
+    with pytest.raises(mr.InputError, match="is being saved by another process"):
+        mr.Buffer.open(path)
+    assert aside.exists()
+    aside.rename(path)
+    assert len(mr.Buffer.open(path)) == 5
+
+
+def test_files_and_folders_are_on_the_disk_before_they_have_their_names(tmp_path, monkeypatch):
+    synced, fsync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.append(os.readlink(f"/proc/self/fd/{file}")), fsync(file)))
+    mr.Buffer(a=[1.0], b=[2.0]).save(tmp_path / "record")
+    names = [name.rpartition("/")[2] for name in synced]
+    assert names[:3] == ["a.npy", "b.npy", "multireplay.json"]
+    assert names[3].endswith(".unfinished")
+    assert synced[4:] == [str(tmp_path)]

@@ -86,6 +86,35 @@ def test_parquet(tmp_path, dim, wide, memory, cores):
     assert found["above"] < memory
 
 
+ORDERED = (
+    STREAM.split("before = peak()")[0]
+    + """
+order = {"Shuffle": mr.Shuffle(0), "Dyadic": mr.Dyadic(), "Uniform": mr.Uniform(0)}[sys.argv[5]]
+
+def solved(path, memory):
+    return mr.solve(mr.GLM(), mr.Buffer.open(path, memory=memory), replay=order, step=1e-3)
+
+solved(sys.argv[3][1:-1], "4 MB")  # compiles
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")
+before = peak()
+solved(sys.argv[1], sys.argv[2])
+print(peak() - before)
+"""
+)
+
+
+@pytest.mark.parametrize("order", ["Shuffle", "Dyadic", "Uniform"])
+@pytest.mark.parametrize(("rows", "dim"), [(1_000_000, 3), (60_000, 70)])
+def test_random_orders(tmp_path, order, rows, dim):
+    """Narrow rows, whose places take more than they do, and wide ones."""
+    rng = np.random.default_rng(1)
+    mr.Buffer(features=rng.standard_normal((rows, dim)), targets=rng.standard_normal(rows)).save(tmp_path / "record")
+    mr.Buffer(features=rng.standard_normal((70_000, 4)), targets=np.zeros(70_000)).save(tmp_path / "few")
+    found = streamed(tmp_path / "record", "16 MB", str(tmp_path / "few"), code=ORDERED, cores=order)
+    assert found < 16e6
+
+
 def test_saving_streams_too(tmp_path):
     rows = 4_000_000
     (tmp_path / "record").mkdir()

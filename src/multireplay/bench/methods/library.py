@@ -107,7 +107,7 @@ def reverse_replay(case: Case, step: float | None) -> Answer:
     """SGD-RER on blocks of 10 oracle gaps."""
     block = min(10 * case.gap(), case.length)
     share = 1 / (4 * block) if step is None else step
-    return replayed(lambda case: mr.Reverse(block, case.gap()), None, case, share)
+    return last_epoch(case, mr.Reverse(block, case.gap()), share * case.unit)
 
 
 def without_step(name: str, run: Any, note: str, **more: Any) -> Method:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
-import time
 import zlib
 from collections.abc import Container, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO
 
 from multireplay.buffer.columns import Array
 from multireplay.errors import InputError
@@ -74,49 +71,6 @@ def named(what: str, *kinds: type[Exception]) -> Iterator[None]:
     except caught as error:
         reason = (not kinds and getattr(error, "strerror", None)) or error
         raise InputError(f"{what}: {reason}") from None
-
-
-@contextmanager
-def completed(path: Path) -> Iterator[BinaryIO]:
-    """A file to write, which has its name only once it is complete and on the disk; one that fails leaves nothing.
-
-    Several processes may write under one name: each has a file of its own, and the last one to be complete is kept.
-    """
-    remove_orphans(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}.partial")
-    try:
-        with partial.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    with suppress(OSError):  # the new name too, where a folder can be synced
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def remove_orphans(path: Path) -> None:
-    """Remove what processes left that were killed while they wrote this file."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
-        writer = left.name.removeprefix(f".{path.name}.").partition(".")[0]
-        if writer.isdigit() and not _is_alive(int(writer)):
-            left.unlink(missing_ok=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def natural(path: Path) -> list[tuple[bool, int, str]]:

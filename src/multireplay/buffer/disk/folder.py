@@ -1,22 +1,26 @@
 """The folder form: one .npy file a column, and a page that says what should be there.
 
-It is written into a folder beside the wanted one, which takes its name only when it is complete.
+It is written into a folder beside the wanted one, which takes its name only when it is complete. A process that is
+killed while the old folder makes way for the new one leaves both: `recover`, which opening calls, puts the new one in
+its place, and the next save removes what is left over.
 """
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
-import uuid
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
+from multireplay._write import beside, leftovers, sync_folder, to_disk
 from multireplay.buffer.columns import Array
 from multireplay.buffer.disk import files
 from multireplay.buffer.disk.files import Checksums, RunningChecksums
@@ -30,6 +34,10 @@ FORMAT = "multireplay buffer"
 VERSION = 1
 _PIECE = 2**22
 """Bytes that are written at a time."""
+_NEW, _OLD = "unfinished", "replaced"
+"""How the hidden folders end that a save makes: the one it writes, and the one that made way for it."""
+_PATIENCE = 2.0
+"""Seconds that another process may take to put its folder in place of the old one."""
 
 
 def open_saved(folder: Path) -> ArraySource:
@@ -43,7 +51,7 @@ def open_saved(folder: Path) -> ArraySource:
         names = told.get("feature_names")
     except InputError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise InputError(f"{page} cannot be understood ({type(error).__name__}: {error}); is it corrupt?") from None
     found = ArraySource(str(folder), files)
     if names is not None:
@@ -61,6 +69,8 @@ def _open(page: Path, told: dict[str, Any]) -> ArrayFile:
     if sums.chunk < 1 or len(sums.values) != -(-shape[0] // sums.chunk):
         raise ValueError(f"the checksums of {told['name']!r} are not as many as its rows need")
     path = page.parent / str(told["file"])
+    if path.parent != page.parent or path.name != told["file"] or path.name == "..":
+        raise InputError(f"{page} names {told['file']!r} for the column {told['name']!r}, which is not in its folder")
     if not path.exists():
         raise InputError(f"{path} is missing: {page} says that it holds the column {told['name']!r}")
     found = ArrayFile.open(path, sums)
@@ -89,17 +99,22 @@ def save_folder(
     names: Names | None = None,
 ) -> None:
     """Write blocks of rows, which come in order, as a folder. A saved buffer that is there already is replaced."""
-    wanted = Path(path).absolute()
+    wanted = Path(os.path.realpath(path))
+    recover(wanted)
     _check_place(wanted)
     try:
         wanted.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = _beside(wanted, "unfinished")
+        for left in (*leftovers(wanted, _NEW), *leftovers(wanted, _OLD)):
+            shutil.rmtree(left, ignore_errors=True)
+        unfinished = beside(wanted, _NEW)
+        unfinished.mkdir()
         try:
             columns = _write_columns(unfinished, fields, rows, blocks)
             page = {"format": FORMAT, "version": VERSION, "rows": rows, "columns": columns, "feature_names": names}
             with (unfinished / PAGE_NAME).open("w", encoding="utf-8") as file:
                 json.dump(page, file, indent=1)
-                _to_disk(file)
+                to_disk(file)
+            sync_folder(unfinished)
             _put(unfinished, wanted)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -140,7 +155,7 @@ def _write_columns(
                     opened[name].write(piece.data)
                     sums[name].extend(found for _, found in running[name].add(piece))
         for file in opened.values():
-            _to_disk(file)
+            to_disk(file)
     return [
         {
             "name": name,
@@ -168,29 +183,35 @@ def _file_names(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _to_disk(file: IO[Any]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
 def _put(unfinished: Path, wanted: Path) -> None:
     """Give the finished folder its name; what was there before goes only once the new one is in its place."""
-    if not wanted.exists():
-        unfinished.rename(wanted)
-        return
-    before = _beside(wanted, "replaced")
-    wanted.rename(before / "old")
+    old = unfinished.with_suffix(f".{_OLD}")
     try:
+        if wanted.exists():
+            wanted.rename(old)
         unfinished.rename(wanted)
-    except OSError:
-        (before / "old").rename(wanted)
+    except BaseException:
+        if old.exists() and not wanted.exists():
+            old.rename(wanted)
         raise
-    finally:
-        shutil.rmtree(before, ignore_errors=True)
+    sync_folder(wanted.parent)
+    shutil.rmtree(old, ignore_errors=True)
 
 
-def _beside(wanted: Path, what: str) -> Path:
-    """A new hidden folder in the same place, hence on the same disk."""
-    found = wanted.with_name(f".{wanted.name}-{uuid.uuid4().hex[:8]}.{what}")
-    found.mkdir()
-    return found
+def recover(path: Path) -> None:
+    """Put a saved folder in its place where a process was killed between taking the old one away and that.
+
+    The old one goes only when the new one is complete, and so it is the new one that is put there. Where a process
+    that is at work is just there, it is waited for.
+    """
+    wanted = Path(os.path.realpath(path))
+    aside, deadline = f".{glob.escape(wanted.name)}.*.{_OLD}", time.monotonic() + _PATIENCE
+    while not wanted.exists() and (under_way := list(wanted.parent.glob(aside))):
+        for old in leftovers(wanted, _OLD)[-1:]:
+            new = old.with_suffix(f".{_NEW}")
+            with files.named(f"{path} was put aside as {old} by a save that was stopped, and cannot be put back"):
+                (new if (new / PAGE_NAME).exists() else old).rename(wanted)
+            return
+        if time.monotonic() > deadline:
+            raise InputError(f"{path} is being saved by another process, which has put it aside as {under_way[0]}")
+        time.sleep(0.01)

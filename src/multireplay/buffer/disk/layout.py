@@ -75,13 +75,13 @@ class MappedColumn:
         return [self.shift, self.layout.flat, [[part.name, part.pick] for part in self.layout.parts]]
 
 
-def resolve(columns: Any, source: Source, time: Any = None) -> dict[str, MappedColumn]:
-    """The columns that are asked for, or all stored ones but the time under their own names."""
+def resolve(columns: Any, source: Source, aside: tuple[Any, ...] = ()) -> dict[str, MappedColumn]:
+    """The columns that are asked for, or all stored ones but those aside (time, groups) under their own names."""
     if columns is None:
         for name, reason in source.refused.items():
-            if name != time:
+            if name not in aside:
                 raise InputError(f"{reason}. Choose columns without it: columns={{'features': ..., 'targets': ...}}")
-        columns = {name: name for name in source.fields if name != time}
+        columns = {name: name for name in source.fields if name not in aside}
     if not isinstance(columns, Mapping) or not columns:
         example = "{'features': ['a', 'b'], 'targets': 'y'}"
         raise InputError(f"columns must be a dictionary such as {example}: {columns!r}")
@@ -197,8 +197,10 @@ class Assembly:
         self._fill(reader.read, filled)
         self._check(filled, first)
 
-    def take(self, rows: Positions) -> dict[Layout, Array]:
-        """These rows, which are ascending and distinct."""
+    def take(self, rows: Positions, verified: bool = True) -> dict[Layout, Array]:
+        """These rows, which are ascending and distinct, out of what was found to be as it was saved."""
+        if verified:
+            self.source.verify(self.names, rows)
         filled = {layout: pages(field, len(rows)) for layout, field in self.fields.items()}
         self._fill(partial(self.source.take, rows=rows), filled)
         self._check(filled, rows)

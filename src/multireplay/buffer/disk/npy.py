@@ -171,6 +171,21 @@ class ArrayFile:
                 raise self.ends(reached, "it was complete when it was opened")
             done += count
 
+    def verify(self, rows: Positions) -> None:
+        """Read the chunks that these rows, ascending, are in, and compare their checksums; each chunk once."""
+        if self.sums is None:
+            return
+        bounds = [number * self.sums.chunk for number in range(len(self.sums.values) + 1)]
+        touched = np.flatnonzero(np.diff(np.searchsorted(rows, bounds))).tolist()
+        piece = np.empty(self.raw.shape(max(1, PIECE // 16 // self.raw.row_bytes)), self.raw.dtype)
+        for number in touched:
+            if number in self.sums.right:
+                continue
+            first, last = bounds[number], min(bounds[number + 1], self.rows)
+            with closing(Cursor(self, int(first))) as cursor:
+                for row in range(first, last, len(piece)):
+                    cursor.read(piece[: last - row])
+
     def take(self, target: Array, rows: Positions) -> None:
         """Fill the target with these rows, ascending and distinct, with one read for rows that are close together."""
         self.stamp.check(int(rows[0]))
@@ -184,6 +199,7 @@ class ArrayFile:
         step = field.row_bytes
         straight = target.flags.c_contiguous and target.dtype == field.dtype
         spans = _spans(rows, max(1, NEAR // step), max(1, PIECE // step))
+        room = np.empty(field.shape(max(int(rows[far - 1] - rows[near]) + 1 for near, far in spans)), field.dtype)
         for number, (start, stop) in enumerate(spans):
             if number % AHEAD == 0:  # many reads under way at once: a disk answers them side by side
                 for near, far in spans[number : number + AHEAD] if len(spans) > 1 else ():
@@ -194,9 +210,12 @@ class ArrayFile:
             if straight and high - low == stop - start:
                 self.fill(file, target[start:stop], low)
             else:
-                span = np.empty(field.shape(high - low), field.dtype)
+                span, here = room[: high - low], rows[start:stop] - low
                 self.fill(file, span, low)
-                target[start:stop] = span[rows[start:stop] - low]
+                if straight:  # without another copy
+                    np.take(span, here, axis=0, out=target[start:stop], mode="clip")
+                else:
+                    target[start:stop] = span[here]
 
 
 def _spans(rows: Positions, near: int, longest: int) -> list[tuple[int, int]]:
@@ -290,6 +309,10 @@ class ArraySource(Source):
     def take(self, targets: Mapping[str, Array], rows: Positions) -> None:
         for name, target in targets.items():
             self._files[name].take(target, rows)
+
+    def verify(self, names: Sequence[str], rows: Positions) -> None:
+        for name in names:
+            self._files[name].verify(rows)
 
     def place(self, name: str, row: int) -> tuple[str, int]:
         return self._files[name].label, row

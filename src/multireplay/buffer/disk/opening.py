@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.disk.chained import ChainColumns, opened_in_chains
 from multireplay.buffer.disk.files import visible
-from multireplay.buffer.disk.folder import PAGE_NAME, open_saved
+from multireplay.buffer.disk.folder import PAGE_NAME, open_saved, recover
 from multireplay.buffer.disk.layout import BARE, resolve, resolve_time
 from multireplay.buffer.disk.memory import bytes_of
 from multireplay.buffer.disk.npy import ArrayFile, ArraySource
@@ -32,14 +33,22 @@ def open_buffer(
     memory: Any = "512 MB",
     time: Any = None,
     names: Iterable[str] | None = None,
+    groups: Any = None,
 ) -> Buffer | StoredBuffer:
     """A buffer from a file or folder, as `Buffer.open` says."""
     budget = bytes_of(memory)
     source = find_source(Path(path), budget)
-    chosen = resolve(columns, source, time)
-    if time is not None:
+    if groups is None and columns is None and "groups" in source.fields:  # as Buffer.save writes them
+        groups = "groups"
+    chosen = resolve(columns, source, (time, groups))
+    as_text = source.in_tables and time in source.refused and time not in source.times
+    if time is not None and groups is None and not as_text:
         check_order(source, resolve_time(time, source), budget)
     stored = StoredBuffer(source, chosen, budget, names)
+    wanted = ChainColumns(groups, time)
+    found = opened_in_chains(stored, source, wanted) if wanted else stored
+    if isinstance(found, Buffer):
+        return found
     if stored.nbytes <= budget // 2:
         return stored.load()
     stored.blocks().close()  # raises if the budget is too small for the smallest blocks
@@ -48,6 +57,7 @@ def open_buffer(
 
 def find_source(path: Path, memory: int, dialect: Any = None) -> Source:
     """The columns of a file or folder, by what its name ends in or what it holds."""
+    recover(path)
     if not path.exists():
         raise InputError(f"{path} does not exist")
     if path.is_dir():

@@ -67,6 +67,9 @@ class Source(ABC):
     def take(self, targets: Mapping[str, Array], rows: Positions) -> None:
         """Fill the targets with these rows, which are ascending and distinct."""
 
+    def verify(self, names: Sequence[str], rows: Positions) -> None:  # noqa: B027  # most files have no checksums
+        """Raise where what is stored around these rows, ascending, is not what was saved; nothing is checked twice."""
+
     def place(self, name: str, row: int) -> tuple[str, int]:
         """The file that holds this row of the column, and the row's number in that file."""
         return self.label, row

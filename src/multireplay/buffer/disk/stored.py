@@ -9,11 +9,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from multireplay._check import Positions
 from multireplay.buffer.buffer import Buffer, buffer_of
 from multireplay.buffer.columns import Array
 from multireplay.buffer.disk.folder import save_folder
 from multireplay.buffer.disk.layout import Assembly, Layout, MappedColumn
-from multireplay.buffer.disk.memory import in_words
+from multireplay.buffer.disk.memory import in_words, pages
 from multireplay.buffer.disk.source import Source
 from multireplay.buffer.disk.stream import block_rows, read_ahead, stream
 from multireplay.buffer.fingerprint import Fingerprint
@@ -24,6 +25,8 @@ STEP = 2**22
 """Bytes that are read at a time where all is loaded."""
 LOTS = 4
 """Rows at random are taken in lots, so many of which fill the budget: one in use, one ready, one being read, a copy."""
+PLACES = 160
+"""Bytes that a row of a lot takes besides its columns: its place in the record, sorted and back, in all those lots."""
 
 
 class StoredBuffer:
@@ -149,7 +152,7 @@ class StoredBuffer:
                 yield start, shown
                 del shown
 
-    def take(self, rows: Any, names: Iterable[str] | None = None) -> dict[str, Array]:
+    def take(self, rows: Any, names: Iterable[str] | None = None, verified: bool = True) -> dict[str, Array]:
         """These rows, in the order given; a row may be asked for more than once.
 
         Parameters
@@ -158,6 +161,9 @@ class StoredBuffer:
             Numbers of rows, counted from 0.
         names
             The columns to read; all of them by default.
+        verified
+            Whether what has checksums, a folder that `save` wrote or an archive, is read around these rows and compared
+            with them, unless it was before. Without, what is damaged is noticed when it is next read in order.
         """
         chosen = self._chosen(names)
         wanted = self._checked_rows(rows)
@@ -166,14 +172,24 @@ class StoredBuffer:
         straight = np.array_equal(distinct, wanted)
         for shift in sorted({self._columns[name].shift for name in chosen}):
             here = [name for name in chosen if self._columns[name].shift == shift]
-            arrays = self._assembly(here).take(distinct + shift)
+            arrays = self._assembly(here).take(distinct + shift, verified)
             for name in here:
-                array = arrays[self._columns[name].layout]
-                found[name] = array if straight else array[back]
+                layout = self._columns[name].layout
+                found[name] = arrays[layout] if straight else self._in_order(layout, arrays[layout], back)
         return {name: found[name] for name in chosen}
 
-    def load(self) -> Buffer:
-        """All rows, as a buffer in memory."""
+    def _in_order(self, layout: Layout, array: Array, back: Positions) -> Array:
+        found = pages(layout.field(self._source), len(back))
+        return np.take(array, back, axis=0, out=found, mode="clip")
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """The first and the last of the stored rows that row 0 is made of: shifts reach over several."""
+        shifts = [column.shift for column in self._columns.values()]
+        return min(shifts), max(shifts)
+
+    def load(self, order: Array | None = None) -> Buffer:
+        """All rows, as a buffer in memory; the stored rows are taken in that order, if one is given."""
         assembly = self._assembly(self.names)
         rows = self._source.rows
         whole = {layout: np.empty(field.shape(rows), field.dtype) for layout, field in assembly.fields.items()}
@@ -182,12 +198,18 @@ class StoredBuffer:
             for start in range(0, rows, step):
                 part = {layout: array[start : start + step] for layout, array in whole.items()}
                 assembly.read(reader, part, start)
+        if order is not None:
+            whole = {layout: array[order] for layout, array in whole.items()}
         return buffer_of(self._shown(whole, self.names), self.feature_names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the folder form, block by block: one .npy file a column and a page that says what is there."""
         with closing(self.blocks()) as blocks:
             save_folder(path, self._fields, self._length, (block for _, block in blocks), self.feature_names)
+
+    def overhead(self, names: Iterable[str]) -> int:
+        """Bytes that reading these columns takes beyond what it fills."""
+        return self._source.overhead(self._assembly(names).names)
 
     def fingerprint(self) -> str:
         """Thirty-two letters that tell this record from another: a hash of 128 bits, of what can be had at once.

@@ -8,12 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from multireplay._check import Vector
-from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.disk import StoredBuffer
 from multireplay.diagnose import ColumnDiagnosis, Diagnosis, diagnose
-from multireplay.diagnose.autocorrelation import autocorrelation
+from multireplay.diagnose.curves import MOST_CURVES, LagCurve
 from multireplay.diagnose.diagnosis import note
-from multireplay.diagnose.examine import as_sparse_series
 from multireplay.replay import Serial
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Fact, Facts, Heading, Plot, Section, TableBlock, Text
@@ -29,49 +26,36 @@ def section(evidence: Evidence) -> Section:
     cost = [Heading("What it would have cost to learn in order"), Text(cost_of_order(evidence))]
     if isinstance(evidence.diagnosis, Missing):
         return Section("Dependence", [Text(evidence.diagnosis.reason, tone="beware"), *cost])
-    buffer = evidence.run.buffer
-    assert not isinstance(buffer, StoredBuffer)  # which is not diagnosed
     noise = None if evidence.operator is None else (evidence.operator, evidence.operator_names)
-    return Section("Dependence", [*blocks_of(evidence.diagnosis, buffer, noise), *cost])
+    return Section("Dependence", [*blocks_of(evidence.diagnosis, noise), *cost])
 
 
-def blocks_of(
-    found: Diagnosis, buffer: Buffer | None, at_answer: tuple[Vector, Sequence[str]] | None = None
-) -> list[Block]:
-    """A diagnosis: its sentence, its numbers and, where the record is at hand, autocorrelation functions.
+def blocks_of(found: Diagnosis, at_answer: tuple[Vector, Sequence[str]] | None = None) -> list[Block]:
+    """A diagnosis: its sentence, its numbers and the autocorrelation functions of the slowest columns.
 
     `at_answer` is F̃(x, ξ_t) row by row and what its coordinates are called, if that is to be diagnosed too.
     """
     blocks: list[Block] = [Text(found.sentence, tone="lead")]
     if found.slowest is not None:
         blocks.append(Facts(_facts(found)))
-    series = []
-    if buffer is not None:
-        series = [(column, _series(buffer, column)) for column in found.columns if column.worst_feature is not None]
+    curves = list(found.curves)
     rows = [_row(column, found.rows) for column in found.columns]
     remarks: list[Block] = []
     if at_answer is not None:
         operator, names = at_answer
-        noise = diagnose({OPERATOR: operator})
+        chains = np.repeat(np.arange(found.chains), found.lengths or found.rows)[-len(operator) :]
+        noise = diagnose({OPERATOR: operator}, groups=chains if found.chains > 1 else None)
         (column,) = noise.columns
         if column.worst_feature is not None:
             column = replace(column, worst_name=names[column.worst_feature])
         rows.append(_row(column, noise.rows))
         if column.worst_feature is not None:
-            series.append((column, operator[:, column.worst_feature]))
+            curves = [*curves[: MOST_CURVES - 1], replace(noise.curves[0], label=OPERATOR)]
             remarks = [Text(_on_operator(found, noise), tone="remark")]
-    if series:
-        blocks.append(_functions(series[-len(figures.CYCLE) :], found.rows))
+    if curves:
+        blocks.append(_functions(curves, found.rows))
     caption = "τ: integrated autocorrelation time in steps, 1 for independent rows. Effective sample size: rows/τ."
-    return [*blocks, TableBlock(rows, caption=caption), *remarks]
-
-
-def _series(buffer: Buffer, column: ColumnDiagnosis) -> Vector:
-    values = buffer[column.name]
-    sparse = as_sparse_series(column.name, values)
-    if sparse is not None:
-        return np.asarray(sparse[:, [column.worst_feature]].toarray()[:, 0], dtype=np.float64)
-    return np.asarray(values if values.ndim == 1 else values[:, column.worst_feature], dtype=np.float64)
+    return [*blocks, TableBlock(rows, caption=caption), *map(Text, found.about), *remarks]
 
 
 def _facts(found: Diagnosis) -> list[Fact]:
@@ -85,25 +69,23 @@ def _facts(found: Diagnosis) -> list[Fact]:
     ]
 
 
-def _functions(series: list[tuple[ColumnDiagnosis, Vector]], rows: int) -> Plot:
-    """Autocorrelation by lag, up to five times the largest autocorrelation time."""
-    most = max(20, int(5 * max(column.tau_max for column, _ in series)))
-    most = min(most, *(len(values) - 1 for _, values in series))
-    lags = np.unique(np.linspace(0, most, min(most + 1, 400)).round().astype(int))
-    curves = []
-    for index, (column, values) in enumerate(series):
-        rho = autocorrelation(values, most)[lags]
-        tau = rough(column.tau_max)
-        hover = [f"lag {at:,}: {short(float(value))}<br>τ = {tau}" for at, value in zip(lags, rho, strict=True)]
-        ours = column.name == OPERATOR
-        color = figures.GREY if ours else figures.CYCLE[index % len(figures.CYCLE)]
-        name = OPERATOR if ours else column.label
-        curves.append(Line(lags, rho, name, color, dash="dash" if ours else "solid", hover=hover))
-    figure = figures.lines(curves, "lag in steps", "autocorrelation", log_x=False, log_y=False)
+def _functions(curves: list[LagCurve], rows: int) -> Plot:
+    """Autocorrelation by lag, the slowest column first."""
+    most, lines = max(int(curve.lags[-1]) for curve in curves), []
+    for curve, color in zip(curves, figures.CYCLE, strict=False):
+        pairs = zip(curve.lags, curve.values, strict=True)
+        hover = [f"lag {at:,}: {short(float(value))}<br>τ = {rough(curve.tau)}" for at, value in pairs]
+        ours = curve.label == OPERATOR
+        style = {"color": figures.GREY, "dash": "dash"} if ours else {"color": color}
+        lines.append(Line(curve.lags, curve.values, curve.label, hover=hover, **style))
+    figure = figures.lines(lines, "lag in steps", "autocorrelation", log_x=False, log_y=False)
     noise = float(2 / np.sqrt(rows))
     figure.add_hrect(y0=-noise, y1=noise, fillcolor=figures.GREY, opacity=0.25, line_width=0)
     figure.update_xaxes(range=[0, most * 1.01])
-    caption = "Of the slowest feature of each column. The grey band is what independent rows would show by chance."
+    caption = (
+        "Of the slowest feature of each column, the slowest columns first. The grey band is what independent rows "
+        "would show by chance."
+    )
     return Plot(figure, "Autocorrelation of the record", caption, height=360)
 
 

@@ -1,0 +1,80 @@
+"""Columns with names that mean something to Rich, to a terminal, or to Python."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import multireplay as mr
+from multireplay.cli.data_file import DataFile
+
+NAMES = ["self", "names", "pressure[bar]", "[/]", "[bold]", "esc\x1b[2J\x9b31m\u202eend"]
+
+
+@pytest.fixture
+def odd(tmp_path):
+    rng = np.random.default_rng(5)
+    rows = rng.standard_normal((300, len(NAMES)))
+    target = rows @ np.arange(1.0, len(NAMES) + 1) + 0.1 * rng.standard_normal(300)
+    with (tmp_path / "odd[red].csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([*NAMES, "[y]"])
+        writer.writerows([*row, value] for row, value in zip(rows, target, strict=True))
+    return tmp_path / "odd[red].csv"
+
+
+def clean(result):
+    """All that is printed, if it has no order to a terminal in it."""
+    text = result.stdout + result.stderr
+    assert not [letter for letter in text if letter != "\n" and not (letter.isprintable() or letter == " ")], text
+    assert "\u202e" not in text
+    return text
+
+
+def test_odd_names_are_printed_as_they_are(run, odd, tmp_path):
+    out = tmp_path / "[model].json"
+    result = run("fit", odd, "--target", "[y]", "--out", out)
+    assert result.exit_code == 0, result.stderr
+    text = clean(result)
+    assert "[y], linear" in text
+    assert f"Model: {out}" in text.replace("\n", "")
+    for name in ("self", "pressure[bar]", "[/]", "[bold]", r"esc\x1b[2J\x9b31m\u202eend"):
+        assert f" {name} " in text
+        assert name in clean(run("diagnose", odd))
+    result = run("predict", out, odd, "--out", tmp_path / "p.csv")
+    assert "predictions of '[y]'" in clean(result)
+    assert result.exit_code == 0
+
+
+def test_odd_names_in_errors_and_json(run, odd):
+    result = run("fit", odd, "--target", "[/]no\x1b[2J")
+    assert result.exit_code == 3
+    assert r"pressure[bar], [/], [bold], esc\x1b[2J\x9b31m" in clean(result)
+    result = run("diagnose", odd, "--json")
+    clean(result)
+    assert [column["name"] for column in json.loads(result.stdout)["columns"]] == [*NAMES, "[y]"]
+
+
+def test_a_column_called_self():
+    assert mr.Buffer(**{"self": [1.0, 2.0], "a": [3.0, 4.0]})["self"].tolist() == [1.0, 2.0]
+
+
+def test_tables_of_the_library_print_names_as_they_are():
+    from multireplay.show.text import TextTable
+
+    text = str(TextTable([{"name[x]": "[/]", "b": "a\x1b[2Jb"}], title="[red]t"))
+    for said in ("[red]t", "name[x]", "[/]", r"a\x1b[2Jb"):
+        assert said in text
+
+
+def test_work_grows_with_the_columns_not_with_their_square(tmp_path, monkeypatch):
+    """The features of a wide file are listed once, however many of them are asked for."""
+    values = np.zeros((3, 2000))
+    np.savez(tmp_path / "wide.npz", **{f"c{place}": values[:, place] for place in range(2000)})
+    file = DataFile.open(tmp_path / "wide.npz", "1 GB")
+    names = [feature for name in file.source.fields for feature in file.expand(name)]
+    assert file.features is file.features
+    assert file.matrix(names[::-1]).shape == (3, 2000)
