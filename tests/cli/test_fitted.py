@@ -155,3 +155,12 @@ def test_predictions_carry_id_and_time(run, tmp_path):
     assert found.column_names == ["series", "when", "key", "prediction"]
     assert found.column("key").to_pylist() == [key[i] for i in order]
     assert found.column("series").to_pylist() == series[order].tolist()
+
+
+def test_the_page_of_predictions_has_every_class(run, tmp_path, scaled):
+    out = tmp_path / "m.json"
+    run("fit", scaled, "--target", "size", "--model", "logistic", "--features", "small,large", "--out", out)
+    run("predict", out, scaled, "--out", tmp_path / "p.csv", "--report", tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    for value in np.ravel(json.loads(out.read_text())["coef"]):
+        assert f'data-value="{float(value)!r}"' in page

@@ -37,7 +37,11 @@ def section(evidence: Evidence) -> Section:
         return Section("Fit", blocks)
     if shown.run_of:
         blocks.append(Text(f"From here on, this is on the class {shown.run_of}, told from the rest.", tone="remark"))
-    return Section("Fit", [*blocks, *fitted.blocks_of(evidence), *reliability.blocks_of(evidence)])
+    blocks += fitted.blocks_of(evidence)
+    relied_on = reliability.blocks_of(evidence)
+    if relied_on and len(shown.known) > 1:
+        relied_on.insert(1, Text(f"Those of the class {next(iter(shown.known))}:", tone="remark"))
+    return Section("Fit", [*blocks, *relied_on])
 
 
 def _facts(evidence: Evidence) -> list[Fact]:
