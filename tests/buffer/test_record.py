@@ -84,7 +84,7 @@ def test_chains_that_do_not_fit_are_read_once(both, monkeypatch):
     monkeypatch.setattr(plain, "in_step", lambda *given: False)  # which looks at 2^13 rows of however many there are
     taken, original = [], type(both[1]).take
     monkeypatch.setattr(
-        type(both[1]), "take", lambda self, rows, names=None: taken.append(len(rows)) or original(self, rows, names)
+        type(both[1]), "take", lambda self, rows, *more: taken.append(len(rows)) or original(self, rows, *more)
     )
     with pytest.warns(UserWarning, match="once more"):
         mr.solve(mr.GLM(), both[1], replay=mr.Multiscale(phases="all"), step=0.02)

@@ -77,4 +77,4 @@ def test_work_grows_with_the_columns_not_with_their_square(tmp_path, monkeypatch
     file = DataFile.open(tmp_path / "wide.npz", "1 GB")
     names = [feature for name in file.source.fields for feature in file.expand(name)]
     assert file.features is file.features
-    assert file.matrix(names[::-1]).shape == (3, 2000)
+    assert file.table(names[::-1]).shape == (3, 2000)

@@ -166,7 +166,6 @@ def test_the_folders_of_the_bench(run, tmp_path):
     result = run("demo", "--out", tmp_path / "compare.csv")
     assert result.exit_code == 3
     assert "results are written to a folder" in result.stderr
-    assert run("demo", "--out", tmp_path, "--report", tmp_path / "demo.png").exit_code == 3
     assert (tmp_path / "compare.csv").read_text() == "mine"
 
 

@@ -24,4 +24,6 @@ def test_sparse_rows_of_more_features_than_steps_say_what_they_cost(tmp_path, mo
         memory = mr.solve(problem, buffer, replay=order, step=0.1)
         with pytest.warns(UserWarning, match="does not read the record in order"):
             disk = mr.solve(problem, stored(tmp_path, buffer), replay=order, step=0.1)
-        assert np.array_equal(memory.x, disk.x)
+        assert np.allclose(
+            memory.x, disk.x, rtol=1e-13, atol=1e-16
+        )  # lots end inside chains, and so do sums of averages

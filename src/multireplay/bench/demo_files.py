@@ -44,6 +44,8 @@ class DemoFolder:
     """
 
     def __init__(self, path: Path) -> None:
+        if path.exists() and not path.is_dir():
+            raise InputError(f"--out {path} is a file; results are written to a folder")
         self.path, self.written = path, _written(path / NUMBERS)
         for name in (NUMBERS, LOG, PICTURE, PAGE):
             file = path / name

@@ -132,13 +132,8 @@ class Corrections:
 
         Where the samples know some feature from few rows only, their Jacobian is given the diagonal of all rows.
         """
-        seen = self.seen
-        if (
-            seen is not None
-            and self.coarse is not None
-            and seen[2] is self.coarse.slope
-            and self.coarse.effective < FEW
-        ):
+        seen, coarse = self.seen, self.coarse
+        if seen is not None and coarse is not None and seen[2] is coarse.slope and coarse.effective < FEW:
             seen = (*seen[:2], with_diagonal(self.record, seen[2], seen[0], self.run.threads), None)
         found = None if seen is None else images_of(self.run, *seen)
         return found if found is None or self.record.dim <= WIDEST_KEPT else replace(found, through=None)
