@@ -55,6 +55,18 @@ def written_multiscale(multiscale, tmp_path_factory) -> Path:
     return multiscale.report(tmp_path_factory.mktemp("report") / "multiscale.html")
 
 
+@pytest.fixture(scope="session")
+def written_classes(tmp_path_factory) -> Path:
+    """A page on a model with three classes, each with a plot and a table that is wider than a phone."""
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((900, 3))
+    label = (A @ rng.standard_normal((3, 3)) + rng.gumbel(size=(900, 3))).argmax(axis=1)
+    found = mr.MERClassifier(warn_autocorrelation=False).fit(A, np.array(["low", "mid", "high"])[label])
+    shown = mr.report.Shown(dict(zip(found.classes_.tolist(), found.uncertainties_, strict=True)))
+    sections = mr.report.sections_of_result(found.results_[0], uncertainty=shown, rivals=False)
+    return mr.report.write(tmp_path_factory.mktemp("report") / "classes.html", "Three classes", sections)
+
+
 @pytest.fixture
 def regression():
     """A short logistic regression, as (problem, buffer)."""

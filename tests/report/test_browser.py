@@ -88,7 +88,7 @@ class Visit:
     def open(self, slug: str) -> None:
         """Open a tab, and wait until its plots are drawn in the colours of the page."""
         self.page.click(f"#tab-{slug}")
-        self.until(f"[...document.querySelectorAll('#{slug} .canvas')].every({DRAWN})")
+        self.until(f"[...document.querySelectorAll('#{slug} .canvas')].filter((c) => c.clientWidth).every({DRAWN})")
 
     def assert_clean(self) -> None:
         assert self.complaints == []
@@ -219,6 +219,39 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(visit, which, request):
     here.assert_clean()
 
 
+def test_a_table_that_is_wider_than_a_phone_says_so_until_its_end(visit, written_classes):
+    box, cue = "#fit .group.open .scroll", "#fit .group.open .more-right"
+    here = visit(written_classes, viewport=PHONE, is_mobile=True, has_touch=True)
+    here.until(f"document.querySelector('{box}').classList.contains('wider')")
+    assert here.page.is_visible(cue)
+    assert "more to the right" in here.page.inner_text(cue)
+    here.page.evaluate(f"document.querySelector('{box}').scrollLeft = 10000")
+    here.until(f"document.querySelector('{box}').classList.contains('ended')")
+    assert not here.page.is_visible(cue)
+    assert not visit(written_classes).page.is_visible(cue)  # a desktop has room
+    here.assert_clean()
+
+
+def test_the_reader_chooses_the_class(visit, written_classes):
+    here = visit(written_classes)
+    options = here.page.eval_on_selector_all("#fit option", "all => all.map((o) => o.textContent)")
+    assert options == ["high", "low", "mid"]
+    for place in (1, 2, 0):
+        here.page.select_option("#fit select", str(place))
+        seen = here.page.eval_on_selector_all(".group", "all => all.map((g) => g.getClientRects().length > 0)")
+        assert seen == [i == place for i in range(3)]
+        here.until(f"[...document.querySelectorAll('#fit .group.open .canvas')].every({DRAWN})")
+        assert here.page.evaluate("document.querySelectorAll('#fit .group.open .ytick text').length") == 4
+    here.assert_clean()
+
+
+def test_the_first_thing_on_the_page_is_the_picture(visit, written):
+    here = visit(written, viewport=PHONE, is_mobile=True, has_touch=True)
+    first = here.page.evaluate("document.querySelector('#fit .canvas').getBoundingClientRect().top + scrollY")
+    assert first < PHONE["height"] / 3
+    assert here.page.evaluate("document.querySelector('#fit').children[1].className") == "plot"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read(visit, written, scheme):
     here = visit(written) if scheme == "light" else visit(written, scheme=scheme)
@@ -227,7 +260,7 @@ def test_text_can_be_read(visit, written, scheme):
     for slug in TABS:
         here.open(slug)
         found = here.page.evaluate(CONTRASTS)
-        assert any("plot" in what for _, what in found) or slug == "repeat"
+        assert any("plot" in what for _, what in found) or slug in ("replay", "repeat")
         assert [(what, ratio) for ratio, what in found if ratio < 4.5] == []
 
 

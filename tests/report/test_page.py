@@ -59,9 +59,12 @@ def test_a_figure_stays_json():
 
 
 def test_plotly_comes_only_where_it_is_needed():
-    assert "plotly.js v" not in render(Text("no plot"))
+    assert "plotly.js (basic" not in render(Text("no plot"))
     plot = Plot(figures.lines([figures.Line([1, 2], [1, 2], "a", figures.OURS)], "x", "y"), "A plot")
-    assert render(plot, Plot(plot.figure, "Another")).count("plotly.js v") == 1
+    assert render(plot, Plot(plot.figure, "Another")).count("plotly.js (basic") == 1
+    heat = figures.new()
+    heat.add_heatmap(z=[[1.0, 2.0]])
+    assert "* plotly.js v" in render(Plot(heat, "Somebody's own figure, which needs the whole library"))
 
 
 def test_sections_of_the_same_name_have_addresses_of_their_own():

@@ -122,12 +122,12 @@ def _write_report(found: ValueEstimate, path: Path, command: str) -> Path:
     from multireplay.report import Block, Picture, Section, Table, Text, sections_of_result, write
     from multireplay.rl.uncertain import start_sentence
 
-    _drawn(found).savefig(picture := BytesIO(), dpi=150)
-    blocks: list[Block] = [Text(str(found).splitlines()[0], tone="lead"), Text(start_sentence(found))]
+    _drawn(found).savefig(png := BytesIO(), dpi=150)
+    picture = Picture(png.getvalue(), "The value function")
+    blocks: list[Block] = [picture, Text(str(found).splitlines()[0], tone="lead"), Text(start_sentence(found))]
     if found.check is not None:
         blocks += [Text(found.check.sentence), Table(found.check.table().rows, caption="Monte Carlo check")]
     elif found.note:
         blocks.append(Text(found.note))
-    blocks.append(Picture(picture.getvalue(), "The value function"))
     sections = [Section("Value", blocks), *sections_of_result(found.result, command=command)]
     return write(path, f"Value of a policy on {found.trajectory.name}", sections)

@@ -57,14 +57,21 @@ def doubts_in(model: Model) -> list[str]:
     return [f"Class {name}: {sentence}." for name, sentence in named if sentence]
 
 
-def table_of(summary: Summary, shown: NDArray[np.intp], title: str | None = None) -> TextTable:
-    """The table of a summary with some rows, and short notes: a sentence below says what they mean."""
-    rows = []
-    for row in (summary.rows[place] for place in shown):
-        brief = row["mark"].partition(":")[0].replace("independent ", "").replace("effective ", "")
-        rows.append({**row, "mark": "not known" if np.isinf(row["standard error"]) else brief})
-    table = Summary(rows, summary.level, ()).table()
-    table.title = title
+def brief(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of a summary with a short note: a sentence below the table says what it means."""
+    said = row["mark"].partition(":")[0].replace("independent ", "").replace("effective ", "")
+    return {**row, "mark": "not known" if np.isinf(row["standard error"]) else said}
+
+
+def short_table(rows: Sequence[dict[str, Any]], level: float, title: str | None = None) -> TextTable:
+    """The table of such rows; long names take several lines where the terminal is narrow."""
+    table = Summary(rows, level, ()).table()
+    if any("class" in row for row in rows):
+        for row, shown in zip(rows, table.rows, strict=True):
+            del shown["t"], shown["effective"]  # a narrow terminal has no room for all
+            shown["class"] = row["class"]
+        table = TextTable([{"class": "", **shown} for shown in table.rows])
+    table.title, table.wrap = title, "name"
     return table
 
 

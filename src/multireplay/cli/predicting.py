@@ -160,8 +160,11 @@ def write_page(
     if score is not None:
         notes.append(scored(score, f"against the column {model.target} of the same file"))
     tables: dict[str, Any] = {"Predictions": spread}
-    if len(model.coef) == 1:
-        weights = zip(model.features, model.coef[0], strict=True)
-        tables["Coefficients"] = [{"feature": name, "coefficient": float(value)} for name, value in weights]
+    labels = model.classes if len(model.coef) > 1 else ("",)
+    tables["Coefficients"] = [
+        {"class": str(label), "feature": name, "coefficient": float(value)}
+        for label, row in zip(labels, model.coef, strict=True)
+        for name, value in zip(model.features, row, strict=True)
+    ]
     title = f"{model.target}, predicted for {record.path.name}"
     return report_of_tables(path, title, tables, notes=notes, command=command)

@@ -22,7 +22,7 @@ from multireplay.errors import ConvergenceWarning as NotConverged
 from multireplay.estimators.dependence import Dependence, examine
 from multireplay.estimators.standardize import Columns, Standardization, measured
 from multireplay.estimators.uncertain import INTERCEPT, Inference
-from multireplay.estimators.usable import as_table
+from multireplay.estimators.usable import as_table, usable_as_they_are
 from multireplay.online import Online
 from multireplay.problems import Problem
 from multireplay.replay import Replay
@@ -188,6 +188,8 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
 
     def _validated(self, *arrays: Any, **options: Any) -> Any:
         """Rows, and y beside them, checked, with `n_features_in_` and `feature_names_in_` set or compared with."""
+        if not options.get("reset", True) and usable_as_they_are(self, arrays, options.get("ensure_min_samples", 1)):
+            return arrays if len(arrays) > 1 else arrays[0]
         if self.missing == "drop":  # in rows to predict: those to learn from are gone
             options = {"ensure_all_finite": "allow-nan", **options}
         if options.get("reset") and hasattr(self, "recipe_"):

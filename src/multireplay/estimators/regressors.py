@@ -322,8 +322,10 @@ def _rates(y: Any, sample_weight: Any, exposure: Vector) -> tuple[Vector, Vector
 
 def as_weights(sample_weight: Any, rows: int) -> Vector:
     """One weight of at least 0 a row, not all 0; a number is the weight of every row, and None is 1."""
-    if sample_weight is None or isinstance(sample_weight, Number):
-        sample_weight = np.full(rows, 1.0 if sample_weight is None else sample_weight)
+    if sample_weight is None:
+        return np.ones(rows)
+    if isinstance(sample_weight, Number):
+        sample_weight = np.full(rows, sample_weight)
     weights: Vector = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weights.shape != (rows,):
         raise InputError(f"sample_weight has shape {weights.shape}, but X has {rows} rows: it needs ({rows},)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.utils import _safe_indexing, check_array
 from multireplay.errors import InputError
 
 MISSING = ("error", "drop")
+PLAIN = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 def kept_rows(missing: str, X: Any, y: Any, groups: Any) -> Any:
@@ -56,6 +58,22 @@ def _one_a_row(groups: Any, count: int) -> Any:
     if labels.shape != (count,):
         raise InputError(f"groups has shape {labels.shape}, but X has {count} rows: it needs ({count},)")
     return labels
+
+
+def usable_as_they_are(estimator: Any, arrays: Sequence[Any], fewest: int = 1) -> bool:
+    """Whether scikit-learn's checks would hand these arrays back as they are: they take longer than one row does.
+
+    Plain arrays of finite numbers as wide as those before, which had no names.
+    """
+    X, *targets = arrays
+    if type(X) is not np.ndarray or X.dtype not in PLAIN or X.ndim != 2 or hasattr(estimator, "feature_names_in_"):
+        return False
+    if X.shape[1] != estimator.n_features_in_ or len(X) < fewest or not np.isfinite(X).all():
+        return False
+    return all(
+        type(y) is np.ndarray and y.dtype.kind in "fiu" and y.shape == X.shape[:1] and bool(np.isfinite(y).all())
+        for y in targets
+    )
 
 
 def as_table(data: Any) -> Any:

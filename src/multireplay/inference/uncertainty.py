@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
 from multireplay._check import Vector, number_in
 from multireplay.errors import InputError, UncertaintyWarning, warn
@@ -66,6 +66,7 @@ class Uncertainty:
         self.x, self.names, self.images, self.source = x, tuple(names), images, source
         self.why_not, self.notes = why_not, tuple(notes)
         self._matrix: Any = None
+        self._shift: Any = 0.0
         self._whole: Uncertainty = self
 
     def mapped(self, matrix: Any, names: Sequence[str], shift: Any = 0.0) -> Uncertainty:
@@ -87,14 +88,22 @@ class Uncertainty:
         rows = csr_array(matrix) if hasattr(matrix, "tocsr") else _functionals(matrix, len(self.x))
         found = Uncertainty(rows @ self.x + shift, names, self.images, self.source, self.why_not, self.notes)
         found._matrix, found._whole = rows if self._matrix is None else rows @ self._matrix, self._whole
+        found._shift = rows @ np.broadcast_to(self._shift, len(self.x)) + shift
         return found
 
-    def beside(self, others: Sequence[Uncertainty], names: Sequence[str]) -> Uncertainty:
-        """This and others that are functions of the same answer (`mapped`), as one with these names."""
-        parts = [self, *others]
-        found = self._whole.mapped(vstack([csr_array(part._matrix) for part in parts]), names)
-        found.x, found.notes = np.concatenate([part.x for part in parts]), self.notes
-        return found
+    def at(self, x: Vector) -> Vector:
+        """What the same functions are of another answer to the problem: coefficients in the same units.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import multireplay as mr
+        >>> buffer = mr.Buffer(features=np.eye(2)[[0, 1, 0, 1]], targets=[1.0, 2.0, 1.0, 2.0])
+        >>> found = mr.solve(mr.GLM(), buffer).uncertainty.mapped([[100.0, 0.0]], ["in percent"], shift=1.0)
+        >>> found.at(np.array([0.5, 0.0]))
+        array([51.])
+        """
+        return x if self._matrix is None else np.asarray(self._matrix @ x + self._shift)
 
     @cached_property
     def standard_error(self) -> Vector | None:

@@ -82,6 +82,11 @@ class Cell:
     text: str
     number: float | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the text is a number that the page itself can read."""
+        return self.number is not None and re.fullmatch(r"−?[\d,]+(\.\d+)?(e−?\d+)?", self.text) is not None
+
 
 @dataclass(frozen=True)
 class TableBlock(Block):
@@ -97,6 +102,8 @@ class TableBlock(Block):
     rows: Sequence[Mapping[str, Any]]
     caption: str = ""
     shown: int | None = None
+    brief: bool = False
+    """Whether numbers are only there as they are shown, to keep a page with many tables small."""
 
     @cached_property
     def names(self) -> list[str]:
@@ -185,6 +192,20 @@ class Code(Block):
 
 
 @dataclass(frozen=True)
+class Choice(Block):
+    """Groups of blocks by name, such as one a class, of which the reader sees one at a time.
+
+    Examples
+    --------
+    >>> Choice("Class", {"low": [Text("Few.")], "high": [Text("Many.")]}).kind
+    'choice'
+    """
+
+    label: str
+    groups: Mapping[str, Sequence[Block]]
+
+
+@dataclass(frozen=True)
 class Section:
     """One tab of the page.
 
@@ -196,6 +217,12 @@ class Section:
 
     title: str
     blocks: Sequence[Block]
+
+    @property
+    def plots(self) -> list[Plot]:
+        """All that are on the tab, whether they are seen at first or not."""
+        groups = [group for block in self.blocks if isinstance(block, Choice) for group in block.groups.values()]
+        return [block for blocks in (self.blocks, *groups) for block in blocks if isinstance(block, Plot)]
 
     @property
     def slug(self) -> str:

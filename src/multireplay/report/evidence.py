@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer, buffer_of
 from multireplay.buffer.columns import Columns, row_count
 from multireplay.buffer.disk import StoredBuffer
-from multireplay.buffer.record import as_record
+from multireplay.buffer.record import Record, as_record
 from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.engine.sums import Folding, operator_batches
 from multireplay.errors import InputError, MultireplayError
@@ -41,6 +41,20 @@ ON_DISK = Missing(
 )
 NO_RECORD = Missing("The record is not here, so that nothing is fitted to it.")
 NO_START = Missing("This run takes no steps, so that it has no starting point.")
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """Coefficients in the units of the reader's own columns, and what there is to say of the model."""
+
+    known: Mapping[str, Uncertainty]
+    """How well they are known, by class; one, by no name, where there are no classes."""
+    units: str = ""
+    """What the run itself saw where that is something else, in a sentence for the tabs on the run."""
+    said: Sequence[str] = ()
+    """Sentences on the model."""
+    run_of: str = ""
+    """The class that the run is of, where each has a run of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +86,25 @@ class Evidence:
     """What is fitted beside what was observed."""
     batches: ByBatches | None = None
     """Standard errors with other numbers of batches."""
-    textbook: Vector | None = None
-    """Standard errors if rows were independent."""
+    textbooks: Sequence[Vector | None] = ()
+    """Standard errors if rows were independent, of every class."""
+    shown: Shown | None = None
+    """How the coefficients are shown, where not as the run has them."""
+
+    @property
+    def textbook(self) -> Vector | None:
+        """Standard errors if rows were independent, of what is known first."""
+        return self.textbooks[0] if self.textbooks else None
+
+    @property
+    def by_class(self) -> Mapping[str, Uncertainty]:
+        """What is known of the coefficients of every class; of one without a name where there are none."""
+        return {"": self.known} if self.shown is None else self.shown.known
+
+    @property
+    def units(self) -> str:
+        """What the run saw where that differs from what is shown, in a sentence."""
+        return "" if self.shown is None else self.shown.units
 
     @property
     def operator_names(self) -> list[str]:
@@ -131,9 +162,10 @@ def gather(
     rivals: bool | str = "auto",
     names: Sequence[str] | None = None,
     buffer: Buffer | StoredBuffer | None = None,
-    uncertainty: Uncertainty | None = None,
+    uncertainty: Uncertainty | Shown | None = None,
 ) -> Evidence:
     """Work everything out. An `uncertainty` is that of the answer in other units, made by ``uncertainty.mapped``."""
+    shown = Shown({"": uncertainty}) if isinstance(uncertainty, Uncertainty) else uncertainty
     if result.run is None:
         raise InputError("this result was not made by mr.solve and does not say what it was asked to do: no report")
     for name, value in (("exact", exact), ("rivals", rivals)):
@@ -150,7 +182,7 @@ def gather(
         hint = "" if run.problem is None else " result.report(path, buffer=...) takes it."
         missing = Missing(f"The {lost} was left behind when this result was pickled.{hint}")
         bare = _bare(result, run, names, missing)
-        return replace(bare, fitted=missing, known=uncertainty or bare.known)
+        return _as_shown(replace(bare, fitted=missing), shown)
     if result.run.record is None:
         result = replace(result, run=replace(run, record=as_record(run.problem, run.buffer)))
     if isinstance(run.buffer, Buffer):
@@ -158,8 +190,12 @@ def gather(
     else:
         residuals = _residuals(run, [epoch.answer for epoch in result.epochs])
         found = replace(_bare(result, run, names, ON_DISK), residuals=residuals)
-    found = replace(found, known=uncertainty or found.known)
+    found = _as_shown(found, shown)
     return found if found.diverged else _looked_at(found)
+
+
+def _as_shown(found: Evidence, shown: Shown | None) -> Evidence:
+    return found if shown is None else replace(found, shown=shown, known=next(iter(shown.known.values())))
 
 
 def _looked_at(found: Evidence) -> Evidence:
@@ -172,7 +208,27 @@ def _looked_at(found: Evidence) -> Evidence:
     record = as_record(run.problem, run.buffer)
     fitted = look(record, x, run.threads)
     batches = None if isinstance(fitted, Missing) else by_batches(known, fitted.pieces)
-    return replace(found, fitted=fitted, batches=batches, textbook=if_independent(known, record, x))
+    return replace(found, fitted=fitted, batches=batches, textbooks=list(_textbooks(found, record)))
+
+
+def _textbooks(found: Evidence, record: Record) -> Iterator[Vector | None]:
+    """Standard errors if rows were independent: of the run's own record, or of that of a class's own run."""
+    for known in found.by_class.values():
+        source = known.source
+        if is_of(known, found.result.x):
+            yield if_independent(known, record, found.result.x)
+        elif source is not None and source.record is not None:
+            yield if_independent(known, source.record, source.x)
+        else:
+            yield None
+
+
+def is_of(known: Uncertainty, x: Vector) -> bool:
+    """Whether something is known of functions of this very answer."""
+    try:
+        return np.array_equal(known.at(x), known.x, equal_nan=True)
+    except ValueError:
+        return False
 
 
 def _with_record(run: Run, buffer: Buffer | StoredBuffer | None) -> Run:

@@ -1,4 +1,8 @@
-"""Writing a page: the template, one copy of plotly.js, and the plots as data."""
+"""Writing a page: the template, one copy of plotly.js, and the plots as data.
+
+assets/plotly-basic.min.js is plotly.js 4.1.1 (MIT, Plotly, Inc.), its "basic" bundle as the npm package
+plotly.js-basic-dist-min has it: a quarter of the whole library, with all that the pages of this package draw.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,9 @@ from typing import Any
 from multireplay._write import save_text
 from multireplay.errors import InputError
 from multireplay.report.blocks import Plot, Section
+
+BASIC = frozenset({"scatter", "bar", "pie"})
+"""Kinds of traces that the basic bundle can draw."""
 
 
 def write(path: str | os.PathLike[str], title: str, sections: Sequence[Section], subtitle: str = "") -> Path:
@@ -59,18 +66,26 @@ def render(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
     jinja2, verbatim = needed("jinja2"), needed("markupsafe").Markup
     assets = jinja2.PackageLoader("multireplay.report", "assets")
     environment = jinja2.Environment(loader=assets, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    has_plots = any(isinstance(block, Plot) for section in sections for block in section.blocks)
+    plots = [plot for section in sections for plot in section.plots]
     page: str = environment.get_template("page.html.j2").render(
         title=title,
         subtitle=subtitle,
         sections=list(zip(slugs(sections), sections, strict=True)),
-        plotly=verbatim(needed("plotly.offline").get_plotlyjs()) if has_plots else "",
+        plotly=verbatim(_plotly_js(plots)) if plots else "",
         next_number=count().__next__,
         figure=lambda plot: verbatim(embedded(plot.figure)),
         version=multireplay.__version__,
         written=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
     return page
+
+
+def _plotly_js(plots: Sequence[Plot]) -> str:
+    """The part of plotly.js that draws these plots: all of it only where somebody's own figure needs more."""
+    kinds = {trace.type for plot in plots for trace in plot.figure.data}
+    if kinds <= BASIC:
+        return (Path(__file__).parent / "assets" / "plotly-basic.min.js").read_text(encoding="utf-8")
+    return str(needed("plotly.offline").get_plotlyjs())
 
 
 def slugs(sections: Sequence[Section]) -> list[str]:

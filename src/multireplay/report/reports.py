@@ -65,7 +65,8 @@ def report_of_result(
 def sections_of_result(result: Result, *, command: str | None = None, **options: Any) -> list[Section]:
     """The tabs of `report_of_result`, to put on a page with others.
 
-    With ``uncertainty=result.uncertainty.mapped(...)`` the first shows coefficients in other units.
+    With ``uncertainty=result.uncertainty.mapped(...)`` they show coefficients in other units, and with a `Shown` those
+    of several classes.
     """
     needed("plotly"), needed("jinja2")  # before anything slow
     evidence = gather(result, **options)

@@ -80,7 +80,7 @@ class TextTable:
             longest = max(len(str(row.get(name, ""))) for row in self.rows)
             shown = textwrap.fill(name, max(longest, 4), break_long_words=False) if close else name
             justify: JustifyMethod = "right" if self._is_numeric(name) else "left"
-            table.add_column(plain_text(shown), justify=justify, no_wrap=name != self.wrap)
+            table.add_column(plain_text(shown), justify=justify, no_wrap=name != self.wrap, overflow="fold")
         for row in self.rows:
             table.add_row(*(plain_text(str(row.get(name, ""))) for name in self.names))
         return table

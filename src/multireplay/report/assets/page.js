@@ -47,7 +47,7 @@
   };
   const drawn = () => [...document.querySelectorAll(".canvas[data-drawn]")];
   const drawIn = (element) => {
-    element.querySelectorAll(".canvas:not([data-drawn])").forEach(draw);
+    [...element.querySelectorAll(".canvas:not([data-drawn])")].filter((canvas) => canvas.clientWidth).forEach(draw);
     for (const canvas of element.querySelectorAll(".canvas[data-drawn]")) {
       if (canvas._fullLayout && canvas._fullLayout.width !== canvas.clientWidth) Plotly.Plots.resize(canvas);
     }
@@ -102,18 +102,43 @@
   dark.addEventListener("change", () => { label(); repaint(); });
   label();
 
+  // Groups of which one is seen at a time.
+  const choices = [...document.querySelectorAll(".choice")];
+  const choose = (choice) => {
+    const chosen = Number(choice.querySelector("select").value);
+    choice.querySelectorAll(".group").forEach((group, i) => group.classList.toggle("open", i === chosen));
+    drawIn(choice);
+  };
+  choices.forEach((choice) => {
+    choice.querySelector("select").addEventListener("change", () => choose(choice));
+    choose(choice);
+  });
+
+  // A table or a program that is wider than the screen says so, until it is scrolled to its end.
+  const cue = (box) => {
+    box.classList.toggle("wider", box.scrollWidth > box.clientWidth + 1);
+    box.classList.toggle("ended", box.scrollLeft + box.clientWidth >= box.scrollWidth - 1);
+  };
+  const seen = new ResizeObserver((entries) => entries.forEach((entry) => cue(entry.target)));
+  document.querySelectorAll(".scroll, pre").forEach((box) => {
+    box.addEventListener("scroll", () => cue(box), { passive: true });
+    seen.observe(box);
+  });
+
   // Printing shows every section, on white.
   let before = null;
   addEventListener("beforeprint", () => {
     before = root.dataset.theme ?? "";
     root.dataset.theme = "light";
     panels.forEach((panel) => panel.classList.add("open"));
+    document.querySelectorAll(".group").forEach((group) => group.classList.add("open"));
     panels.forEach(drawIn);
     repaint();
   });
   addEventListener("afterprint", () => {
     if (before) root.dataset.theme = before;
     else delete root.dataset.theme;
+    choices.forEach(choose);
     open(fromAddress(), false);
     repaint();
   });
@@ -121,7 +146,10 @@
   // Tables: a click on a heading sorts by it, numbers as numbers.
   const value = (row, column) => {
     const cell = row.cells[column];
-    return cell.dataset.value === undefined ? cell.textContent : Number(cell.dataset.value);
+    if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
+    const text = cell.textContent;
+    const number = /^−?[\d,]+(\.\d+)?(e−?\d+)?$/.test(text) ? Number(text.replaceAll(",", "").replaceAll("−", "-")) : NaN;
+    return Number.isNaN(number) ? text : number;
   };
   const compare = (a, b) => {
     if (typeof a === "number" && typeof b === "number") return a - b;

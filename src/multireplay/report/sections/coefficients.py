@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import math
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +15,21 @@ from scipy.special import ndtri
 from multireplay._check import Positions, Vector
 from multireplay.errors import UncertaintyWarning
 from multireplay.inference.summary import Summary
+from multireplay.inference.uncertainty import Uncertainty
 from multireplay.report import figures
-from multireplay.report.blocks import Block, Plot, TableBlock, Text
+from multireplay.report.blocks import Block, Choice, Plot, TableBlock, Text
 from multireplay.report.evidence import Evidence
 from multireplay.show import plotting
 from multireplay.show.text import short
 
 MOST = 40
 """Coefficients that are drawn: of more, those that are farthest from 0 in standard errors."""
+MOST_CLASSES = 15
+"""With more classes, fewer of each are drawn, and their tables have together …"""
+MOST_ROWS = 2000
+"""… so many rows, or `MOST` each."""
+BRIEF = 500
+"""Beyond so many numbers are only there as they are shown."""
 SHOWN_ROWS = 12
 UNLIKE = 200.0
 """Where one coefficient is so many times as large as the median interval, intervals could not be seen. Coefficients are
@@ -34,12 +44,24 @@ INDEPENDENT = "95 % if rows were independent"
 
 
 def blocks_of(evidence: Evidence) -> list[Block]:
-    """The plot, the table, and how it was made."""
+    """The plot, the table, and how it was made; of several classes, the reader chooses one."""
+    several = evidence.by_class
+    thin: Sequence[Vector | None] = evidence.textbooks or [None] * len(several)
+    pairs = zip(several.items(), thin, strict=True)
+    groups = {name: _of_one(known, textbook, len(several)) for (name, known), textbook in pairs}
+    return list(groups.popitem()[1]) if len(groups) == 1 else [Choice("Coefficients of the class", groups)]
+
+
+def _of_one(known: Uncertainty, textbook: Vector | None, classes: int) -> list[Block]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UncertaintyWarning)  # the page says it itself
-        summary = evidence.known.summary()
+        summary = known.summary()
     order = ordered(summary)
-    return [_plot(evidence, summary, order), _table(summary, order), *(Text(line, "remark") for line in summary.lines)]
+    plot = _plot(summary, order[: min(MOST, max(10, 40 * MOST_CLASSES // classes))], textbook)
+    table = replace(_table(summary, order[: max(MOST, MOST_ROWS // classes)]), brief=classes * len(order) > BRIEF)
+    hidden = len(order) - len(table.rows)
+    remarks = [*summary.lines, *[f"{hidden:,} coefficients that are nearer to 0 are not on this page."] * (hidden > 0)]
+    return [plot, table, *(Text(line, "remark") for line in remarks)]
 
 
 def ordered(summary: Summary) -> list[int]:
@@ -52,12 +74,12 @@ def ordered(summary: Summary) -> list[int]:
     return [int(i) for i in np.argsort(-np.nan_to_num(sizes, nan=-1.0, posinf=np.inf), kind="stable")]
 
 
-def _plot(evidence: Evidence, summary: Summary, order: list[int]) -> Plot:
-    rows, shown = summary.rows, order[:MOST]
+def _plot(summary: Summary, shown: list[int], textbook: Vector | None) -> Plot:
+    rows = summary.rows
     x, low, high, error = (
         np.array([rows[i][name] for i in shown]) for name in ("coefficient", "low", "high", "standard error")
     )
-    thin = np.full(len(shown), np.nan) if evidence.textbook is None else ndtri(0.975) * evidence.textbook[shown]
+    thin = np.full(len(shown), np.nan) if textbook is None else ndtri(0.975) * textbook[shown]
     known = np.isfinite(error) & (error > 0)
     unlike = _unlike(x, high - low)
     unit = np.where(known, error, 1.0) if unlike else np.ones(len(shown))
@@ -71,7 +93,7 @@ def _plot(evidence: Evidence, summary: Summary, order: list[int]) -> Plot:
         showlegend=bool(known.any()),
     )
     marked = np.array([bool(rows[i]["mark"]) for i in shown])
-    hover = [_hover(rows[i], name, half) for i, name, half in zip(shown, names, thin, strict=True)]
+    hover = [_hover(rows[i], half) for i, half in zip(shown, thin, strict=True)]
     for which, color, name in ((~marked, figures.OURS, UNDER_DEPENDENCE), (marked, plotting.VERMILLION, DOUBTFUL)):
         places = np.flatnonzero(which)
         _strokes(figure, np.flatnonzero(which & known & inside), (low / unit, high / unit), (name, color, 5.0, 0.0))
@@ -82,7 +104,8 @@ def _plot(evidence: Evidence, summary: Summary, order: list[int]) -> Plot:
         )  # fmt: skip
     seen = np.flatnonzero(known & inside & np.isfinite(thin))
     _strokes(figure, seen, ((x - thin) / unit, (x + thin) / unit), (INDEPENDENT, figures.GREY, 1.6, APART))
-    return Plot(figure, "The coefficients", _caption(evidence, known, unlike), height=max(170, 100 + 24 * len(shown)))
+    caption = _caption(known, len(rows), unlike, textbook is not None)
+    return Plot(figure, "The coefficients", caption, height=max(170, 100 + 24 * len(shown)))
 
 
 def _unlike(x: Vector, width: Vector) -> bool:
@@ -104,8 +127,9 @@ def _strokes(figure: Any, places: Positions, ends: tuple[Vector, Vector], style:
     )  # fmt: skip
 
 
-def _hover(row: dict[str, Any], name: str, thin: float) -> str:
-    text = f"{name}<br>{short(row['coefficient'])}"
+def _hover(row: dict[str, Any], thin: float) -> str:
+    """The whole name, since the axis cuts long ones, and the numbers."""
+    text = f"{html.escape(str(row['name']), quote=False)}<br>{short(row['coefficient'])}"
     if math.isfinite(row["standard error"]):
         text += f" ± {short(row['standard error'])}<br>95 %: {short(row['low'])} to {short(row['high'])}"
     if math.isfinite(thin):
@@ -113,17 +137,17 @@ def _hover(row: dict[str, Any], name: str, thin: float) -> str:
     return text + f"<br>{row['mark']}" * bool(row["mark"])
 
 
-def _caption(evidence: Evidence, known: Vector, unlike: bool) -> str:
-    dim, parts = len(evidence.known.x), []
-    if dim > MOST:
+def _caption(known: Vector, dim: int, unlike: bool, thin: bool) -> str:
+    parts = []
+    if dim > len(known):
         far = "farthest from 0 in standard errors" if known.any() else "largest"
-        parts.append(f"The {MOST} of {dim:,} that are {far}.")
+        parts.append(f"The {len(known)} of {dim:,} that are {far}.")
     if unlike:
         parts.append(
             "Their sizes are so different that each is drawn in units of its own standard error, and as an arrow if "
             f"it is more than {FARTHEST:g} of them from 0."
         )
-    if evidence.textbook is not None and known.any():
+    if thin and known.any():
         parts.append(
             "The thin line is what textbook standard errors say, which take rows for independent: where it is much "
             "shorter, they promise too much."

@@ -6,7 +6,7 @@ import numpy as np
 
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Plot, Section, TableBlock, Text
-from multireplay.report.evidence import Evidence
+from multireplay.report.evidence import Evidence, is_of
 from multireplay.report.figures import Line
 from multireplay.report.rivals import IN_ORDER, SHUFFLED, Contender, Missing
 from multireplay.show.text import rough, seconds, short
@@ -23,13 +23,18 @@ def section(evidence: Evidence) -> Section:
     found = (evidence.ours, evidence.in_order, evidence.shuffled, evidence.exact)
     there = [rival for rival in found if not isinstance(rival, Missing)]
     reasons = dict.fromkeys(rival.reason for rival in found if isinstance(rival, Missing))
-    blocks: list[Block] = [Text(verdict(evidence), tone="lead"), *_paths(evidence, there)]
+    blocks: list[Block] = [Text(verdict(evidence), tone="lead"), *in_units(evidence), *_paths(evidence, there)]
     blocks.append(TableBlock([_row(evidence, rival) for rival in there], caption=_caption(evidence)))
     blocks += [Text(reason, tone="remark") for reason in reasons]
     blocks += _coordinates(evidence)
     if not isinstance(evidence.exact, Missing) and not evidence.diverged and evidence.run.route != "exact":
         blocks.append(Text(_on_cost(evidence.ours, evidence.exact)))
     return Section("Comparison", blocks)
+
+
+def in_units(evidence: Evidence) -> list[Block]:
+    """What the run saw, for a tab whose numbers are in its units."""
+    return [Text(evidence.units, tone="remark")] if evidence.units else []
 
 
 def _row(evidence: Evidence, rival: Contender) -> dict[str, object]:
@@ -53,18 +58,24 @@ def _row(evidence: Evidence, rival: Contender) -> dict[str, object]:
 
 def _coordinates(evidence: Evidence) -> list[Block]:
     """The answer beside the exact fit and the solution, by coordinate."""
-    x, exact, solution = evidence.result.x, evidence.exact, evidence.solution
-    if evidence.diverged or (isinstance(exact, Missing) and solution is None):
+    exact, solution = evidence.exact, evidence.solution
+    if evidence.diverged or evidence.run.route == "exact" or (isinstance(exact, Missing) and solution is None):
         return []
-    rows = []
-    for i in np.argsort(-np.abs(x), kind="stable"):
-        row: dict[str, object] = {"coordinate": evidence.names[i], "value": float(x[i])}
-        if not isinstance(exact, Missing):
-            row |= {"exact fit": float(exact.x[i]), "difference": float(x[i] - exact.x[i])}
-        if solution is not None:
-            row["solution"] = float(solution[i])
-        rows.append(row)
-    return [TableBlock(rows, caption="By size; a click on a heading sorts by it.", shown=SHOWN_ROWS)]
+    rows: list[dict[str, object]] = []
+    for label, known in evidence.by_class.items():
+        if not is_of(known, evidence.result.x):
+            continue  # of another run
+        x, other = known.x, None if isinstance(exact, Missing) else known.at(exact.x)
+        right = None if solution is None else known.at(solution)
+        for i in np.argsort(-np.abs(x), kind="stable"):
+            row: dict[str, object] = {"class": label, "coordinate": known.names[i], "value": float(x[i])}
+            if other is not None:
+                row |= {"exact fit": float(other[i]), "difference": float(x[i] - other[i])}
+            if right is not None:
+                row["solution"] = float(right[i])
+            rows.append(row)
+    caption = "In the units of your columns. " if evidence.shown is not None else ""
+    return [TableBlock(rows, caption=f"{caption}By size; a click on a heading sorts by it.", shown=SHOWN_ROWS)]
 
 
 def _caption(evidence: Evidence) -> str:

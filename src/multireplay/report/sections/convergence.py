@@ -9,6 +9,7 @@ from multireplay.report.blocks import Block, Plot, Section, TableBlock, Text
 from multireplay.report.evidence import Evidence
 from multireplay.report.figures import Line
 from multireplay.report.rivals import Missing, recorded
+from multireplay.report.sections.comparison import in_units
 from multireplay.result import Epoch
 from multireplay.show import plotting
 from multireplay.show.text import TextTable, plural, rough, short
@@ -23,7 +24,7 @@ WAYS: dict[Route, str] = {
 
 
 def section(evidence: Evidence) -> Section:
-    blocks: list[Block] = [Text(_summary(evidence), tone="lead"), Text(_route(evidence))]
+    blocks: list[Block] = [Text(_summary(evidence), tone="lead"), Text(route(evidence)), *in_units(evidence)]
     if evidence.result.epochs[0].curve is not None:
         blocks.append(_errors(evidence))
     blocks += _residuals(evidence)
@@ -35,7 +36,7 @@ def section(evidence: Evidence) -> Section:
     return Section("Convergence", blocks)
 
 
-def _route(evidence: Evidence) -> str:
+def route(evidence: Evidence) -> str:
     """Which way was taken, and why."""
     return f"The way to the answer: {WAYS[evidence.run.route]}. Why: {evidence.run.why.rstrip('.')}."
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from multireplay.diagnose import Diagnosis
 from multireplay.report.blocks import Block, Fact, Facts, Section, Text
-from multireplay.report.evidence import Evidence
+from multireplay.report.evidence import Evidence, Shown
 from multireplay.report.rivals import Missing
 from multireplay.report.sections import coefficients, fitted, reliability
 from multireplay.report.sections.comparison import quality
@@ -24,13 +24,24 @@ TONES: Mapping[str, Literal["good", "plain", "beware"]] = {"finished": "good", "
 def section(evidence: Evidence) -> Section:
     status = evidence.result.status
     said = str(status) if evidence.run.feature_names else in_names(str(status), evidence.names)
-    blocks: list[Block] = [Text(said, TONES.get(status.code, "beware"))]
+    tone = TONES.get(status.code, "beware")
+    picture, *rest = coefficients.blocks_of(evidence)
+    blocks: list[Block] = [Text(said, tone), picture]
+    if tone != "beware":
+        blocks.reverse()  # a page opens on a picture, unless there is something to beware of
     if not evidence.diverged and not isinstance(evidence.exact, Missing):
         blocks.append(Text(quality(evidence), tone="lead"))
-    blocks += [Facts(_facts(evidence)), *coefficients.blocks_of(evidence)]
-    if not evidence.diverged:
-        blocks += [*fitted.blocks_of(evidence), *reliability.blocks_of(evidence)]
-    return Section("Fit", blocks)
+    shown = evidence.shown or Shown({})
+    blocks += [*map(Text, shown.said), Facts(_facts(evidence)), *rest]
+    if evidence.diverged:
+        return Section("Fit", blocks)
+    if shown.run_of:
+        blocks.append(Text(f"From here on, this is on the class {shown.run_of}, told from the rest.", tone="remark"))
+    blocks += fitted.blocks_of(evidence)
+    relied_on = reliability.blocks_of(evidence)
+    if relied_on and len(shown.known) > 1:
+        relied_on.insert(1, Text(f"Those of the class {next(iter(shown.known))}:", tone="remark"))
+    return Section("Fit", [*blocks, *relied_on])
 
 
 def _facts(evidence: Evidence) -> list[Fact]:

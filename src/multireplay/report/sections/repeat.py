@@ -29,7 +29,9 @@ def section(evidence: Evidence, command: str | None = None) -> Section:
     seed = getattr(evidence.run.replay, "seed", None)
     how = "The run uses no random numbers" if seed is None else f"The order comes from the seed {seed}"
     randomness = f"{how}: the same record gives the same answer, up to rounding, on any machine."
-    return repeated(command, Code(script(evidence.result, evidence.run), caption="In Python"), Text(randomness))
+    program = Code(script(evidence.result, evidence.run), caption="In Python")
+    units = [Text(f"The program repeats the run behind the model. {evidence.units}")] if evidence.units else []
+    return repeated(command, *units, program, Text(randomness))
 
 
 def repeated(command: str | None, *blocks: Block) -> Section:

@@ -9,10 +9,13 @@ import numpy as np
 
 from multireplay._check import Positions
 from multireplay.report import figures
-from multireplay.report.blocks import Plot, Section, Text
+from multireplay.report.blocks import Plot, Section, TableBlock, Text
 from multireplay.report.coverage import MOST_DOTS, Coverage, Scale, coverage
 from multireplay.report.evidence import Evidence
 from multireplay.report.figures import Line
+from multireplay.report.rivals import Missing
+from multireplay.report.sections.comparison import in_units
+from multireplay.report.sections.convergence import epoch_names, route
 from multireplay.show.text import plural, rough, short
 
 FAR = "consecutive samples at least τ apart"
@@ -23,12 +26,9 @@ HOVER = "%{text}<extra></extra>"
 
 def section(evidence: Evidence) -> Section:
     plan, rows = evidence.plan, evidence.run.rows
-    if evidence.run.route == "exact":
-        sums = (
-            "sums" if len(evidence.result.epochs) == 1 else f"{len(evidence.result.epochs)} Newton steps, each of sums"
-        )
-        text = f"Nothing was replayed: the exact fit takes {sums} over all {plural(rows, 'row')}, read in order."
-        return Section("Replay", [Text(text, tone="lead")])
+    if not evidence.by_steps:
+        said = [Text(_instead(evidence), tone="lead"), Text(route(evidence))]
+        return Section("Replay", [*said, *in_units(evidence), _passes(evidence)])
     if plan is None:
         return Section("Replay", [Text("The order was left behind when this result was pickled.", tone="beware")])
     covered = coverage(plan, rows)
@@ -36,16 +36,33 @@ def section(evidence: Evidence) -> Section:
     return Section("Replay", [Text(_summary(evidence, covered), tone="lead"), picture(covered, evidence.tau), order])
 
 
+def _instead(evidence: Evidence) -> str:
+    """What was done instead of replaying the record step by step."""
+    epochs, rows = evidence.result.epochs, plural(evidence.run.rows, "row")
+    if evidence.run.route == "exact":
+        sums = "sums" if len(epochs) == 1 else f"{len(epochs)} Newton steps, each of sums"
+        return f"Nothing was replayed: the exact fit takes {sums} over all {rows}, read in order."
+    apart, count = rough(evidence.run.rows / epochs[0].taken), len(epochs) - 1
+    passes = "one pass" if count == 1 else f"{count} passes"
+    return (
+        f"Nothing was replayed step by step. Newton: a coarse epoch of {plural(epochs[0].taken, 'sample')}, {apart} "
+        f"rows apart on average, is fitted; then {passes} over all {rows} in order, a correction each."
+    )
+
+
+def _passes(evidence: Evidence) -> TableBlock:
+    """What every pass read, and what was left after it."""
+    rows = []
+    for name, epoch, residual in zip(epoch_names(evidence), evidence.result.epochs, evidence.residuals, strict=True):
+        apart = evidence.run.rows / epoch.taken if epoch.taken else float("nan")
+        read: dict[str, object] = {"pass": name, "rows read": epoch.taken, "rows apart": float(f"{apart:.3g}")}
+        rows.append(read | {"residual after it": "" if isinstance(residual, Missing) else float(residual.size)})
+    return TableBlock(rows, caption="What was read, in this order", shown=24)
+
+
 def _summary(evidence: Evidence, covered: Coverage) -> str:
     scales, tau, name = covered.scales, evidence.tau, type(evidence.run.replay).__name__
     last = scales[-1]
-    if evidence.run.route == "corrections":
-        passes = "one pass" if len(scales) == 2 else f"{len(scales) - 1} passes"
-        apart = rough(covered.length / scales[0].steps)
-        return (
-            f"Newton: a coarse epoch of {plural(scales[0].steps, 'sample')}, {apart} rows apart on average, is "
-            f"fitted; then {passes} over all {plural(covered.length, 'row')} in order, a correction each."
-        )
     if covered.doubling:
         text = (
             f"{name}: one pass of {plural(last.steps, 'step')} over {plural(covered.length, 'row')}. Half of all "
@@ -76,11 +93,13 @@ def picture(covered: Coverage, tau: float) -> Plot:
     figure = figures.new(
         x={"title": {"text": "position in the record (time)"}, "range": [0, covered.length * 1.004], "showgrid": False},
         y={
-            "autorange": "reversed", "tickvals": list(range(len(scales))), "showgrid": False, "showline": False,
+            "range": [len(scales) - 0.5, -0.5], "tickvals": list(range(len(scales))), "showgrid": False,
+            "showline": False,
             "ticktext": [f"{s.steps:,}" if covered.doubling else s.name.removeprefix("epoch ") for s in scales],
             "title": {"text": "steps taken so far" if covered.doubling else "epoch"}, "ticks": "",
         },
         showlegend=True,
+        barmode="overlay",
     )  # fmt: skip
     for name, color, members in _groups(scales, tau):
         _strips(figure, covered, color, [i for i in members if scales[i].dots is None])
@@ -103,14 +122,17 @@ def _groups(scales: tuple[Scale, ...], tau: float) -> list[tuple[str, str, list[
 
 
 def _strips(figure: Any, covered: Coverage, color: str, members: list[int]) -> None:
+    """A bar a stretch, all of one height and side by side."""
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     for i in members:
-        share = np.where(covered.scales[i].share > 0, covered.scales[i].share, np.nan)
+        share = covered.scales[i].share
         strength = share**0.4  # so that one sample in a thousand can still be seen
-        figure.add_heatmap(
-            z=strength[None, :], x=covered.middles, y0=i, dy=1, customdata=share[None, :], zmin=0,
-            zmax=max(1.0, float(np.nanmax(strength))), showscale=False, ygap=5, hoverongaps=False,
-            colorscale=[[at, f"rgba({red},{green},{blue},{opacity})"] for at, opacity in ((0, 0.12), (1, 0.95))],
+        opacity = 0.12 + 0.83 * strength / max(1.0, float(strength.max()))
+        read = np.flatnonzero(share > 0)
+        figure.add_bar(
+            x=covered.middles[read], y=[0.8] * len(read), base=i - 0.4, width=covered.length / len(share),
+            marker={"color": [f"rgba({red},{green},{blue},{opacity[at]:.2f})" for at in read], "line": {"width": 0}},
+            customdata=share[read], showlegend=False,
             hovertemplate=f"{_hover(covered, i)}<br>each sample here read %{{customdata:.3g}} times<extra></extra>",
         )  # fmt: skip
 

@@ -1,0 +1,63 @@
+"""multireplay inspect"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from multireplay.cli.app import app
+from multireplay.cli.options import (
+    DEFAULT_MEMORY,
+    Decimal,
+    Encoding,
+    Json,
+    Memory,
+    Na,
+    Separator,
+    dialect,
+    print_json,
+)  # fmt: skip
+from multireplay.show.text import TextTable, say, terminal
+
+
+@app.command()
+def inspect(
+    file: Annotated[Path, typer.Argument(help="A model that 'multireplay fit --out' has written, or a record.")],
+    everything: Annotated[bool, typer.Option("--all", help="All coefficients or columns, however many.")] = False,
+    memory: Memory = DEFAULT_MEMORY,
+    separator: Separator = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    na: Na = None,
+    as_json: Json = False,
+) -> None:
+    """Say what a file is: of a model how it was fitted and what it has found, of a record what its columns hold.
+
+    A model tells its target, what it predicts from, how it was fitted, and its coefficients with intervals. A record
+    tells of every column whether it holds numbers, categories or dates, and in how many rows there is nothing.
+
+    Example: multireplay inspect model.json
+    """
+    from multireplay.cli.inspecting import LookedAtData, LookedAtModel, is_model
+
+    found: LookedAtModel | LookedAtData
+    if is_model(file):
+        found = LookedAtModel.of(file)
+    else:
+        found = LookedAtData.of(file, memory, dialect(separator, encoding, decimal, na))
+    if as_json:
+        print_json(found.to_dict())
+        return
+    _print(found.shown(everything))
+
+
+def _print(parts: Iterable[str | TextTable]) -> None:
+    """Sentences and tables one after the other; no name in them is markup, or an order to the terminal."""
+    for part in parts:
+        if isinstance(part, str):
+            say(part)
+        else:
+            terminal().print(part)
