@@ -281,7 +281,13 @@ def run(case: Case, folder: Path) -> tuple[Any, Any]:
     dim, narrow = case.shape[0], case.numbers.replace("all", "data iterates")
     data, precision = (f"float{32 if what in narrow else 64}" for what in ("data", "iterates"))
     buffer = buffer_of(case.problem, case.shape, data, case.where, folder)
-    known = {**{name: getattr(mr, name) for name in mr.__all__}, **vars(mr.sets), **vars(mr.steps), **globals(), "dim": dim}
+    known = {
+        **{name: getattr(mr, name) for name in mr.__all__},
+        **vars(mr.sets),
+        **vars(mr.steps),
+        **globals(),
+        "dim": dim,
+    }
     problem = eval((PROBLEMS | FEW_TIMES)[case.problem], known)
     options = {"step": eval(case.step, known), "constraint": eval(case.constraint, known)}
     options |= {"average": case.average, "backend": case.backend}
