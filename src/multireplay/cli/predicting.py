@@ -118,7 +118,7 @@ def _truth(record: DataFile, model: Model) -> tuple[NDArray[Any], NDArray[np.boo
         found = record.table([column]).column(column)
         if model.kind is ModelKind.logistic:
             return as_classes(found, model.target)
-        values = as_numbers(found, column) if place is None else as_lists(found)[0][:, place]
+        values = as_numbers(found, column) if place is None else as_lists(found, column)[0][:, place]
     except InputError:
         return None
     return values, ~np.isfinite(values)

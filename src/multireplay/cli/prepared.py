@@ -204,7 +204,7 @@ def _targets(file: DataFile, table: Any, wanted: Wanted, design: Design) -> NDAr
     if wanted.kind is ModelKind.logistic:
         values, empty = as_classes(table.column(column), name)
     elif place is not None:
-        values, empty = as_lists(table.column(column))
+        values, empty = as_lists(table.column(column), column)
         values = values[:, place]
     elif column in file.widths:
         raise InputError(f"{file.path}: the target {name!r} has several numbers a row; name one, as {name}[0]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,11 @@ def as_numbers(column: Any, name: str) -> NDArray[np.float64]:
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
         kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or not _can_be_numbers(kind):
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        first = next((cell.as_py() for cell in column if not _is_number(cell.as_py())), None)
+        shown = "numbers as text" if first is None else f"text such as {reprlib.repr(first)}"
+        raise InputError(f"column {name!r} holds {shown}, and not numbers")
+    if not _can_be_numbers(kind):
         raise InputError(f"column {name!r} holds {kind} and not numbers")
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
@@ -36,12 +41,20 @@ def as_numbers(column: Any, name: str) -> NDArray[np.float64]:
     )
 
 
+def _is_number(cell: str | None) -> bool:
+    try:
+        float(cell or "nan")
+    except ValueError:
+        return False
+    return True
+
+
 def _can_be_numbers(kind: Any) -> bool:
     tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
     return any(test(kind) for test in tests)
 
 
-def as_lists(column: Any) -> tuple[NDArray[np.float64], Flags]:
+def as_lists(column: Any, name: str) -> tuple[NDArray[np.float64], Flags]:
     """A column of lists of numbers as a matrix, and which rows have nothing in them; all others are of one length."""
     column = as_chunked(column)
     empty = np.asarray(column.is_null().to_numpy())
@@ -49,9 +62,9 @@ def as_lists(column: Any) -> tuple[NDArray[np.float64], Flags]:
     lengths = pc.list_value_length(column.drop_null()).to_numpy()
     width = int(lengths[0]) if len(lengths) else 0
     if (lengths != width).any():
-        raise InputError(f"a column holds lists of {width} and of {lengths[lengths != width][0]} numbers")
+        raise InputError(f"column {name!r} holds lists of {width} and of {lengths[lengths != width][0]} numbers")
     values = np.full((len(column), width), np.nan)
-    values[~empty] = as_numbers(flat, "").reshape(-1, width)
+    values[~empty] = as_numbers(flat, name).reshape(-1, width)
     return values, np.asarray(empty | np.isnan(values).any(axis=1))
 
 
@@ -63,7 +76,7 @@ def texts(column: Any) -> Any:
         values = column.to_numpy()
         found = [None if value != value else f"{value:.12g}" for value in values.tolist()]
         return pa.chunked_array([pa.array(found, pa.string())])
-    column = column.cast(pa.string())
+    column = pc.utf8_trim_whitespace(column.cast(pa.string()))
     return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
 
 
@@ -77,6 +90,10 @@ def as_classes(column: Any, name: str) -> tuple[NDArray[Any], Flags]:
         cells = texts(column)
         empty = np.asarray(cells.is_null().to_numpy())
         return np.array(["" if cell is None else cell for cell in cells.to_pylist()]), empty
+    if pa.types.is_integer(kind) and not column.null_count:
+        return column.cast(pa.int64() if pa.types.is_signed_integer(kind) else kind).to_numpy(), np.zeros(
+            len(column), dtype=bool
+        )
     values = as_numbers(column, name)
     empty = np.isnan(values)
     known = values[~empty]

@@ -108,7 +108,7 @@ class Recipe:
                 _fill(found, slice(at, to), term, table.column(term.column))
             else:
                 if term.column not in lists:
-                    lists[term.column] = as_lists(table.column(term.column))
+                    lists[term.column] = as_lists(table.column(term.column), term.column)
                 values, empty = lists[term.column]
                 found.matrix[:, at] = values[:, term.place]
                 found.leave_out(empty & found.usable, f"nothing in {term.column!r}")
