@@ -208,7 +208,8 @@ def score_by(
     from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
 
     score, why, counts = None, None, kind is ModelKind.poisson
-    same = f"all {len(truth)} are {truth[0]:g}" if kind is not ModelKind.logistic and np.ptp(truth) == 0 else ""
+    numbers = kind is not ModelKind.logistic and len(truth) > 0
+    same = f"all {len(truth)} are {truth[0]:g}" if numbers and np.ptp(truth) == 0 else ""
     if len(truth) < 2:
         why = "there are fewer than two rows"
     elif kind is ModelKind.logistic:

@@ -71,7 +71,10 @@ def predict(
     record = DataFile.open(data, memory, dialect(separator, encoding, decimal, na))
     missing = [name for name in learnt.columns if name not in record.names]
     if missing:
-        raise InputError(f"{data} has no column {', '.join(map(repr, missing))}, which the model {model} needs")
+        guess = record.guess(missing[0]).removesuffix(" ")
+        raise InputError(
+            f"{data} has no column {', '.join(map(repr, missing))}, which the model {model} needs{'; ' * bool(guess)}{guess}"
+        )
     predictor = Predictor(learnt, record, known, level)
     try:
         columns = predictor.run(out, keep=as_json and out is None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,17 @@ from numpy.typing import NDArray
 
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.options import Missing, ModelKind
+from multireplay.cli.targets import check_target
 from multireplay.errors import InputError
 from multireplay.tables import ChainedRows, Design, Kind, Look, Recipe, Times, as_times, chained, look_at
 from multireplay.tables.cells import as_chunked, as_classes, as_lists, as_numbers, texts
 from multireplay.tables.formula import FormulaRecipe
 from multireplay.tables.recipe import dropped_in_words
 
+FEWEST = 4
+"""Rows of a fit, without which nothing can be said on how neighbours depend on each other."""
+SAME = 1e-12
+"""How far from 1 a correlation is that is taken as 1."""
 INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")
 """What a column is called that only numbers the rows, as pandas writes it."""
 
@@ -88,7 +93,8 @@ def prepare(file: DataFile, wanted: Wanted) -> Prepared:
         looks = {name: look for name, look in looks.items() if name not in left_out}
     if not looks:
         unused = f": {', '.join(f'{name!r} {why}' for name, why in left_out.items())}" if left_out else ""
-        raise InputError(f"{file.path} has no column to predict {wanted.target!r} from{unused}")
+        besides = "" if time is None else f" besides the time {time!r}"
+        raise InputError(f"{file.path} has no column to predict {wanted.target!r} from{besides}{unused}")
     recipe = _recipe(file, looks)
     return _finished(file, table, recipe, wanted, (time, left_out))
 
@@ -117,7 +123,7 @@ def _not_used(file: DataFile, table: Any, look: Look) -> str:
     if look.kind is Kind.mixed:
         raise InputError(
             f"{file.path}: column {look.name!r} {look.about}. Say what that is: --na TEXT for nothing there, "
-            f"--categorical {look.name} for categories, or --features without it"
+            f"--categorical {look.name} for categories, --features without it, or remove such rows"
         )
     if look.kind not in (Kind.number, Kind.category):
         return look.about
@@ -142,6 +148,9 @@ def _recipe(file: DataFile, looks: dict[str, Look]) -> Recipe:
         if look.kind is Kind.mixed:
             raise InputError(f"{file.path}: column {look.name!r} {look.about}. Say what that is: --na TEXT for nothing "
                              f"there, or --categorical {look.name} for categories")  # fmt: skip
+        if look.kind is Kind.category and len(look.levels) == 1:
+            raise InputError(f"{file.path}: column {name!r} is {look.levels[0]!r} in all rows, so that nothing can be "
+                             "predicted from it; leave it out of --features")  # fmt: skip
         if place is not None:
             terms.append(Term(column, place))
         else:
@@ -168,12 +177,34 @@ def _finished(
     times = None if time is None else _times(file, table, time)
     groups = None if wanted.group is None else _labels(file, table, wanted.group)
     chains = chained(design.usable, groups, times)
-    if len(chains.rows) < 2:
-        raise InputError(f"{file.path} has {len(chains.rows)} rows that can be used, and a fit needs more")
+    if len(chains.rows) < FEWEST:
+        why = f" ({dropped_in_words(design.reasons)})" if design.reasons else ""
+        raise InputError(f"{file.path} has {len(chains.rows)} rows that can be used{why}, and a fit needs {FEWEST}")
+    matrix, target = _taken(design.matrix, chains), _taken(targets, chains)
+    doubts = check_target(file, wanted, target, chains.rows)
+    doubts += _twins(wanted.target, target, dict(zip(recipe.names, matrix.T, strict=True)))
     return Prepared(
-        _taken(design.matrix, chains), _taken(targets, chains), recipe, chains, time,
+        matrix, target, recipe, replace(chains, sentences=(*chains.sentences, *doubts)), time,
         {name: _taken(values, chains) for name, values in also.items()}, left_out, design.reasons,
     )  # fmt: skip
+
+
+def _twins(name: str, target: NDArray[Any], features: dict[str, NDArray[Any]]) -> list[str]:
+    """A word on features that are the target in other units, which a person will seldom have when predicting."""
+    if target.dtype.kind not in "fiu":
+        return []
+    few = slice(0, 1000)
+    found = []
+    for feature, values in features.items():
+        if _same(values[few], target[few]) and _same(values, target):
+            found.append(f"{feature!r} is {name!r} in other units, so that all else hardly counts; leave it out with "
+                         "--features if it is not known before.")  # fmt: skip
+    return found
+
+
+def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    one, other = one - one.mean(), other - other.mean()
+    return bool(abs(one @ other) >= (1 - SAME) * np.sqrt((one @ one) * (other @ other)))
 
 
 def _taken(values: NDArray[Any], chains: ChainedRows) -> NDArray[Any]:
@@ -202,6 +233,8 @@ def _targets(file: DataFile, table: Any, wanted: Wanted, design: Design) -> NDAr
     name = wanted.target
     column, place = file.features.get(name, (name, None))
     if wanted.kind is ModelKind.logistic:
+        if look_at(table.select([column]))[column].kind is Kind.nothing:
+            raise InputError(f"{file.path}: the target {name!r} is empty in all rows")
         values, empty = as_classes(table.column(column), name)
     elif place is not None:
         values, empty = as_lists(table.column(column), column)

@@ -27,9 +27,10 @@ def as_numbers(column: Any, name: str) -> NDArray[np.float64]:
         column = column.cast(kind.value_type)
         kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        first = next((cell.as_py() for cell in column if not _is_number(cell.as_py())), None)
-        shown = "numbers as text" if first is None else f"text such as {reprlib.repr(first)}"
-        raise InputError(f"column {name!r} holds {shown}, and not numbers")
+        words = ((row, cell.as_py()) for row, cell in enumerate(column) if not _is_number(cell.as_py()))
+        row, word = next(words, (0, None))
+        shown = f"{reprlib.repr(word)} at row {row} (counting from 0), which is no number"
+        raise InputError(f"column {name!r} holds {'numbers as text' if word is None else shown}")
     if not _can_be_numbers(kind):
         raise InputError(f"column {name!r} holds {kind} and not numbers")
     if pa.types.is_null(kind):

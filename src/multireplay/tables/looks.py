@@ -83,7 +83,9 @@ def _look(name: str, column: Any, wanted: bool) -> Look:
     if _is_date(inner):
         return Look(name, Kind.date, column.null_count, about=DATES)
     if pa.types.is_integer(inner) and _beyond(column):
-        about = f"holds whole numbers beyond {EXACT}, which are names rather than amounts, and not told apart as numbers"
+        about = (
+            f"holds whole numbers beyond {EXACT}, which are names rather than amounts, and not told apart as numbers"
+        )
         return Look(name, Kind.text, column.null_count, about=about)
     if _is_number(inner):
         return Look(name, Kind.number, column.null_count + _not_a_number(column, inner))

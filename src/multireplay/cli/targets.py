@@ -1,0 +1,47 @@
+"""Whether the target of a fit is one that the model is for: numbers that vary, counts, classes with rows of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multireplay.cli.options import ModelKind
+from multireplay.errors import InputError
+
+if TYPE_CHECKING:
+    from multireplay.cli.data_file import DataFile
+    from multireplay.cli.prepared import Wanted
+
+
+def check_target(file: DataFile, wanted: Wanted, target: NDArray[Any], rows: NDArray[np.int64]) -> list[str]:
+    """Raise where there is nothing to learn, with the row of the file, and say what a person should know otherwise."""
+    about = f"{file.path}: the target {wanted.target!r}"
+    if wanted.kind is not ModelKind.logistic and target.min() == target.max():
+        raise InputError(f"{about} is {target[0]:g} in all rows that can be used: there is nothing to predict")
+    if wanted.kind is ModelKind.logistic:
+        different = np.unique(target)
+        if len(different) == 1:
+            raise InputError(f"{about} is {different[0]} in all rows that can be used, only one class of at least two")
+        if 2 * len(different) > len(target) and len(different) > 2:
+            numbers = target.dtype.kind in "fiu"
+            hint = "numbers are for --model linear" if numbers else "a class needs several rows"
+            raise InputError(f"{about} has {len(different)} different values in {len(target)} rows; {hint}")
+        if target.dtype.kind == "f":
+            whole = target == np.round(target)
+            place = int(np.argmin(whole))
+            raise InputError(
+                f"{about} is {target[place]:g} at row {rows[place]} (counting from 0), which is no class; numbers are "
+                "for --model linear, and classes are whole numbers or words"
+            )
+    if wanted.kind is ModelKind.poisson:
+        if target.min() < 0:
+            place = int(np.argmax(target < 0))
+            raise InputError(
+                f"{about} is {target[place]:g} at row {rows[place]} (counting from 0); counts are at least 0"
+            )
+        parts = int((target != np.round(target)).sum())
+        if parts:
+            return [f"{wanted.target!r} is no whole number in {parts} rows: taken as rates, not as counts."]
+    return []
