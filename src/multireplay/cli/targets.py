@@ -1,4 +1,4 @@
-"""Whether the target of a fit is one that the model is for: numbers that vary, counts, classes with rows of their own."""
+"""Whether the target of a fit is one that the model is for: numbers that vary, counts, classes of several rows."""
 
 from __future__ import annotations
 

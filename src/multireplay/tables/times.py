@@ -71,7 +71,7 @@ def as_times(column: Any, name: str) -> Times:
     """The column as times.
 
     Text is read as dates in the way that fits all cells; where day and month cannot be told apart by that, in the way
-    in which time does not go back.
+    in which time does not go back and jumps least often.
 
     Examples
     --------
@@ -117,7 +117,14 @@ def _from_text(column: Any, name: str) -> Times:
             f"column {name!r} holds text such as {column.drop_null()[0].as_py()!r}, which is no date or number"
         )
     forward = [times for times in readings if (np.diff(times.values[~missing]) >= 0).all()]
-    return (forward or readings)[0]
+    return min(forward or readings, key=lambda times: _jumps(times.values[~missing]))
+
+
+def _jumps(values: NDArray[Any]) -> int:
+    """How many steps are longer than usual."""
+    steps = np.diff(values)
+    moving = steps[steps > 0]
+    return int((moving > GAP * np.median(moving)).sum()) if len(moving) else 0
 
 
 def _readings(column: Any) -> list[Any]:
