@@ -71,10 +71,8 @@ def predict(
     record = DataFile.open(data, memory, dialect(separator, encoding, decimal, na))
     missing = [name for name in learnt.columns if name not in record.names]
     if missing:
-        guess = record.guess(missing[0]).removesuffix(" ")
-        raise InputError(
-            f"{data} has no column {', '.join(map(repr, missing))}, which the model {model} needs{'; ' * bool(guess)}{guess}"
-        )
+        needed = f"{data} has no column {', '.join(map(repr, missing))}, which the model {model} needs"
+        raise InputError("; ".join(filter(None, (needed, record.guess(missing[0]).strip(" ;")))))
     predictor = Predictor(learnt, record, known, level)
     try:
         columns = predictor.run(out, keep=as_json and out is None)

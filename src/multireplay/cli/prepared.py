@@ -177,9 +177,8 @@ def _finished(
     times = None if time is None else _times(file, table, time)
     groups = None if wanted.group is None else _labels(file, table, wanted.group)
     chains = chained(design.usable, groups, times)
-    if len(chains.rows) < FEWEST:
-        why = f" ({dropped_in_words(design.reasons)})" if design.reasons else ""
-        raise InputError(f"{file.path} has {len(chains.rows)} rows that can be used{why}, and a fit needs {FEWEST}")
+    if len(chains.rows) < 2:
+        raise too_few(file, len(chains.rows), design.reasons)
     matrix, target = _taken(design.matrix, chains), _taken(targets, chains)
     doubts = check_target(file, wanted, target, chains.rows)
     doubts += _twins(wanted.target, target, dict(zip(recipe.names, matrix.T, strict=True)))
@@ -205,6 +204,12 @@ def _twins(name: str, target: NDArray[Any], features: dict[str, NDArray[Any]]) -
 def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
     one, other = one - one.mean(), other - other.mean()
     return bool(abs(one @ other) >= (1 - SAME) * np.sqrt((one @ one) * (other @ other)))
+
+
+def too_few(file: DataFile, count: int, reasons: Counter[str]) -> InputError:
+    """Why there is no fit to so few rows."""
+    why = f" ({dropped_in_words(reasons)})" if reasons else ""
+    return InputError(f"{file.path} has {count} rows that can be used{why}, and a fit needs {FEWEST}")
 
 
 def _taken(values: NDArray[Any], chains: ChainedRows) -> NDArray[Any]:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def check_target(file: DataFile, wanted: Wanted, target: NDArray[Any], rows: NDArray[np.int64]) -> list[str]:
     """Raise where there is nothing to learn, with the row of the file, and say what a person should know otherwise."""
     about = f"{file.path}: the target {wanted.target!r}"
-    if wanted.kind is not ModelKind.logistic and target.min() == target.max():
+    runs_off = wanted.kind is ModelKind.poisson and target.max() == 0  # to a rate of 0, as its status will say
+    if wanted.kind is not ModelKind.logistic and target.min() == target.max() and not runs_off:
         raise InputError(f"{about} is {target[0]:g} in all rows that can be used: there is nothing to predict")
     if wanted.kind is ModelKind.logistic:
         different = np.unique(target)

@@ -91,12 +91,11 @@ def as_classes(column: Any, name: str) -> tuple[NDArray[Any], Flags]:
         cells = texts(column)
         empty = np.asarray(cells.is_null().to_numpy())
         return np.array(["" if cell is None else cell for cell in cells.to_pylist()]), empty
-    if pa.types.is_integer(kind) and not column.null_count:
-        return column.cast(pa.int64() if pa.types.is_signed_integer(kind) else kind).to_numpy(), np.zeros(
-            len(column), dtype=bool
-        )
+    if pa.types.is_integer(kind) and not column.null_count:  # exactly, however large
+        whole = column.cast(kind if pa.types.is_uint64(kind) else pa.int64())
+        return whole.to_numpy(), np.zeros(len(column), dtype=bool)
     values = as_numbers(column, name)
     empty = np.isnan(values)
     known = values[~empty]
-    whole = bool((known == np.round(known)).all())
-    return (np.where(empty, 0, values).astype(np.int64) if whole else values), empty
+    exact = bool((known == np.round(known)).all())
+    return (np.where(empty, 0, values).astype(np.int64) if exact else values), empty

@@ -99,16 +99,17 @@ class Dialect:
         except pa.ArrowInvalid as error:
             if not wrong:
                 raise
-            row = wrong[0]
+            row, number = wrong[0], str(error).partition("Row #")[2].partition(":")[0]
             raise InputError(
-                f"{path} has {row.expected_columns} names of columns, but {row.actual_columns} cells in the line "
-                f"{reprlib.repr(row.text)} (number {str(error).partition('Row #')[2].partition(':')[0]} with the names); "
+                f"{path} cannot be read as CSV: it has {row.expected_columns} names of columns, but "
+                f"{row.actual_columns} cells in the line {reprlib.repr(row.text)} (number {number} with the names); "
                 "put the names first, and remove titles, totals and remarks"
             ) from None
         return self._tidied(table)
 
     def _even(self, path: Path) -> Any:
         """The file with one space wherever it has several."""
+        assert self.encoding
         with pa.input_stream(path) as stream:
             text = stream.read().decode(self.encoding)
         lines = (" ".join(line.split()) for line in text.removeprefix("\ufeff").splitlines())

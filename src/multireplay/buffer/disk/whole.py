@@ -88,7 +88,8 @@ def _first_text(path: Path, name: str, column: Any) -> str | None:
     for row, value in enumerate(column):
         text = value.as_py()
         if text is not None and not _is_number(str(text)):
-            return f"column {name!r} of {path} holds {reprlib.repr(text)} at row {row} (counting from 0), which is not a number"
+            shown = reprlib.repr(text)
+            return f"column {name!r} of {path} holds {shown} at row {row} (counting from 0), which is not a number"
     return None
 
 
