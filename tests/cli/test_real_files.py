@@ -243,6 +243,39 @@ def test_levels_with_blanks_are_the_same(fitted, base):
     assert fitted(base)[0]["features"] == ["x", "z", "k=b"]
 
 
+def test_a_number_for_nothing_is_nothing_however_it_is_written(fitted, run, tmp_path, base):
+    base.loc[4, "x"] = -999
+    found, _ = fitted(base, "--na", "-999", "--missing", "drop")
+    assert found["fitted"]["rows_dropped"] == {"nothing in 'x'": 1}
+    done = run("predict", tmp_path / "model.json", tmp_path / "data.csv")
+    assert "1 of 80 rows have no prediction" in done.stderr  # the model remembers
+
+
+def test_a_constant_column_is_no_twin_of_the_target(fitted, base):
+    assert not fitted(base.assign(c=1))[0]["fitted"]["about_rows"]
+
+
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_numbers_that_no_one_measures_are_named(refused, base, name):
+    base.loc[3, name] = 1e200
+    assert f"the first at row 3 (counting from 0): 1 with a number beyond 1e+100 in '{name}'" in refused(base)
+
+
+@pytest.mark.parametrize("what", ["time", "group"])
+def test_the_target_is_nothing_else(refused, base, what):
+    assert f"the target 'y' cannot be the {what} too" in refused(base, f"--{what}", "y")
+
+
+def test_numbers_in_the_way_of_accountants_are_named(refused, base):
+    base["x"] = [f"({-v:.1f})" if v < 0 else f"{v:.1f}" for v in base["x"]]
+    assert "column 'x' holds numbers as text, such as '(" in refused(base)
+
+
+def test_a_workbook_is_to_be_saved_as_text(run, tmp_path):
+    (tmp_path / "data.xlsx").write_bytes(b"PK")
+    assert "save its sheet as .csv" in run("fit", tmp_path / "data.xlsx", "--target", "y").stderr
+
+
 class TestNewFiles:
     """A model of the columns x, z and k, and files that are not quite like its own."""
 

@@ -32,11 +32,14 @@ class DataFile:
     path: Path
     source: Source
     memory: str
+    na: tuple[str, ...] = ()
+    """Texts that stand for nothing, as they were given."""
 
     @classmethod
     def open(cls, path: Path, memory: str, dialect: Any = None) -> DataFile:
         """Look at what the file holds; the rows are read later."""
-        return cls(path, find_source(path, bytes_of(memory), dialect), memory)
+        na = () if dialect is None else dialect.missing
+        return cls(path, find_source(path, bytes_of(memory), dialect), memory, na)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -125,6 +125,7 @@ def fit_model(file: DataFile, wanted: Wanted, settings: Mapping[str, Any], share
         "chains": ready.chains.count,
         "time": ready.time,
         "group": wanted.group,
+        "na": list(file.na),
         "left_out": ready.left_out,
         "about_rows": ready.sentences(),
         **settings,

@@ -68,6 +68,8 @@ def predict(
     if learnt.fitted.get("converged") is False:
         note(f"{model} is of a fit that has not converged, as it says.")
     known = known_by(learnt, model) if interval else []
+    if na is None:  # as in the fit
+        na = ",".join(map(str, learnt.fitted.get("na") or ()))
     record = DataFile.open(data, memory, dialect(separator, encoding, decimal, na))
     missing = [name for name in learnt.columns if name not in record.names]
     if missing:

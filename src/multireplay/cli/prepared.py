@@ -12,17 +12,15 @@ from numpy.typing import NDArray
 
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.options import Missing, ModelKind
-from multireplay.cli.targets import check_target
+from multireplay.cli.targets import check_target, twins
 from multireplay.errors import InputError
 from multireplay.tables import ChainedRows, Design, Kind, Look, Recipe, Times, as_times, chained, look_at
 from multireplay.tables.cells import as_chunked, as_classes, as_lists, as_numbers, texts
 from multireplay.tables.formula import FormulaRecipe
-from multireplay.tables.recipe import dropped_in_words
+from multireplay.tables.recipe import LARGEST, dropped_in_words
 
 FEWEST = 4
 """Rows of a fit, without which nothing can be said on how neighbours depend on each other."""
-SAME = 1e-12
-"""How far from 1 a correlation is that is taken as 1."""
 INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")
 """What a column is called that only numbers the rows, as pandas writes it."""
 
@@ -76,6 +74,9 @@ def prepare(file: DataFile, wanted: Wanted) -> Prepared:
     for name in filter(None, (wanted.target, wanted.time, wanted.group, *wanted.categorical, *wanted.also)):
         if name not in file.names and name not in file.features:
             file.refuse(name)
+    for what, other in (("time", wanted.time), ("group", wanted.group)):
+        if other == wanted.target:
+            raise InputError(f"the target {other!r} cannot be the {what} too")
     if wanted.formula is not None:
         return _from_formula(file, wanted)
     aside = set(filter(None, (wanted.target, file.column_of(wanted.target), wanted.time, wanted.group, *wanted.also)))
@@ -181,29 +182,11 @@ def _finished(
         raise too_few(file, len(chains.rows), design.reasons)
     matrix, target = _taken(design.matrix, chains), _taken(targets, chains)
     doubts = check_target(file, wanted, target, chains.rows)
-    doubts += _twins(wanted.target, target, dict(zip(recipe.names, matrix.T, strict=True)))
+    doubts += twins(wanted.target, target, dict(zip(recipe.names, matrix.T, strict=True)))
     return Prepared(
         matrix, target, recipe, replace(chains, sentences=(*chains.sentences, *doubts)), time,
         {name: _taken(values, chains) for name, values in also.items()}, left_out, design.reasons,
     )  # fmt: skip
-
-
-def _twins(name: str, target: NDArray[Any], features: dict[str, NDArray[Any]]) -> list[str]:
-    """A word on features that are the target in other units, which a person will seldom have when predicting."""
-    if target.dtype.kind not in "fiu":
-        return []
-    few = slice(0, 1000)
-    found = []
-    for feature, values in features.items():
-        if _same(values[few], target[few]) and _same(values, target):
-            found.append(f"{feature!r} is {name!r} in other units, so that all else hardly counts; leave it out with "
-                         "--features if it is not known before.")  # fmt: skip
-    return found
-
-
-def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    one, other = one - one.mean(), other - other.mean()
-    return bool(abs(one @ other) >= (1 - SAME) * np.sqrt((one @ one) * (other @ other)))
 
 
 def too_few(file: DataFile, count: int, reasons: Counter[str]) -> InputError:
@@ -254,5 +237,6 @@ def _targets(file: DataFile, table: Any, wanted: Wanted, design: Design) -> NDAr
         values = as_numbers(table.column(column), name)
         empty = np.isnan(values)
         design.leave_out(np.isinf(values) & design.usable, f"infinity in {name!r}")
+        design.leave_out((np.abs(values) > LARGEST) & design.usable, f"a number beyond {LARGEST:g} in {name!r}")
     design.leave_out(empty & design.usable, f"nothing in {name!r}")
     return values

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from multireplay.cli.data_file import DataFile
     from multireplay.cli.prepared import Wanted
 
+SAME = 1e-12
+"""How far from 1 a correlation is that is taken as 1."""
+
 
 def check_target(file: DataFile, wanted: Wanted, target: NDArray[Any], rows: NDArray[np.int64]) -> list[str]:
     """Raise where there is nothing to learn, with the row of the file, and say what a person should know otherwise."""
@@ -46,3 +49,25 @@ def check_target(file: DataFile, wanted: Wanted, target: NDArray[Any], rows: NDA
         if parts:
             return [f"{wanted.target!r} is no whole number in {parts} rows: taken as rates, not as counts."]
     return []
+
+
+def twins(name: str, target: NDArray[Any], features: dict[str, NDArray[Any]]) -> list[str]:
+    """A word on features that are the target in other units, which a person will seldom have when predicting."""
+    if target.dtype.kind not in "fiu":
+        return []
+    few = slice(0, 1000)
+    found = []
+    for feature, values in features.items():
+        if _same(values[few], target[few]) and _same(values, target):
+            found.append(f"{feature!r} is {name!r} in other units, so that all else hardly counts; leave it out with "
+                         "--features if it is not known before.")  # fmt: skip
+    return found
+
+
+def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    one, other = one - one.mean(), other - other.mean()
+    sizes = [float(np.abs(values).max()) for values in (one, other)]
+    if not all(sizes):
+        return not any(sizes)
+    one, other = one / sizes[0], other / sizes[1]
+    return bool(abs(one @ other) >= (1 - SAME) * np.sqrt((one @ one) * (other @ other)))

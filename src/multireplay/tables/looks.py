@@ -120,7 +120,8 @@ def _levels(name: str, column: Any, wanted: bool) -> Look:
 
 def _words_among(what: str, column: Any, words: Any) -> str:
     if not len(words):
-        return f"holds numbers as text, such as {reprlib.repr(column.drop_null()[0].as_py())}"
+        odd = [cell for cell in pc.unique(column).drop_null().to_pylist() if _as_people_count(cell)[0]]
+        return f"holds numbers as text, such as {reprlib.repr((odd or column.drop_null().to_pylist())[0])}"
     rows = np.flatnonzero(pc.fill_null(pc.is_in(column, words), False).to_numpy())
     cells = ", ".join(f"{reprlib.repr(column[int(row)].as_py())} at row {row}" for row in rows[:SHOWN])
     more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""

@@ -55,7 +55,7 @@ class Times:
         """The time of a row, a date as one."""
         if self.clock:
             return str(np.datetime64(int(self.values[row]), "ns"))[11:19]
-        return as_date(self.values[row]) if self.dates else f"{self.values[row]:.15g}"
+        return as_date(self.values[row]) if self.dates else _as_it_is(self.values[row])
 
     def lasting(self, step: float) -> str:
         """A length of time, in the unit that suits it."""
@@ -65,6 +65,10 @@ class Times:
             if step >= size:
                 return f"{step / size:.3g} {unit}"
         return f"{step / 1e6:g} ms"
+
+
+def _as_it_is(value: Any) -> str:
+    return str(value) if isinstance(value, np.integer) else f"{value:.15g}"
 
 
 def as_times(column: Any, name: str) -> Times:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from multireplay.buffer.disk.files import named
-from multireplay.buffer.disk.numerals import read_numerals
+from multireplay.buffer.disk.tidy import tidied
 from multireplay.errors import InputError
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -105,7 +105,7 @@ class Dialect:
                 f"{row.actual_columns} cells in the line {reprlib.repr(row.text)} (number {number} with the names); "
                 "put the names first, and remove titles, totals and remarks"
             ) from None
-        return self._tidied(table)
+        return tidied(table, self.decimal or ".", self.missing)
 
     def _even(self, path: Path) -> Any:
         """The file with one space wherever it has several."""
@@ -114,16 +114,6 @@ class Dialect:
             text = stream.read().decode(self.encoding)
         lines = (" ".join(line.split()) for line in text.removeprefix("\ufeff").splitlines())
         return pa.BufferReader("\n".join(lines).encode(self.encoding))
-
-    def _tidied(self, table: Any) -> Any:
-        """Names without blanks around them, numbers as people write them, and no empty cells at the ends."""
-        names = [_bare(name) for name in table.column_names]
-        columns = [read_numerals(column, self.decimal or ".") for column in table.columns]
-        end = table.num_rows
-        while end and all(column[end - 1].as_py() in (None, "") for column in table.columns):
-            end -= 1
-        kept = [k for k, name in enumerate(names) if name or columns[k].null_count < table.num_rows or not end]
-        return pa.table([columns[k] for k in kept], names=[names[k] for k in kept]).slice(0, end)
 
 
 def _above(lines: list[str]) -> tuple[int, str | None]:
@@ -151,13 +141,6 @@ def _separator(lines: list[str]) -> str:
     counts = {len(line.split()) for line in lines if line.strip()}
     spaces = not _evenness(lines, best)[0] and len(counts) == 1 and counts != {1}
     return " " if spaces else best
-
-
-def _bare(name: str) -> str:
-    name = name.strip()
-    if len(name) > 2 and name[0] == name[-1] == '"':  # after a blank, where they are not seen as quotes
-        name = name[1:-1].strip()
-    return name.removeprefix("#").strip() or name
 
 
 def _tried(head: bytes) -> str:

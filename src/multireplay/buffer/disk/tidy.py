@@ -1,8 +1,10 @@
-"""Numbers as people write them in text: 1,234.50, $ 12, 3.5 %, 1.234,50 €."""
+"""A text table as people write it: blanks around names, empty ends, and numbers such as 1,234.50, $12 or 3.5 %."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +14,42 @@ SIGNS = ("", "%", "$", "€", "£", "¥", "₹")
 """What may stand before or after a number; a column has one of them in all of its cells, or none."""
 _SPACES = " \u00a0\u202f'"
 FEW = 100
+
+
+def tidied(table: Any, decimal: str, missing: Sequence[str] = ()) -> Any:
+    """Names without blanks around them, numbers as people write them, and no empty cells at the ends.
+
+    A text for nothing that is a number, such as -999, stands for it however it is written: -999.0.
+    """
+    names = [_bare(name) for name in table.column_names]
+    columns = [read_numerals(column, decimal) for column in table.columns]
+    for word in filter(_is_number, missing):
+        columns = [_without(column, float(word)) for column in columns]
+    end = table.num_rows
+    while end and all(column[end - 1].as_py() in (None, "") for column in table.columns):
+        end -= 1
+    kept = [k for k, name in enumerate(names) if name or columns[k].null_count < table.num_rows or not end]
+    return pa.table([columns[k] for k in kept], names=[names[k] for k in kept]).slice(0, end)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return math.isfinite(float(word))
+    except ValueError:
+        return False
+
+
+def _without(column: Any, number: float) -> Any:
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        return column
+    return pc.if_else(pc.equal(column, number), pa.scalar(None, column.type), column)
+
+
+def _bare(name: str) -> str:
+    name = name.strip()
+    if len(name) > 2 and name[0] == name[-1] == '"':  # after a blank, where they are not seen as quotes
+        name = name[1:-1].strip()
+    return name.removeprefix("#").strip() or name
 
 
 def read_numerals(column: Any, decimal: str) -> Any:
