@@ -233,6 +233,17 @@ def test_a_category_of_one_level_that_is_asked_for_is_named(refused, base):
     assert "column 'k' is 'only' in all rows" in refused(base.assign(k="only"), "--features", "x,k")
 
 
+def test_a_category_of_one_level_in_a_formula_is_named(run, tmp_path, base):
+    base.assign(k="only").to_csv(tmp_path / "data.csv", index=False)
+    done = run("fit", tmp_path / "data.csv", "--formula", "y ~ x + C(k)")
+    assert done.exit_code == 3
+    assert "'k', which is 'only' in all rows" in done.stderr
+
+
+def test_a_hash_in_a_name_stays(fitted, base):
+    assert fitted(base.rename(columns={"z": "# of z"}))[0]["features"] == ["x", "# of z"]
+
+
 def test_few_rows_are_counted(refused, base):
     assert "has 3 rows that can be used, and a fit needs 4" in refused(base[:3])
 

@@ -34,7 +34,7 @@ def test_many_rows_are_what_numpy_reads(tmp_path):
         ("a,b\n1,2\n3,x\n", r"column 'b' of .*log.csv holds 'x' at row 1 \(counting from 0\), which is not a number"),
         (
             "a,b\n1,2\n3\n",
-            r"log.csv cannot be read as CSV: it has 2 names of columns, but 1 cells in the line '3' .number 3 ",
+            r"log.csv cannot be read as CSV: it has 2 names .*, but 1 cells in the line '3' .number 3 ",
         ),
         ("a,b\n1,2\n3,\n", r"log.csv has nothing in column 'b' at row 1 "),
         ("a,b\n1,2\n3,nan\n", r"log.csv has nothing in column 'b' at row 1 "),

@@ -22,6 +22,7 @@ def tidied(table: Any, decimal: str, missing: Sequence[str] = ()) -> Any:
     A text for nothing that is a number, such as -999, stands for it however it is written: -999.0.
     """
     names = [_bare(name) for name in table.column_names]
+    names[0] = names[0].removeprefix("#").strip() or names[0]  # names in a comment, as NumPy writes them
     columns = [read_numerals(column, decimal) for column in table.columns]
     for word in filter(_is_number, missing):
         columns = [_without(column, float(word)) for column in columns]
@@ -49,7 +50,7 @@ def _bare(name: str) -> str:
     name = name.strip()
     if len(name) > 2 and name[0] == name[-1] == '"':  # after a blank, where they are not seen as quotes
         name = name[1:-1].strip()
-    return name.removeprefix("#").strip() or name
+    return name
 
 
 def read_numerals(column: Any, decimal: str) -> Any:
