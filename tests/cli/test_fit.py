@@ -185,7 +185,10 @@ def test_columns_that_are_free_go_by_their_names(run, tmp_path):
         (["--target", "place"], "the target 'place' holds text; classes are for --model logistic"),
         (["--target", "heat", "--features", "x,heat"], "the target 'heat' is among the features"),
         (["--target", "heat", "--time", "x"], "not in time order"),
-        (["--target", "heat", "--model", "logistic", "--features", "x"], "target 'heat': Unknown label type"),
+        (
+            ["--target", "heat", "--model", "logistic", "--features", "x"],
+            "the target 'heat' has 4000 different values in 4000 rows; numbers are for",
+        ),
         (["--target", "x", "--model", "poisson"], "counts are at least 0"),
         (["--target", "heat", "--memory", "much"], "memory must be a size"),
     ],

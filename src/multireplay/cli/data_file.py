@@ -32,11 +32,14 @@ class DataFile:
     path: Path
     source: Source
     memory: str
+    na: tuple[str, ...] = ()
+    """Texts that stand for nothing, as they were given."""
 
     @classmethod
     def open(cls, path: Path, memory: str, dialect: Any = None) -> DataFile:
         """Look at what the file holds; the rows are read later."""
-        return cls(path, find_source(path, bytes_of(memory), dialect), memory)
+        na = () if dialect is None else dialect.missing
+        return cls(path, find_source(path, bytes_of(memory), dialect), memory, na)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,11 +83,19 @@ class DataFile:
         """Raise an error about a name that is no column of numbers."""
         if name in self.source.refused:
             raise InputError(self.source.refused[name])
-        close = difflib.get_close_matches(name, self.features, n=1)
-        guess = f"did you mean {close[0]!r}? " if close else ""
+        guess = self.guess(name)
         there, more = ", ".join(self.names[:20]), len(self.names) - 20
         rest = f" and {more} more" if more > 0 else ""
         raise InputError(f"{self.path} has no column {name!r}; {guess}it has {there}{rest}")
+
+    def guess(self, name: str) -> str:
+        """A question on the name that may be meant, if there is one."""
+        alike = [one for one in self.names if one.strip().casefold() == name.strip().casefold()]
+        close = alike or difflib.get_close_matches(name, (*self.features, *self.source.refused), n=1)
+        if close:
+            return f"did you mean {close[0]!r}? "
+        parts = [one for one in self.names if "," in one and name in one]
+        return f"a name with a comma is put in quotes, as '\"{parts[0]}\"'; " if parts else ""
 
     def numbers(self, names: Sequence[str]) -> Buffer:
         """Columns under their own names."""

@@ -18,7 +18,7 @@ from multireplay.cli.data_file import DataFile
 from multireplay.cli.inferred import doubts_in, inference_of, summaries_of
 from multireplay.cli.model import Model
 from multireplay.cli.options import ModelKind
-from multireplay.cli.prepared import Prepared, Wanted, prepare
+from multireplay.cli.prepared import FEWEST, Prepared, Wanted, prepare, too_few
 from multireplay.diagnose import diagnose
 from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError
 from multireplay.inference import Summary, Uncertainty
@@ -96,6 +96,8 @@ def fit_model(file: DataFile, wanted: Wanted, settings: Mapping[str, Any], share
             progress.update(shown, advance=10 * file.source.rows * share, description=following)
 
         ready = prepare(file, wanted)
+        if len(ready.targets) < FEWEST:
+            raise too_few(file, len(ready.targets), ready.dropped)
         kind, target, features = wanted.kind, wanted.target, ready.recipe.names
         learn = partial(_learn, partial(kinds[kind], **settings), f"{file.path}, target {target!r}", features)
         rows, targets = ready.matrix, ready.targets
@@ -123,6 +125,7 @@ def fit_model(file: DataFile, wanted: Wanted, settings: Mapping[str, Any], share
         "chains": ready.chains.count,
         "time": ready.time,
         "group": wanted.group,
+        "na": list(file.na),
         "left_out": ready.left_out,
         "about_rows": ready.sentences(),
         **settings,
@@ -208,7 +211,8 @@ def score_by(
     from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
 
     score, why, counts = None, None, kind is ModelKind.poisson
-    same = f"all {len(truth)} are {truth[0]:g}" if kind is not ModelKind.logistic and np.ptp(truth) == 0 else ""
+    numbers = kind is not ModelKind.logistic and len(truth) > 0
+    same = f"all {len(truth)} are {truth[0]:g}" if numbers and np.ptp(truth) == 0 else ""
     if len(truth) < 2:
         why = "there are fewer than two rows"
     elif kind is ModelKind.logistic:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import json
 import math
 import re
@@ -48,8 +49,8 @@ Na = Annotated[
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a list with commas between."""
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    """The names in a list with commas between; one that has a comma itself is in double quotes."""
+    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), []) if name.strip()]
     if text and not names:
         raise InputError("no column is named in an empty list")
     twice = [name for name in names if names.count(name) > 1]

@@ -68,10 +68,13 @@ def predict(
     if learnt.fitted.get("converged") is False:
         note(f"{model} is of a fit that has not converged, as it says.")
     known = known_by(learnt, model) if interval else []
+    if na is None:  # as in the fit
+        na = ",".join(map(str, learnt.fitted.get("na") or ()))
     record = DataFile.open(data, memory, dialect(separator, encoding, decimal, na))
     missing = [name for name in learnt.columns if name not in record.names]
     if missing:
-        raise InputError(f"{data} has no column {', '.join(map(repr, missing))}, which the model {model} needs")
+        needed = f"{data} has no column {', '.join(map(repr, missing))}, which the model {model} needs"
+        raise InputError("; ".join(filter(None, (needed, record.guess(missing[0]).strip(" ;")))))
     predictor = Predictor(learnt, record, known, level)
     try:
         columns = predictor.run(out, keep=as_json and out is None)

@@ -58,23 +58,34 @@ class Predictor:
         """
         made: list[dict[str, Any]] = []
         rows, writer, carried = self.record.source.rows, None, self.carried
+        as_text = out is None or out.suffix == ".csv"
         with ExitStack() as opened:
             advance = opened.enter_context(step_bar(rows, "predicting", "rows")) if rows >= LONG else None
-            for _, block in self.record.batches([*self.model.columns, *carried]):
-                found = self._predicted(block)
+            for first, block in self.record.batches([*self.model.columns, *carried]):
+                found = self._predicted(block, first)
+                alone = {"prediction": found["prediction"]}
                 if not keep:
-                    table = pa.table({**{name: block.column(name) for name in carried}, **found})
+                    beside = {name: block.column(name) for name in carried}
+                    beside = {name: column for name, column in beside.items() if not pa.types.is_nested(column.type)}
+                    if not beside and len(found) == 1 and as_text:  # an empty line would be no row
+                        found = {name: values.fill_null(np.nan) for name, values in found.items()}
+                    table = pa.table({**beside, **found})
                     writer = writer or _writer(out, table.schema, opened)
                     writer.write_table(table)
-                    found = {"prediction": found["prediction"]}  # the rest is written
+                    found = alone  # the rest is written
                 made.append(found)
                 if advance is not None:
                     advance(block.num_rows)
         return {name: pa.chunked_array([part[name] for part in made]) for name in made[0]}
 
-    def _predicted(self, block: Any) -> dict[str, Any]:
+    def _predicted(self, block: Any, first: int) -> dict[str, Any]:
         """Predictions of some rows by name of the column, with nothing for a row that cannot be scored."""
-        design, exposure = self.model.recipe.design(block), self.model.exposure
+        exposure = self.model.exposure
+        try:
+            design = self.model.recipe.design(block)
+        except InputError as error:
+            where = f", rows from {first} on" if first else ""
+            raise InputError(f"{self.record.path}{where}: {error}") from None
         spans = None if exposure is None else _spans(block.column(exposure), exposure, design)
         self.unscored.update(design.reasons)
         usable = design.usable
@@ -118,7 +129,7 @@ def _truth(record: DataFile, model: Model) -> tuple[NDArray[Any], NDArray[np.boo
         found = record.table([column]).column(column)
         if model.kind is ModelKind.logistic:
             return as_classes(found, model.target)
-        values = as_numbers(found, column) if place is None else as_lists(found)[0][:, place]
+        values = as_numbers(found, column) if place is None else as_lists(found, column)[0][:, place]
     except InputError:
         return None
     return values, ~np.isfinite(values)
@@ -153,6 +164,8 @@ def write_page(
     if model.kind is ModelKind.logistic:
         found = zip(*np.unique(predicted, return_counts=True), strict=True)
         spread = [{"class": str(name), "rows": int(n), "share": f"{n / len(predicted):.2%}"} for name, n in found]
+    elif not len(predicted):
+        spread = []
     else:
         found = zip(SHARES, np.quantile(predicted, SHARES), strict=True)
         spread = [{"share of rows below": f"{share:.0%}", "prediction": float(value)} for share, value in found]

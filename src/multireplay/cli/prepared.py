@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.options import Missing, ModelKind
+from multireplay.cli.targets import check_target, twins
 from multireplay.errors import InputError
 from multireplay.tables import ChainedRows, Design, Kind, Look, Recipe, Times, as_times, chained, look_at
 from multireplay.tables.cells import as_classes, as_labels, as_lists, as_numbers
 from multireplay.tables.formula import FormulaRecipe
-from multireplay.tables.recipe import dropped_in_words
+from multireplay.tables.recipe import LARGEST, dropped_in_words
 
+FEWEST = 4
+"""Rows of a fit, without which nothing can be said on how neighbours depend on each other."""
 INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")
 """What a column is called that only numbers the rows, as pandas writes it."""
 
@@ -71,6 +74,9 @@ def prepare(file: DataFile, wanted: Wanted) -> Prepared:
     for name in filter(None, (wanted.target, wanted.time, wanted.group, *wanted.categorical, *wanted.also)):
         if name not in file.names and name not in file.features:
             file.refuse(name)
+    for what, other in (("time", wanted.time), ("group", wanted.group)):
+        if other == wanted.target:
+            raise InputError(f"the target {other!r} cannot be the {what} too")
     if wanted.formula is not None:
         return _from_formula(file, wanted)
     aside = set(filter(None, (wanted.target, file.column_of(wanted.target), wanted.time, wanted.group, *wanted.also)))
@@ -88,7 +94,8 @@ def prepare(file: DataFile, wanted: Wanted) -> Prepared:
         looks = {name: look for name, look in looks.items() if name not in left_out}
     if not looks:
         unused = f": {', '.join(f'{name!r} {why}' for name, why in left_out.items())}" if left_out else ""
-        raise InputError(f"{file.path} has no column to predict {wanted.target!r} from{unused}")
+        besides = "" if time is None else f" besides the time {time!r}"
+        raise InputError(f"{file.path} has no column to predict {wanted.target!r} from{besides}{unused}")
     recipe = _recipe(file, looks)
     return _finished(file, table, recipe, wanted, (time, left_out))
 
@@ -117,7 +124,7 @@ def not_used(file: DataFile, table: Any, look: Look) -> str:
     if look.kind is Kind.mixed:
         raise InputError(
             f"{file.path}: column {look.name!r} {look.about}. Say what that is: --na TEXT for nothing there, "
-            f"--categorical {look.name} for categories, or --features without it"
+            f"--categorical {look.name} for categories, --features without it, or remove such rows"
         )
     if look.kind not in (Kind.number, Kind.category):
         return look.about
@@ -142,6 +149,9 @@ def _recipe(file: DataFile, looks: dict[str, Look]) -> Recipe:
         if look.kind is Kind.mixed:
             raise InputError(f"{file.path}: column {look.name!r} {look.about}. Say what that is: --na TEXT for nothing "
                              f"there, or --categorical {look.name} for categories")  # fmt: skip
+        if look.kind is Kind.category and len(look.levels) == 1:
+            raise InputError(f"{file.path}: column {name!r} is {look.levels[0]!r} in all rows, so that nothing can be "
+                             "predicted from it; leave it out of --features")  # fmt: skip
         if place is not None:
             terms.append(Term(column, place))
         else:
@@ -169,11 +179,20 @@ def _finished(
     groups = None if wanted.group is None else labels_of(file, table, wanted.group)
     chains = chained(design.usable, groups, times)
     if len(chains.rows) < 2:
-        raise InputError(f"{file.path} has {len(chains.rows)} rows that can be used, and a fit needs more")
+        raise too_few(file, len(chains.rows), design.reasons)
+    matrix, target = _taken(design.matrix, chains), _taken(targets, chains)
+    doubts = check_target(file, wanted, target, chains.rows)
+    doubts += twins(wanted.target, target, dict(zip(recipe.names, matrix.T, strict=True)))
     return Prepared(
-        _taken(design.matrix, chains), _taken(targets, chains), recipe, chains, time,
+        matrix, target, recipe, replace(chains, sentences=(*chains.sentences, *doubts)), time,
         {name: _taken(values, chains) for name, values in also.items()}, left_out, design.reasons,
     )  # fmt: skip
+
+
+def too_few(file: DataFile, count: int, reasons: Counter[str]) -> InputError:
+    """Why there is no fit to so few rows."""
+    why = f" ({dropped_in_words(reasons)})" if reasons else ""
+    return InputError(f"{file.path} has {count} rows that can be used{why}, and a fit needs {FEWEST}")
 
 
 def _taken(values: NDArray[Any], chains: ChainedRows) -> NDArray[Any]:
@@ -202,9 +221,11 @@ def _targets(file: DataFile, table: Any, wanted: Wanted, design: Design) -> NDAr
     name = wanted.target
     column, place = file.features.get(name, (name, None))
     if wanted.kind is ModelKind.logistic:
+        if look_at(table.select([column]))[column].kind is Kind.nothing:
+            raise InputError(f"{file.path}: the target {name!r} is empty in all rows")
         values, empty = as_classes(table.column(column), name)
     elif place is not None:
-        values, empty = as_lists(table.column(column))
+        values, empty = as_lists(table.column(column), column)
         values = values[:, place]
     elif column in file.widths:
         raise InputError(f"{file.path}: the target {name!r} has several numbers a row; name one, as {name}[0]")
@@ -216,5 +237,6 @@ def _targets(file: DataFile, table: Any, wanted: Wanted, design: Design) -> NDAr
         values = as_numbers(table.column(column), name)
         empty = np.isnan(values)
         design.leave_out(np.isinf(values) & design.usable, f"infinity in {name!r}")
+        design.leave_out((np.abs(values) > LARGEST) & design.usable, f"a number beyond {LARGEST:g} in {name!r}")
     design.leave_out(empty & design.usable, f"nothing in {name!r}")
     return values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,12 @@ def as_numbers(column: Any, name: str) -> NDArray[np.float64]:
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
         kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or not _can_be_numbers(kind):
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        words = ((row, cell.as_py()) for row, cell in enumerate(column) if not _is_number(cell.as_py()))
+        row, word = next(words, (0, None))
+        shown = f"{reprlib.repr(word)} at row {row} (counting from 0), which is no number"
+        raise InputError(f"column {name!r} holds {'numbers as text' if word is None else shown}")
+    if not _can_be_numbers(kind):
         raise InputError(f"column {name!r} holds {kind} and not numbers")
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
@@ -36,12 +42,20 @@ def as_numbers(column: Any, name: str) -> NDArray[np.float64]:
     )
 
 
+def _is_number(cell: str | None) -> bool:
+    try:
+        float(cell or "nan")
+    except ValueError:
+        return False
+    return True
+
+
 def _can_be_numbers(kind: Any) -> bool:
     tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
     return any(test(kind) for test in tests)
 
 
-def as_lists(column: Any) -> tuple[NDArray[np.float64], Flags]:
+def as_lists(column: Any, name: str) -> tuple[NDArray[np.float64], Flags]:
     """A column of lists of numbers as a matrix, and which rows have nothing in them; all others are of one length."""
     column = as_chunked(column)
     empty = np.asarray(column.is_null().to_numpy())
@@ -49,9 +63,9 @@ def as_lists(column: Any) -> tuple[NDArray[np.float64], Flags]:
     lengths = pc.list_value_length(column.drop_null()).to_numpy()
     width = int(lengths[0]) if len(lengths) else 0
     if (lengths != width).any():
-        raise InputError(f"a column holds lists of {width} and of {lengths[lengths != width][0]} numbers")
+        raise InputError(f"column {name!r} holds lists of {width} and of {lengths[lengths != width][0]} numbers")
     values = np.full((len(column), width), np.nan)
-    values[~empty] = as_numbers(flat, "").reshape(-1, width)
+    values[~empty] = as_numbers(flat, name).reshape(-1, width)
     return values, np.asarray(empty | np.isnan(values).any(axis=1))
 
 
@@ -63,7 +77,7 @@ def texts(column: Any) -> Any:
         values = column.to_numpy()
         found = [None if value != value else f"{value:.12g}" for value in values.tolist()]
         return pa.chunked_array([pa.array(found, pa.string())])
-    column = column.cast(pa.string())
+    column = pc.utf8_trim_whitespace(column.cast(pa.string()))
     return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
 
 
@@ -77,11 +91,14 @@ def as_classes(column: Any, name: str) -> tuple[NDArray[Any], Flags]:
         cells = texts(column)
         empty = np.asarray(cells.is_null().to_numpy())
         return np.array(["" if cell is None else cell for cell in cells.to_pylist()]), empty
+    if pa.types.is_integer(kind) and not column.null_count:  # exactly, however large
+        whole = column.cast(kind if pa.types.is_uint64(kind) else pa.int64())
+        return whole.to_numpy(), np.zeros(len(column), dtype=bool)
     values = as_numbers(column, name)
     empty = np.isnan(values)
     known = values[~empty]
-    whole = bool((known == np.round(known)).all())
-    return (np.where(empty, 0, values).astype(np.int64) if whole else values), empty
+    exact = bool((known == np.round(known)).all())
+    return (np.where(empty, 0, values).astype(np.int64) if exact else values), empty
 
 
 def as_labels(column: Any, name: str) -> NDArray[Any]:

@@ -67,6 +67,9 @@ class FormulaRecipe:
         wanted = (*_categories(parsed.rhs), *categorical)
         looks = look_at(table.select(list(sides)), wanted)
         levels = {name: look.levels for name, look in looks.items() if _usable(look).kind is Kind.category}
+        for name, found in levels.items():
+            if len(found) == 1:
+                raise InputError(f"the formula {formula!r} has {name!r}, which is {found[0]!r} in all rows")
         bare = cls(formula, target, levels, tuple(sides), (), _has_intercept(parsed.rhs))
         return replace(bare, names=bare._matrix(table.slice(0, 1))[1])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,13 +14,17 @@ import pyarrow.compute as pc
 
 from multireplay.errors import InputError
 from multireplay.tables.cells import texts
-from multireplay.tables.times import look_like_dates
+from multireplay.tables.times import look_like_dates, no_dates_among
 
 LEVELS = 50
 """A column of text with more different texts is no category, unless it is asked for."""
 ROWS_A_LEVEL = 4
 """Nor is one with fewer rows for each text, on average."""
 DATES = "holds dates, which are no feature: give the column as the time"
+CLOCK = "holds times of day, which do not tell one day from the next: join them with the day, or give them as the time"
+EXACT = 2**53
+"""The largest whole number that is told apart from the next as a number with a point."""
+NUMBER = r"^[-+($€£¥₹\s]*(\d+([.,' ]\d{3})*[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?[\s%)$€£¥₹]*$"
 SHOWN = 3
 """Cells that an error names."""
 
@@ -73,11 +78,22 @@ def _look(name: str, column: Any, wanted: bool) -> Look:
         return Look(name, Kind.nothing, len(column), about="is empty in all rows")
     if wanted or text:
         return _levels(name, texts(column), wanted)
+    if pa.types.is_time(inner):
+        return Look(name, Kind.text, column.null_count, about=CLOCK)
     if _is_date(inner):
         return Look(name, Kind.date, column.null_count, about=DATES)
+    if pa.types.is_integer(inner) and _beyond(column):
+        about = (
+            f"holds whole numbers beyond {EXACT}, which are names rather than amounts, and not told apart as numbers"
+        )
+        return Look(name, Kind.text, column.null_count, about=about)
     if _is_number(inner):
         return Look(name, Kind.number, column.null_count + _not_a_number(column, inner))
     if _is_list(inner) and _is_number(inner.value_type):
+        lengths = pc.unique(pc.list_value_length(column)).drop_null().to_pylist()
+        if len(lengths) > 1:
+            about = f"holds lists of {lengths[0]} and of {lengths[1]} numbers"
+            return Look(name, Kind.text, column.null_count, about=about)
         return Look(name, Kind.number, column.null_count)
     return Look(name, Kind.text, column.null_count, about=f"holds {kind}, which is neither numbers nor text")
 
@@ -89,22 +105,27 @@ def _levels(name: str, column: Any, wanted: bool) -> Look:
         return Look(name, Kind.nothing, len(column), about="is empty in all rows")
     if not wanted and look_like_dates(found):
         return Look(name, Kind.date, missing, about=DATES)
-    numbers = pc.match_substring_regex(found, r"^\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*$")
+    numbers = pc.match_substring_regex(found, NUMBER)
     if not wanted and pc.sum(numbers).as_py() > len(found) / 2:
-        return Look(name, Kind.mixed, missing, about=_words_among_numbers(column, found.filter(pc.invert(numbers))))
+        about = _words_among("numbers", column, found.filter(pc.invert(numbers)))
+        return Look(name, Kind.mixed, missing, about=about)
+    strays = found.slice(0, 0) if wanted else no_dates_among(found)
+    if len(strays):
+        return Look(name, Kind.mixed, missing, about=_words_among("dates", column, strays))
     if not wanted and (len(found) > LEVELS or ROWS_A_LEVEL * len(found) > len(column)):
         about = f"holds {len(found)} different texts in {len(column)} rows, too many for categories unless asked for"
         return Look(name, Kind.text, missing, about=about)
     return Look(name, Kind.category, missing, tuple(sorted(found.to_pylist(), key=_as_people_count)))
 
 
-def _words_among_numbers(column: Any, words: Any) -> str:
+def _words_among(what: str, column: Any, words: Any) -> str:
     if not len(words):
-        return "holds numbers as text"
+        odd = [cell for cell in pc.unique(column).drop_null().to_pylist() if _as_people_count(cell)[0]]
+        return f"holds numbers as text, such as {reprlib.repr((odd or column.drop_null().to_pylist())[0])}"
     rows = np.flatnonzero(pc.fill_null(pc.is_in(column, words), False).to_numpy())
-    cells = ", ".join(f"{column[int(row)].as_py()!r} at row {row}" for row in rows[:SHOWN])
+    cells = ", ".join(f"{reprlib.repr(column[int(row)].as_py())} at row {row}" for row in rows[:SHOWN])
     more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
-    return f"holds numbers, but text in {len(rows)} of {len(column)} rows: {cells}{more} (counting from 0)"
+    return f"holds {what}, but text in {len(rows)} of {len(column)} rows: {cells}{more} (counting from 0)"
 
 
 def _as_people_count(level: str) -> tuple[bool, float, str]:
@@ -112,6 +133,12 @@ def _as_people_count(level: str) -> tuple[bool, float, str]:
         return False, float(level), level
     except ValueError:
         return True, 0.0, level
+
+
+def _beyond(column: Any) -> bool:
+    """Whether whole numbers are too large to be told apart as numbers with a point."""
+    ends = pc.min_max(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
+    return any(abs(end) > EXACT for end in ends.as_py().values() if end is not None)
 
 
 def _not_a_number(column: Any, kind: Any) -> int:
@@ -132,4 +159,4 @@ def _is_list(kind: Any) -> bool:
 
 
 def _is_date(kind: Any) -> bool:
-    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind))
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))

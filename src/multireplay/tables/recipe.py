@@ -16,6 +16,9 @@ from multireplay.errors import InputError
 from multireplay.tables.cells import Flags, as_chunked, as_lists, as_numbers, texts
 from multireplay.tables.looks import Kind, Look
 
+LARGEST = 1e100
+"""Numbers beyond it are no measurements, and their squares no numbers."""
+
 
 @dataclass(frozen=True)
 class Term:
@@ -108,7 +111,7 @@ class Recipe:
                 _fill(found, slice(at, to), term, table.column(term.column))
             else:
                 if term.column not in lists:
-                    lists[term.column] = as_lists(table.column(term.column))
+                    lists[term.column] = as_lists(table.column(term.column), term.column)
                 values, empty = lists[term.column]
                 found.matrix[:, at] = values[:, term.place]
                 found.leave_out(empty & found.usable, f"nothing in {term.column!r}")
@@ -154,6 +157,7 @@ def _fill(found: Design, where: slice, term: Term, column: Any) -> None:
     found.matrix[:, where.start] = values
     found.leave_out(np.isnan(values) & found.usable, f"nothing in {term.column!r}")
     found.leave_out(np.isinf(values) & found.usable, f"infinity in {term.column!r}")
+    found.leave_out((np.abs(values) > LARGEST) & found.usable, f"a number beyond {LARGEST:g} in {term.column!r}")
 
 
 def dropped_in_words(reasons: Mapping[str, int], most: int = 5) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -15,11 +17,23 @@ from multireplay.tables.cells import as_chunked, as_numbers
 
 DAYS = (
     "%Y-%m-%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%Y%m%d", "%d/%m/%y", "%m/%d/%y",
-    "%d.%m.%y", "%Y-%m", "%d %b %Y", "%b %d %Y",
+    "%d.%m.%y", "%Y-%m", "%d %b %Y", "%b %d %Y", "%b %d, %Y", "%d-%b-%Y", "%d-%b-%y", "%b %Y", "%b-%Y", "%b-%y",
 )  # fmt: skip
-HOURS = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S")
+HOURS = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 """What may follow a day."""
+YEARS = 1678, 2261
+"""What nanoseconds since 1970 can say."""
+PERIODS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?P<year>\d{4})[-: ]?[Qq](?P<quarter>[1-4])", r"[Qq](?P<quarter>[1-4])[-/ ]?(?P<year>\d{4})",
+        r"(?P<year>\d{4})[Mm](?P<month>0?[1-9]|1[0-2])", r"(?P<year>\d{4})-?[Ww](?P<week>[0-5]\d)",
+    )
+)  # fmt: skip
+"""Quarters, months and weeks: 2019Q1, Q1 2019, 2019M01, 2019-W01."""
 LOOKED_AT = 200
+FEWEST = 4
+"""Dates that make a column one of dates, with at most one other text for so many."""
 REGULAR = 0.8
 """Share of the steps in time that are nearly the usual one, from which on a longer one is a gap."""
 NEAR, GAP = 0.15, 1.5
@@ -34,10 +48,14 @@ class Times:
     values: NDArray[Any]
     missing: NDArray[np.bool_]
     dates: bool = False
+    clock: bool = False
+    """Whether these are times of a day, without the day."""
 
     def show(self, row: int) -> str:
         """The time of a row, a date as one."""
-        return as_date(self.values[row]) if self.dates else f"{self.values[row]:.12g}"
+        if self.clock:
+            return str(np.datetime64(int(self.values[row]), "ns"))[11:19]
+        return as_date(self.values[row]) if self.dates else _as_it_is(self.values[row])
 
     def lasting(self, step: float) -> str:
         """A length of time, in the unit that suits it."""
@@ -49,11 +67,15 @@ class Times:
         return f"{step / 1e6:g} ms"
 
 
+def _as_it_is(value: Any) -> str:
+    return str(value) if isinstance(value, np.integer) else f"{value:.15g}"
+
+
 def as_times(column: Any, name: str) -> Times:
     """The column as times.
 
     Text is read as dates in the way that fits all cells; where day and month cannot be told apart by that, in the way
-    in which time does not go back.
+    in which time does not go back and jumps least often.
 
     Examples
     --------
@@ -71,13 +93,15 @@ def as_times(column: Any, name: str) -> Times:
         return _from_text(column.cast(pa.string()), name)
     if pa.types.is_time(kind):
         nanoseconds = column.cast(pa.time64("ns"))
-        return Times(name, np.asarray(pc.fill_null(nanoseconds.cast(pa.int64()), 0).to_numpy()), missing, True)
+        values = np.asarray(pc.fill_null(nanoseconds.cast(pa.int64()), 0).to_numpy())
+        return Times(name, values, missing, True, True)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return _moments(column, name, missing)
     if pa.types.is_integer(kind) and not missing.any():
         days = from_digits(column.to_numpy())
         if days is not None:
             return _moments(pa.chunked_array([days]), name, missing)
+        return Times(name, column.cast(pa.int64(), safe=False).to_numpy(), missing)
     values = as_numbers(column, name)
     return Times(name, np.where(np.isfinite(values), values, 0.0), ~np.isfinite(values))
 
@@ -91,31 +115,93 @@ def _moments(column: Any, name: str, missing: NDArray[np.bool_]) -> Times:
 def _from_text(column: Any, name: str) -> Times:
     column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
     missing = np.asarray(column.is_null().to_numpy())
-    read = [pc.strptime(column, format=way, unit="s", error_is_null=True) for way in usual_ways(column)]
-    readings = [_moments(moments, name, missing) for moments in read]
+    readings = [_moments(moments, name, missing) for moments in _readings(column)]
     if not readings:
         raise InputError(
             f"column {name!r} holds text such as {column.drop_null()[0].as_py()!r}, which is no date or number"
         )
     forward = [times for times in readings if (np.diff(times.values[~missing]) >= 0).all()]
-    return (forward or readings)[0]
+    return min(forward or readings, key=lambda times: _jumps(times.values[~missing]))
 
 
-def usual_ways(column: Any) -> list[str]:
-    """The usual ways in which every cell of a column of text is a date."""
-    cells = column.drop_null()
-    few = cells.slice(0, LOOKED_AT)
-    likely = [day + hour for day in DAYS for hour in HOURS if len(few) and _fits(few, day + hour)]
-    return [way for way in likely if _fits(cells, way)]
+def _jumps(values: NDArray[Any]) -> int:
+    """How many steps are longer than usual."""
+    steps = np.diff(values)
+    moving = steps[steps > 0]
+    return int((moving > GAP * np.median(moving)).sum()) if len(moving) else 0
 
 
-def _fits(cells: Any, way: str) -> bool:
-    return bool(pc.strptime(cells, format=way, unit="s", error_is_null=True).null_count == 0)
+def _readings(column: Any) -> list[Any]:
+    """A column of text as moments, in every usual way in which all of its cells are dates."""
+    few = column.drop_null().slice(0, LOOKED_AT)
+    if not len(few):
+        return []
+    likely = [day + hour for day in DAYS for hour in HOURS if not _read(few, day + hour).null_count]
+    found = [_read(column, way) for way in likely]
+    others = [read(column) for read in (_periods, _with_zone) if read(few) is not None]
+    return [moments for moments in (*found, *others) if moments is not None and moments.null_count == column.null_count]
+
+
+def _read(cells: Any, way: str) -> Any:
+    """Cells as moments, with nothing where one is none; a year must be one that people have in files."""
+    moments = pc.strptime(cells, format=way, unit="s", error_is_null=True)
+    years = pc.year(moments)
+    fine = pc.and_(pc.greater_equal(years, YEARS[0]), pc.less_equal(years, YEARS[1]))
+    return pc.if_else(fine, moments, pa.scalar(None, moments.type))
+
+
+def _with_zone(cells: Any) -> Any:
+    """Moments in the way of ISO 8601, with parts of a second or a zone."""
+    for kind in (pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
+        try:
+            return cells.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return None
+
+
+def _periods(cells: Any) -> Any:
+    """The first days of quarters, months or weeks, or None where a cell is none of them."""
+    coded = as_chunked(cells).combine_chunks().dictionary_encode()
+    coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
+    days: list[date] = []
+    for text in coded.dictionary.to_pylist():
+        day = _first_day(text)
+        if day is None:
+            return None
+        days.append(day)
+    return as_chunked(pa.array(days, pa.date32()).take(coded.indices))
+
+
+def _first_day(text: str) -> date | None:
+    for pattern in PERIODS:
+        found = pattern.fullmatch(text.strip())
+        if found is None:
+            continue
+        parts = {name: int(number) for name, number in found.groupdict().items()}
+        if "week" in parts:
+            try:
+                return date.fromisocalendar(parts["year"], parts["week"], 1)
+            except ValueError:
+                return None
+        return date(parts["year"], parts["month"] if "month" in parts else 3 * parts["quarter"] - 2, 1)
+    return None
 
 
 def look_like_dates(column: Any) -> bool:
     """Whether the first cells of a column of text are dates in one of the usual ways."""
-    return bool(usual_ways(column.drop_null().slice(0, LOOKED_AT)))
+    return bool(_readings(column.drop_null().slice(0, LOOKED_AT)))
+
+
+def no_dates_among(cells: Any) -> Any:
+    """The few cells that are no dates, such as 'Total', where most are; none where most are not."""
+    few = cells.slice(0, LOOKED_AT)
+    ways = [day + hour for day in DAYS for hour in HOURS]
+    missed = {way: _read(few, way).null_count for way in ways}
+    best = min(ways, key=missed.__getitem__)
+    if len(few) < FEWEST or missed[best] > len(few) / FEWEST:
+        return cells.slice(0, 0)
+    return cells.filter(_read(cells, best).is_null())
 
 
 def as_date(nanoseconds: Any) -> str:

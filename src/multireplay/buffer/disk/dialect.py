@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import reprlib
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from multireplay.buffer.disk.files import named
+from multireplay.buffer.disk.tidy import tidied
 from multireplay.errors import InputError
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -37,7 +39,7 @@ class Dialect:
     ...     file = Path(folder, "log.csv")
     ...     _ = file.write_text("heat;load\\n1,5;2,25\\n")
     ...     Dialect().of(file)
-    Dialect(separator=';', encoding='utf8', decimal=',', missing=())
+    Dialect(separator=';', encoding='utf8', decimal=',', missing=(), above=0)
     """
 
     separator: str | None = None
@@ -45,6 +47,8 @@ class Dialect:
     decimal: str | None = None
     missing: tuple[str, ...] = ()
     """Texts that stand for nothing, besides the empty cell, NA, n/a, null, NaN and their like."""
+    above: int = 0
+    """Lines before the names: comments, and the separator as Excel notes it."""
 
     def of(self, path: Path) -> Dialect:
         """The dialect of a file, with what is given left as it is."""
@@ -54,11 +58,13 @@ class Dialect:
         text = head.decode(encoding, errors="replace").removeprefix("\ufeff")
         lines = text.splitlines()[: LINES + 1]
         whole = lines[:-1] if len(head) == HEAD and len(lines) > 1 else lines
-        separator = self.separator or max(SEPARATORS, key=lambda one: _evenness(whole, one))
-        decimal = self.decimal or _decimal(whole, separator)
+        above, noted = _above(whole)
+        separator = self.separator or noted or _separator(whole[above:])
+        above = _names_at(whole, above, separator)
+        decimal = self.decimal or _decimal(whole[above:], separator)
         if decimal == separator:
             raise InputError(f"{path}: the separator and the decimal sign cannot both be {decimal!r}")
-        return replace(self, separator=separator, encoding=encoding, decimal=decimal)
+        return replace(self, separator=separator, encoding=encoding, decimal=decimal, above=above)
 
     def read(self, path: Path) -> Any:
         """The table of a file, read as a whole, by one thread so that errors know the row."""
@@ -75,12 +81,66 @@ class Dialect:
 
     def _read(self, path: Path) -> Any:
         null = [*pyarrow.csv.ConvertOptions().null_values, "-", "--", "---", "?", *self.missing]
-        return pyarrow.csv.read_csv(
-            path,
-            pyarrow.csv.ReadOptions(use_threads=False, encoding=self.encoding),
-            pyarrow.csv.ParseOptions(delimiter=self.separator),
-            pyarrow.csv.ConvertOptions(decimal_point=self.decimal, null_values=null),
-        )
+        wrong: list[Any] = []
+
+        def other(row: Any) -> str:
+            if not row.text.strip():
+                return "skip"
+            wrong.append(row)
+            return "error"
+
+        try:
+            table = pyarrow.csv.read_csv(
+                self._even(path) if self.separator == " " else path,
+                pyarrow.csv.ReadOptions(use_threads=False, encoding=self.encoding, skip_rows=self.above),
+                pyarrow.csv.ParseOptions(delimiter=self.separator, invalid_row_handler=other),
+                pyarrow.csv.ConvertOptions(decimal_point=self.decimal, null_values=null),
+            )
+        except pa.ArrowInvalid as error:
+            if not wrong:
+                raise
+            row, number = wrong[0], str(error).partition("Row #")[2].partition(":")[0]
+            raise InputError(
+                f"{path} cannot be read as CSV: it has {row.expected_columns} names of columns, but "
+                f"{row.actual_columns} cells in the line {reprlib.repr(row.text)} (number {number} with the names); "
+                "put the names first, and remove titles, totals and remarks"
+            ) from None
+        return tidied(table, self.decimal or ".", self.missing)
+
+    def _even(self, path: Path) -> Any:
+        """The file with one space wherever it has several."""
+        assert self.encoding
+        with pa.input_stream(path) as stream:
+            text = stream.read().decode(self.encoding)
+        lines = (" ".join(line.split()) for line in text.removeprefix("\ufeff").splitlines())
+        return pa.BufferReader("\n".join(lines).encode(self.encoding))
+
+
+def _above(lines: list[str]) -> tuple[int, str | None]:
+    """How many lines at the top are comments, and the separator if one of them says it."""
+    count, noted = 0, None
+    for line in lines:
+        said = re.fullmatch(r"sep=(.)\s*", line)
+        if line.strip() and not line.startswith("#") and not said:
+            return count, noted
+        count, noted = count + 1, said[1] if said else noted
+    return 0, noted
+
+
+def _names_at(lines: list[str], above: int, separator: str) -> int:
+    """The line of the names: the last comment if it has as many cells as the lines below, as NumPy writes it."""
+    if above and lines[above - 1].startswith("#"):
+        cells = [len(row) for row in csv.reader(StringIO("\n".join(lines[above - 1 : above + 1])), delimiter=separator)]
+        return above - 1 if cells[0] == cells[1] > 1 else above
+    return above
+
+
+def _separator(lines: list[str]) -> str:
+    """The one that parts the lines most evenly; runs of spaces if no other does."""
+    best = max(SEPARATORS, key=lambda one: _evenness(lines, one))
+    counts = {len(line.split()) for line in lines if line.strip()}
+    spaces = not _evenness(lines, best)[0] and len(counts) == 1 and counts != {1}
+    return " " if spaces else best
 
 
 def _tried(head: bytes) -> str:

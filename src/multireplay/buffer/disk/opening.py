@@ -79,6 +79,8 @@ def find_source(path: Path, memory: int, dialect: Any = None) -> Source:
 
         return CsvSource(path, memory, dialect)
     kinds = ".npy, .npz, .parquet, .feather, .csv (.tsv, .txt, also .gz)"
+    if suffix in (".xls", ".xlsx", ".ods"):
+        raise InputError(f"{path} is a workbook: save its sheet as .csv")
     raise InputError(f"{path} is none of {kinds}, nor a folder of .npy or Parquet files")
 
 

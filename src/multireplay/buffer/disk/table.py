@@ -124,7 +124,7 @@ def field_of(kind: Any) -> Field | None:
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
         dtype = kept_type(np.dtype(kind.to_pandas_dtype()))
         return Field(dtype, None) if dtype is not None else None
-    return None
+    return Field(np.dtype(np.float64), None) if pa.types.is_decimal(kind) else None
 
 
 def is_date(kind: Any) -> bool:
@@ -142,6 +142,8 @@ def values_of(batch: Batch, name: str, field: Field) -> Array:
     if is_date(kind):
         wide = pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()
         return np.asarray(column.cast(wide).to_numpy(zero_copy_only=False))
+    if pa.types.is_decimal(kind):
+        column = column.cast(pa.float64())
     if field.width is None:
         return np.asarray(column.to_numpy(zero_copy_only=False))
     if not pa.types.is_fixed_size_list(column.type):
@@ -153,6 +155,8 @@ def values_of(batch: Batch, name: str, field: Field) -> Array:
                 f"{batch.first + other[0]} (counting from 0), where the rows before it hold {field.width}"
             )
     flat = column.flatten()
+    if pa.types.is_decimal(flat.type):
+        flat = flat.cast(pa.float64())
     _check_nulls(batch, name, flat, field.width)
     return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(-1, field.width)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,8 @@ def _first_text(path: Path, name: str, column: Any) -> str | None:
     for row, value in enumerate(column):
         text = value.as_py()
         if text is not None and not _is_number(str(text)):
-            return f"column {name!r} of {path} holds {text!r} at row {row} (counting from 0), which is not a number"
+            shown = reprlib.repr(text)
+            return f"column {name!r} of {path} holds {shown} at row {row} (counting from 0), which is not a number"
     return None
 
 

@@ -1,0 +1,89 @@
+"""A text table as people write it: blanks around names, empty ends, and numbers such as 1,234.50, $12 or 3.5 %."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+SIGNS = ("", "%", "$", "€", "£", "¥", "₹")
+"""What may stand before or after a number; a column has one of them in all of its cells, or none."""
+_SPACES = " \u00a0\u202f'"
+FEW = 100
+
+
+def tidied(table: Any, decimal: str, missing: Sequence[str] = ()) -> Any:
+    """Names without blanks around them, numbers as people write them, and no empty cells at the ends.
+
+    A text for nothing that is a number, such as -999, stands for it however it is written: -999.0.
+    """
+    names = [_bare(name) for name in table.column_names]
+    names[0] = names[0].removeprefix("#").strip() or names[0]  # names in a comment, as NumPy writes them
+    columns = [read_numerals(column, decimal) for column in table.columns]
+    for word in filter(_is_number, missing):
+        columns = [_without(column, float(word)) for column in columns]
+    end = table.num_rows
+    while end and all(column[end - 1].as_py() in (None, "") for column in table.columns):
+        end -= 1
+    kept = [k for k, name in enumerate(names) if name or columns[k].null_count < table.num_rows or not end]
+    return pa.table([columns[k] for k in kept], names=[names[k] for k in kept]).slice(0, end)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return math.isfinite(float(word))
+    except ValueError:
+        return False
+
+
+def _without(column: Any, number: float) -> Any:
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        return column
+    return pc.if_else(pc.equal(column, number), pa.scalar(None, column.type), column)
+
+
+def _bare(name: str) -> str:
+    name = name.strip()
+    if len(name) > 2 and name[0] == name[-1] == '"':  # after a blank, where they are not seen as quotes
+        name = name[1:-1].strip()
+    return name
+
+
+def read_numerals(column: Any, decimal: str) -> Any:
+    """The numbers of a column of text where every cell is one, in thousands or with a sign; otherwise the column.
+
+    Percents stay as they are written: 3.5 % is 3.5.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> read_numerals(pa.chunked_array([["$1,234.50", "-$12", None]]), ".").to_pylist()
+    [1234.5, -12.0, None]
+    """
+    if not pa.types.is_string(column.type):
+        return column
+    cells = pc.replace_substring_regex(pc.utf8_trim_whitespace(column), '^"(.*)"$', r"\1")  # quotes after a blank
+    cells = pc.if_else(pc.equal(cells, ""), pa.scalar(None, pa.string()), cells)
+    known = cells.drop_null()
+    thousands = rf"[{_SPACES}{',' if decimal == '.' else '.'}]"
+    for sign in SIGNS if len(known) else ():
+        pattern = _pattern(sign, thousands, decimal)
+        if _all_match(known.slice(0, FEW), pattern) and _all_match(known, pattern):
+            bare = pc.replace_substring_regex(cells, rf"{thousands}|\s|{re.escape(sign)}", "")
+            return pc.replace_substring(bare, decimal, ".").cast(pa.float64())
+    return column
+
+
+def _pattern(sign: str, thousands: str, decimal: str) -> str:
+    number = rf"(\d+|\d{{1,3}}({thousands}\d{{3}})+)?({re.escape(decimal)}\d*)?([eE][-+]?\d+)?"
+    mark = re.escape(sign)
+    return rf"^([-+]?{number}\s*{mark}|[-+]?{mark}\s*{number}|{mark}\s*[-+]?{number})$"
+
+
+def _all_match(cells: Any, pattern: str) -> bool:
+    digits = pc.match_substring_regex(cells, r"\d")
+    return bool(pc.all(pc.and_(digits, pc.match_substring_regex(cells, pattern))).as_py())
