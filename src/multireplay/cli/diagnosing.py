@@ -80,7 +80,7 @@ def _numbers(file: DataFile, table: Any, name: str) -> Any:
     column, place = file.features.get(name, (name, None))
     if column not in file.widths:
         return as_numbers(table.column(column), column)
-    values = as_lists(table.column(column))[0]
+    values = as_lists(table.column(column), column)[0]
     return values if place is None else values[:, place]
 
 
