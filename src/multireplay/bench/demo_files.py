@@ -13,6 +13,7 @@ import pyarrow.csv
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from multireplay._write import completed, save_text
 from multireplay.bench.demo import (
     ABOUT_THE_LOG,
     ABOUT_THE_POLICY,
@@ -61,7 +62,7 @@ class DemoFolder:
         """Note that a file was written, with the numbers that are known by then; its path."""
         self.written[name] = _digest((self.path / name).read_bytes())
         self.written.pop(NUMBERS, None)
-        (self.path / NUMBERS).write_text(_spelled({"files": self.written, **(numbers or {})}), encoding="utf-8")
+        save_text(self.path / NUMBERS, _spelled({"files": self.written, **(numbers or {})}))
         self.written[NUMBERS] = _digest((self.path / NUMBERS).read_bytes())
         return self.path / name
 
@@ -91,7 +92,8 @@ def write_log(folder: DemoFolder, log: Log) -> Path:
     """The log as a CSV."""
     *names, _ = TRUTH
     columns = {"hour": log.hours, **dict(zip(names, log.weather.T, strict=True)), "power": log.power}
-    pyarrow.csv.write_csv(pa.table(columns), folder.path / LOG)
+    with completed(folder.path / LOG) as file:
+        pyarrow.csv.write_csv(pa.table(columns), file)
     return folder.keep(LOG)
 
 
@@ -109,7 +111,8 @@ def draw_demo(folder: DemoFolder, found: Demo) -> Path:
     left.legend(frameon=False, fontsize=9, loc="upper left", handlelength=1.2)
     left.set_ylabel(f"95 % intervals of {min(DRAWN, len(found.intervals[OURS]))} logs made alike")
     _draw_errors(right, found)
-    figure.savefig(folder.path / PICTURE, dpi=110)
+    with completed(folder.path / PICTURE) as file:
+        figure.savefig(file, dpi=110, format="png")
     return folder.keep(PICTURE)
 
 

@@ -89,8 +89,8 @@ def fit(
 ) -> None:
     """Fit a regression to a record whose rows are in time order and depend on their neighbours.
 
-    The rows are learnt one at a time in an order that sets neighbours far apart. Do not shuffle the file. A fit to its
-    first part is scored on its last part (--holdout 0 leaves that out); the model is then fitted to all rows. Standard
+    The fit is the exact one, or within a tenth of a standard error of it. Do not shuffle the file. A fit to its first
+    part is scored on its last part (--holdout 0 leaves that out); the model is then fitted to all rows. Standard
     errors and intervals count the dependence of the rows, and are marked where the record has seen too little.
 
     Example: multireplay fit data.parquet --target fails --model logistic --features load,heat --out model.json
