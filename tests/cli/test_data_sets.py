@@ -107,8 +107,9 @@ def test_a_set_goes_through_diagnose(run, tmp_path, name):
     empty = frame_of(name).select_dtypes("number").isna().any().any()
     assert done.exit_code == (3 if empty else 0), done.stderr
     if empty:
-        assert "nothing in column" in done.stderr
-        assert "at row" in done.stderr
+        assert "with nothing in '" in done.stderr
+        assert "the first at row" in done.stderr
+        assert run("diagnose", path, "--json", "--missing", "drop").exit_code == 0
     else:
         assert json.loads(done.stdout)["tau"]
 

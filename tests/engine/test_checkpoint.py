@@ -60,8 +60,10 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path, monkeypatch, options)
             yield block
 
     monkeypatch.setattr(StoredRecord, "parts", told)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background takes away
     with pytest.raises(KeyboardInterrupt):
         mr.solve(mr.GLM("logistic"), buffer, checkpoint=state, **options)
+    signal.signal(signal.SIGINT, before)
     assert state.exists()
     interrupted = len(begun)
     again = mr.solve(mr.GLM("logistic"), buffer, checkpoint=state, **options)
