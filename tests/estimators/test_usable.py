@@ -1,64 +1,98 @@
-"""Arrays that are usable as they are skip scikit-learn's checks, and nothing else changes."""
+"""Rows with missing values, several series in one table, and formulas."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.utils import validation
 
 import multireplay as mr
-from multireplay.estimators import base
+
+pd = pytest.importorskip("pandas")
 
 
-def stream(seed=0, rows=300):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((rows, 3))
-    return X, X @ [1.0, 2.0, 0.0] + rng.standard_normal(rows)
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    heat, day = rng.standard_normal(400), np.array(["Mon", "Tue", "Wed", "Thu"])[np.arange(400) % 4]
+    load = 2 * heat + (day == "Wed") + rng.standard_normal(400)
+    return pd.DataFrame({"heat": heat, "day": day, "load": load, "site": np.arange(400) % 3})
 
 
-def by_rows(model, X, y, **options):
-    for i in range(len(y)):
-        model.partial_fit(X[i : i + 1], y[i : i + 1], **options)
-    return model
+def test_rows_with_something_missing_are_left_out_and_counted(table):
+    holes = table.copy()
+    holes.loc[[5, 9], "heat"] = np.nan
+    holes.loc[30, "load"] = np.nan
+    whole = holes.dropna()
+    model = mr.MERRegressor(missing="drop", warn_autocorrelation=False).fit(holes[["heat"]], holes["load"])
+    wanted = mr.MERRegressor(warn_autocorrelation=False).fit(whole[["heat"]], whole["load"])
+    np.testing.assert_array_equal(model.coef_, wanted.coef_)
+    assert model.n_dropped_ == 3
+    assert "Rows left out because something was missing: 3." in str(model.summary())
+    assert np.flatnonzero(np.isnan(model.predict(holes[["heat"]]))).tolist() == [5, 9]
+    with pytest.raises(ValueError, match="NaN"):
+        mr.MERRegressor().fit(holes[["heat"]], holes["load"])
+    with pytest.raises(mr.InputError, match="missing must be 'error' or 'drop'"):
+        mr.MERRegressor(missing="ignore").fit(holes[["heat"]], holes["load"])
+    with pytest.raises(mr.InputError, match="leaves none"):
+        mr.MERRegressor(missing="drop").fit(np.full((3, 1), np.nan), np.zeros(3))
 
 
-@pytest.mark.parametrize("kind", [mr.MERRegressor, mr.MERClassifier, mr.MERPoissonRegressor])
-def test_rows_one_by_one_are_checked_by_scikit_learn_only_once(kind, monkeypatch):
-    asked = []
-    monkeypatch.setattr(base, "validate_data", lambda *a, **k: asked.append(1) or validation.validate_data(*a, **k))
-    X, y = stream()
-    y, options = (y > 0, {"classes": [0, 1]}) if kind is mr.MERClassifier else (np.abs(y).round(), {})
-    y = y.astype(int)
-    quick = by_rows(kind(capacity=64), X, y, **options)
-    assert len(asked) == 1
-    slow = by_rows(kind(capacity=64), X.tolist(), y.tolist(), **options)
-    assert len(asked) == 1 + len(y)
-    np.testing.assert_array_equal(quick.coef_, slow.coef_)
-    np.testing.assert_array_equal(quick.intercept_, slow.intercept_)
-    np.testing.assert_array_equal(quick.predict(X), slow.predict(X.tolist()))
+def test_a_class_is_not_made_up_for_a_row_with_nothing(table):
+    labels = np.where(table["load"] > 0, "up", "down").astype(object)
+    labels[7] = None
+    model = mr.MERClassifier(missing="drop", warn_autocorrelation=False).fit(table[["heat"]], labels)
+    assert model.classes_.tolist() == ["down", "up"]
+    assert model.n_dropped_ == 1
+    with pytest.raises(mr.InputError, match=r"row 1 .* has no class"):
+        model.predict(pd.DataFrame({"heat": [0.5, np.nan]}))
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "words"),
-    [
-        (np.array([[1.0, np.nan, 0.0]]), np.ones(1), "NaN"),
-        (np.array([[1.0, np.inf, 0.0]]), np.ones(1), "infinity"),
-        (np.ones((1, 4)), np.ones(1), "4 features"),
-        (np.ones((1, 3)), np.array([np.nan]), "NaN"),
-        (np.ones((2, 3)), np.ones(1), "inconsistent numbers of samples"),
-        (np.ones((0, 3)), np.ones(0), "0 sample"),
-        (np.ones(3), np.ones(1), "2D array"),
-    ],
-)
-def test_what_cannot_be_used_is_still_refused(X, y, words):
-    model = by_rows(mr.MERRegressor(), *stream(1, 20))
-    with pytest.raises(ValueError, match=words):
-        model.partial_fit(X, y)
+def test_no_transition_goes_over_a_row_that_is_left_out():
+    rng = np.random.default_rng(1)
+    states = rng.standard_normal((60, 1))
+    rewards = rng.standard_normal(60)
+    holes = states.copy()
+    holes[20] = np.nan
+    model = mr.MERValueRegressor(gamma=0.5, missing="drop", warn_autocorrelation=False).fit(holes, rewards)
+    apart = np.delete(np.arange(60), 20)
+    episode = (apart > 20).astype(int)
+    wanted = mr.MERValueRegressor(gamma=0.5, warn_autocorrelation=False).fit(
+        states[apart], rewards[apart], episode=episode
+    )
+    np.testing.assert_array_equal(model.coef_, wanted.coef_)
+    assert model.n_dropped_ == 1
+    terminated = np.zeros(60, dtype=bool)
+    terminated[19] = True  # the episode was over before the row that is missing
+    again = mr.MERValueRegressor(gamma=0.5, missing="drop", warn_autocorrelation=False).fit(holes, rewards, terminated)
+    assert again.results_[0].run.record.length == model.results_[0].run.record.length + 1
 
 
-def test_names_are_still_compared():
-    pandas = pytest.importorskip("pandas")
-    X, y = stream(2, 40)
-    model = mr.MERRegressor().partial_fit(pandas.DataFrame(X, columns=["a", "b", "c"]), y)
-    with pytest.warns(UserWarning, match="does not have valid feature names"):
-        model.partial_fit(X[:1], y[:1])
+def test_interleaved_series_are_fitted_as_if_they_came_one_after_the_other(table):
+    X, y = table[["heat"]].to_numpy(), table["load"].to_numpy()
+    model = mr.MERRegressor(warn_autocorrelation=False).fit(X, y, groups=table["site"])
+    order = np.argsort(table["site"], kind="stable")
+    wanted = mr.MERRegressor(warn_autocorrelation=False).fit(X[order], y[order])
+    np.testing.assert_array_equal(model.coef_se_, wanted.coef_se_)
+    with pytest.raises(mr.InputError, match=r"groups has shape \(3,\)"):
+        mr.MERRegressor().fit(X, y, groups=[1, 2, 3])
+
+
+def test_a_formula_fits_and_predicts_from_tables(table):
+    pytest.importorskip("formulaic")
+    model = mr.MERRegressor.from_formula("load ~ heat + C(day)", table, alpha=0, warn_autocorrelation=False)
+    dummies = np.column_stack([table["heat"], *(table["day"] == day for day in ("Thu", "Tue", "Wed"))]).astype(float)
+    wanted = mr.MERRegressor(alpha=0, warn_autocorrelation=False).fit(dummies, table["load"])
+    np.testing.assert_allclose(model.coef_, wanted.coef_)
+    assert model.names_ == ("heat", "C(day)[T.Thu]", "C(day)[T.Tue]", "C(day)[T.Wed]", "(intercept)")
+    np.testing.assert_allclose(model.predict(table[:5]), wanted.predict(dummies[:5]))
+    new = {"heat": [1.0, 1.0], "day": ["Mon", "Sun"]}
+    with pytest.raises(ValueError, match="NaN"):
+        model.predict(new)
+    model.missing = "drop"
+    assert np.isnan(model.predict(new)).tolist() == [False, True]
+    kinds = mr.MERClassifier.from_formula("day ~ heat", table, groups="site", warn_autocorrelation=False)
+    assert kinds.classes_.tolist() == ["Mon", "Thu", "Tue", "Wed"]
+    refit = model.fit(dummies, table["load"])
+    assert not hasattr(refit, "recipe_")
+    with pytest.raises(mr.InputError, match="a data frame"):
+        mr.MERRegressor.from_formula("load ~ heat", [1, 2, 3])

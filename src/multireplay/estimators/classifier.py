@@ -78,7 +78,7 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> MERClassifier:
         """Fit to a record whose rows are in time order, as in `MERRegressor.fit`; y has the labels."""
-        kept = kept_rows(self.missing, X, y, groups)
+        kept = kept_rows(self, X, y, groups)
         rows, labels = self._validated(taken(X, kept), taken(y, kept), reset=True)
         check_classification_targets(labels)
         weights = self._with_classes(np.unique(labels), labels, taken(sample_weight, kept))

@@ -103,6 +103,8 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
         Names of the coefficients and the intercept, and all that is known of them.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of features, and their names if X was a data frame (pandas or polars) with string names.
+    n_dropped_ : int
+        Rows that `fit` left out because something was missing.
     converged_ : bool
         Whether the fit is within a tenth of a standard error of the exact minimum in every coordinate.
     free_ : tuple of tuples
@@ -158,7 +160,7 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
             Which of several series a row belongs to, as any labels. The rows of a series are brought together, and the
             series are taken as independent of one another.
         """
-        kept = kept_rows(self.missing, X, y, groups)
+        kept = kept_rows(self, X, y, groups)
         rows, targets = self._checked(taken(X, kept), taken(y, kept), reset=True)
         columns, targets = self._record(rows, targets, taken(sample_weight, kept))
         return self._fit(columns, targets[:, None])

@@ -111,6 +111,8 @@ class Inference:
             made = []
             if getattr(self, "_stream", None) is None:
                 made = made_of(self.results_[index % len(self.results_)], self._fitted_as(index))  # type: ignore[attr-defined]
+                dropped = getattr(self, "n_dropped_", 0)
+                made = [*made, f"Rows left out because something was missing: {dropped:,}."] if dropped else made
             tables.append(found.summary(level, by, made))
         return tables[0] if len(tables) == 1 else Summaries(zip(self._classes_told(), tables, strict=True))
 

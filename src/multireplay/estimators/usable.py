@@ -3,39 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import _safe_indexing, check_array
 
 from multireplay.errors import InputError
 
+if TYPE_CHECKING:
+    from multireplay.tables import ChainedRows
+
 MISSING = ("error", "drop")
 PLAIN = (np.dtype(np.float64), np.dtype(np.float32))
 
 
-def kept_rows(missing: str, X: Any, y: Any, groups: Any) -> Any:
-    """The numbers of the rows to learn from, group by group, or None where that is all of them as they are."""
-    if missing not in MISSING:
-        raise InputError(f"missing must be 'error' or 'drop', not {missing!r}")
-    if missing == "error" and groups is None:
+def kept_rows(host: Any, X: Any, y: Any, groups: Any) -> ChainedRows | None:
+    """The rows to learn from, group by group, or None where that is all of them as they are; the host counts the rest."""
+    if host.missing not in MISSING:
+        raise InputError(f"missing must be 'error' or 'drop', not {host.missing!r}")
+    host.n_dropped_ = 0
+    if host.missing == "error" and groups is None:
         return None
     from multireplay.tables import chained
 
     whole = np.ones(_count(X), dtype=bool)
-    if missing == "drop":
+    if host.missing == "drop":
         loose = {"ensure_all_finite": "allow-nan", "ensure_min_samples": 0, "accept_sparse": "csr", "dtype": np.float64}
         rows = check_array(X, **loose)
         whole &= np.isfinite(rows.sum(axis=1)).ravel() if hasattr(rows, "tocsr") else np.isfinite(rows).all(axis=1)
         whole &= _there(np.asarray(y), len(whole))
         if not whole.any():
             raise InputError(f"all {len(whole)} rows have something missing, and missing='drop' leaves none")
-    return chained(whole, None if groups is None else _one_a_row(groups, len(whole))).rows
+        host.n_dropped_ = int((~whole).sum())
+    return chained(whole, None if groups is None else _one_a_row(groups, len(whole)))
 
 
-def taken(values: Any, rows: Any) -> Any:
-    """Some rows of anything that has rows; all of them where `rows` is None."""
-    return values if rows is None or values is None or np.isscalar(values) else _safe_indexing(values, rows)
+def taken(values: Any, kept: ChainedRows | None) -> Any:
+    """The rows of anything that has rows that are kept; all of them where that is None."""
+    return values if kept is None or values is None or np.isscalar(values) else _safe_indexing(values, kept.rows)
 
 
 def _count(X: Any) -> int:

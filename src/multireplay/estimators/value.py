@@ -14,6 +14,7 @@ from sklearn.metrics import r2_score
 from multireplay._check import Vector
 from multireplay.errors import InputError
 from multireplay.estimators.base import MEREstimator, stacked
+from multireplay.estimators.usable import kept_rows, taken
 from multireplay.problems import PolicyEvaluation
 
 Flags = NDArray[np.bool_]
@@ -58,8 +59,8 @@ class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: igno
     ----------
     gamma : float, default=0.99
         Discount factor in [0, 1]; 1 needs rows that are terminated.
-    alpha, fit_intercept, standardize, passes, replay, step, average, capacity, warn_autocorrelation
-        As in `MERRegressor`, and so are the attributes.
+    alpha, fit_intercept, standardize, passes, replay, step, average, capacity, warn_autocorrelation, missing
+        As in `MERRegressor`, and so are the attributes. No transition goes over a row that is left out.
 
     Examples
     --------
@@ -94,6 +95,10 @@ class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: igno
             Another name of `episode`, as the other estimators have it.
         """
         episode = _same(episode, groups)
+        kept = kept_rows(self, X, y, None if episode is None or self.missing == "error" else _runs(episode))
+        if kept is not None:  # a row that is left out ends what was before it, as an episode that broke off
+            X, y, terminated = taken(X, kept), taken(y, kept), taken(terminated, kept)
+            episode = np.cumsum(kept.starts)
         trajectory = self._checked(X, y, terminated, episode, reset=True, fewest=1 if terminated is not None else 2)
         columns, rewards = transitions(trajectory)
         if not len(rewards):
@@ -160,6 +165,12 @@ class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: igno
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # y holds rewards, and the values are no prediction of them
         return tags
+
+
+def _runs(episode: Any) -> NDArray[np.int64]:
+    """Numbers that change where the labels do, so that a label which comes back is another episode."""
+    labels = np.asarray(episode)
+    return np.cumsum(np.append(False, labels[1:] != labels[:-1]))
 
 
 def as_trajectory(rows: Any, rewards: Vector, terminated: Any, episode: Any) -> Episodes:
