@@ -5,6 +5,7 @@ Usage: python docs/build_comparison.py [out/compare]
 
 from __future__ import annotations
 
+import csv
 import shutil
 import sys
 from pathlib import Path
@@ -16,13 +17,14 @@ OPENING = """# The bench: mr.solve against every rival
 `multireplay compare` runs problems × methods on the same records and reports each method's mean squared error as a
 ratio to that of the exact fit (LSTD, maximum likelihood, or the best ridge where maximum likelihood overfits) on the
 same record. Step sizes are tuned on other seeds than those reported. This page is written from its output by `make
-comparison`; all numbers are from one run.
+comparison`; all numbers are from one run, of {seeds} seeds a problem.
 
 ![Ratio to the exact fit's error](figures/compare.png)
 
 ## What was kept, what was dropped
 
-- **Kept, as the default of `mr.solve` where it can be used: Newton corrections** (`mr.Newton`). MER's epoch 13, 2^13
+- **Kept, as the default of `mr.solve` where an exact fit in one pass costs more: Newton corrections** (`mr.Newton`). MER's
+  epoch 13, 2^13
   samples spread evenly over the record and so nearly independent whatever the mixing time, is solved exactly; then
   one or two passes over the whole record, in order and at O(d) a row, correct that fit with the epoch's Jacobian. It is
   at the exact fit on every unconstrained problem here but the paper's logistic one (held out, below), the
@@ -30,7 +32,7 @@ comparison`; all numbers are from one run.
   completely about the Jacobian (the wide Mountain Car) the epoch is the whole record, which is the exact fit itself;
   `passes=1` counts corrections, and the coarse epoch comes on top.
   It costs O(d²) for each sample of the epoch, and d² numbers of memory.
-- **Kept, as the default elsewhere** (constraints, operators of one's own, more than about 1000 coordinates): a plain
+- **Kept, as the default elsewhere** (operators of one's own, very many coordinates): a plain
   dyadic pass, then one or two **rounds of variance reduction** in dyadic order (`mr.VarianceReduced`), with a
   preconditioner of small rank where a few directions of the features are much longer than the rest. It is O(d) a step
   throughout.
@@ -65,7 +67,10 @@ def main(out: Path) -> None:
     figures.mkdir(exist_ok=True)
     shutil.copy(out / "compare.png", figures / "compare.png")
     body = (out / "compare.md").read_text(encoding="utf-8").split("\n", 1)[1].strip()
-    (HERE / "comparison.md").write_text(OPENING + "## The numbers\n\n" + body + "\n", encoding="utf-8")
+    with (out / "compare.csv").open(encoding="utf-8") as file:
+        seeds = next(csv.DictReader(file))["seeds"]
+    opening = OPENING.replace("{seeds}", seeds)
+    (HERE / "comparison.md").write_text(opening + "## The numbers\n\n" + body + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

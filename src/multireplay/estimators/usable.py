@@ -18,7 +18,7 @@ PLAIN = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 def kept_rows(host: Any, X: Any, y: Any, groups: Any) -> ChainedRows | None:
-    """The rows to learn from, group by group, or None where that is all of them as they are; the host counts the rest."""
+    """The rows to learn from, group by group; None where that is all of them as they are. The host counts the rest."""
     if host.missing not in MISSING:
         raise InputError(f"missing must be 'error' or 'drop', not {host.missing!r}")
     host.n_dropped_ = 0
