@@ -23,8 +23,8 @@ comparison`; all numbers are from one run, of {seeds} seeds a problem.
 
 ## What was kept, what was dropped
 
-- **Kept, as the default of `mr.solve` where an exact fit in one pass costs more: Newton corrections** (`mr.Newton`). MER's
-  epoch 13, 2^13
+- **Kept, as the default of `mr.solve` where an exact fit in one pass costs more: Newton corrections** (`mr.Newton`).
+  MER's epoch 13, 2^13
   samples spread evenly over the record and so nearly independent whatever the mixing time, is solved exactly; then
   one or two passes over the whole record, in order and at O(d) a row, correct that fit with the epoch's Jacobian. It is
   at the exact fit on every unconstrained problem here but the paper's logistic one (held out, below), the
