@@ -9,7 +9,7 @@ import numpy as np
 
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.options import Missing
-from multireplay.cli.prepared import labels_of, not_used, times_of
+from multireplay.cli.prepared import labels_of, not_used, times_of, told_apart
 from multireplay.diagnose.record import ChainedColumns
 from multireplay.errors import InputError
 from multireplay.tables import Kind, Look, chained, look_at
@@ -37,12 +37,7 @@ def read(file: DataFile, wanted: Looked) -> tuple[ChainedColumns, dict[str, str]
     looks = {name: look_at(table.select([file.column_of(name)]))[file.column_of(name)] for name in names}
     time, left_out = wanted.time, {}
     if asked is None:
-        dates = [name for name, look in looks.items() if look.kind is Kind.date]
-        if time is None and len(dates) == 1:
-            time = dates[0]
-            del looks[time]
-        left_out = {name: why for name, look in looks.items() if (why := _why_not(file, table, look))}
-        looks = {name: look for name, look in looks.items() if name not in left_out}
+        time, looks, left_out = told_apart(time, looks, lambda look: _why_not(file, table, look))
     for name, look in looks.items():
         if look.kind is not Kind.number:
             raise InputError(file.source.refused.get(file.column_of(name)) or str(look.refuse()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -86,18 +87,24 @@ def prepare(file: DataFile, wanted: Wanted) -> Prepared:
     looks = {name: _look(table, file, name, wanted.categorical) for name in names}
     time, left_out = wanted.time, {}
     if asked is None:
-        dates = [name for name, look in looks.items() if look.kind is Kind.date]
-        if time is None and len(dates) == 1:
-            time = dates[0]
-            del looks[time]
-        left_out = {name: why for name, look in looks.items() if (why := not_used(file, table, look))}
-        looks = {name: look for name, look in looks.items() if name not in left_out}
+        time, looks, left_out = told_apart(time, looks, lambda look: not_used(file, table, look))
     if not looks:
         unused = f": {', '.join(f'{name!r} {why}' for name, why in left_out.items())}" if left_out else ""
         besides = "" if time is None else f" besides the time {time!r}"
         raise InputError(f"{file.path} has no column to predict {wanted.target!r} from{besides}{unused}")
     recipe = _recipe(file, looks)
     return _finished(file, table, recipe, wanted, (time, left_out))
+
+
+def told_apart(
+    time: str | None, looks: dict[str, Look], why_not: Callable[[Look], str]
+) -> tuple[str | None, dict[str, Look], dict[str, str]]:
+    """Of columns that nobody asked for: the time (the one of dates, if none is given), those to use, and the others."""
+    dates = [name for name, look in looks.items() if look.kind is Kind.date]
+    if time is None and len(dates) == 1:
+        time = dates[0]
+    left_out = {name: why for name, look in looks.items() if name != time and (why := why_not(look))}
+    return time, {name: look for name, look in looks.items() if name != time and name not in left_out}, left_out
 
 
 def _from_formula(file: DataFile, wanted: Wanted) -> Prepared:
