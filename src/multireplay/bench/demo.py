@@ -144,6 +144,12 @@ def share(held: Vector | NDArray[np.bool_], binomial: bool = True) -> str:
 
 def run_demo(repetitions: int, trajectories: int, seed: int, advance: Callable[[int], None]) -> Demo:
     """Draw the logs and the trajectories, fit all, and tell `advance` of each log and each fit of a trajectory."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UncertaintyWarning)  # an interval with a mark is counted like any other
+        return _run(repetitions, trajectories, seed, advance)
+
+
+def _run(repetitions: int, trajectories: int, seed: int, advance: Callable[[int], None]) -> Demo:
     intervals: dict[str, list[Vector]] = {OURS: [], TEXTBOOK: []}
     for repetition in range(repetitions):
         log = sensor_log((seed, repetition))
@@ -160,9 +166,7 @@ def run_demo(repetitions: int, trajectories: int, seed: int, advance: Callable[[
         errors[name].append(float(np.sum((x - solution) ** 2) / scale))
         times[name].append(took)
         if name == "mr.solve":
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UncertaintyWarning)  # marks are counted here like any other interval
-                low, high = found.interval(0.95).T
+            low, high = found.interval(0.95).T
             held.append(float(np.mean((low <= solution) & (solution <= high))))
         advance(1)
     return Demo(

@@ -35,7 +35,8 @@ def read(file: DataFile, wanted: Looked) -> tuple[ChainedColumns, dict[str, str]
             file.refuse(name)
     table = file.table(dict.fromkeys([*map(file.column_of, names), *aside]))
     looks = {name: look_at(table.select([file.column_of(name)]))[file.column_of(name)] for name in names}
-    time, left_out = wanted.time, {}
+    time = wanted.time
+    left_out: dict[str, str] = {}
     if asked is None:
         time, looks, left_out = told_apart(time, looks, lambda look: _why_not(file, table, look))
     for name, look in looks.items():

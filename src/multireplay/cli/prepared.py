@@ -85,7 +85,8 @@ def prepare(file: DataFile, wanted: Wanted) -> Prepared:
     names = [name for name in file.names if name not in aside] if asked is None else list(asked)
     table = file.table(dict.fromkeys([*map(file.column_of, names), *map(file.column_of, aside)]))
     looks = {name: _look(table, file, name, wanted.categorical) for name in names}
-    time, left_out = wanted.time, {}
+    time = wanted.time
+    left_out: dict[str, str] = {}
     if asked is None:
         time, looks, left_out = told_apart(time, looks, lambda look: not_used(file, table, look))
     if not looks:
