@@ -9,7 +9,8 @@ ours is the default call, then `Newton(tolerance=0.001)` where that was not with
 There are 2^28 bytes of features, or 60 rows a coordinate if that is more; benchmarks/rivals.py says how they are made
 and what the exact fit is. A rival that takes more than 3 s and twice the time of another that arrived is given
 up; one that took 20 times the best rival's is left out at larger d, unless it is L-BFGS, which may come back there. All
-of it takes tens of minutes on two cores and is written to benchmarks/accuracy.csv, a part of it to out/accuracy.csv.
+of it takes tens of minutes on two cores. It is written to benchmarks/accuracy.csv, where a part of it takes the place
+of the same cells and the others stay; docs/build_speed.py makes the table of docs/speed.md from that.
 Usage: python benchmarks/accuracy.py [--problems logistic] [--dims 50 100] [--worlds "AR(.9)"] [--rivals glum L-BFGS]
 """
 
@@ -249,6 +250,16 @@ def summary(cells: list[Cell]) -> Iterator[str]:
             yield f"  {cell.problem}, {cell.world}, d = {cell.dim}: {how} {best.method if best else 'nobody'}"
 
 
+def others(path: Path, given: argparse.Namespace) -> list[list[str]]:
+    """Lines of the file that are of cells which are not run now."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        lines = list(csv.reader(file))[1:]
+    now = [set(given.worlds), set(given.problems), set(map(str, given.dims))]
+    return [line for line in lines if not all(name in names for name, names in zip(line, now, strict=False))]
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--problems", nargs="+", choices=PROBLEMS, default=PROBLEMS)
@@ -257,17 +268,18 @@ def main() -> None:
     options.add_argument("--rivals", nargs="*", choices=list(RIVALS), default=list(RIVALS))
     options.add_argument("--repeats", type=int, default=3, help=f"of fits below {QUICK:g} s, in turns; others run once")
     options.add_argument("--megabytes", type=float, default=SIZE / 2**20, help="of features, if 60 rows a d are less")
-    options.add_argument("--out", type=Path, help="the file of all tries; out/accuracy.csv for a part of the table")
+    options.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".csv"), help="the file of all tries")
     given = options.parse_args()
-    whole = all(getattr(given, name) == options.get_default(name) for name in vars(given) if name != "out")
-    out = given.out or (Path(__file__).with_suffix(".csv") if whole else Path("out/accuracy.csv"))
+    out = given.out
     out.parent.mkdir(parents=True, exist_ok=True)
+    kept = others(out, given)
     print(ABOUT)
     cells: list[Cell] = []
     with out.open("w", newline="") as opened, warnings.catch_warnings(), config_context(assume_finite=True):
         warnings.simplefilter("ignore")
         writer = csv.writer(opened)
         writer.writerow(COLUMNS)
+        writer.writerows(kept)
         for world in given.worlds:
             before: dict[str, Cell] = {}
             for dim in sorted(given.dims):
