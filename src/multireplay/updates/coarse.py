@@ -32,8 +32,9 @@ MOST_NUMBERS = 2**28
 SETTLING = 4
 SETTLED = 0.05
 """Corrections on the samples end when one is below this share of the first."""
-ROUNDED, LITTLE = 4e-7, 0.1
-"""What rounding does to an entry of a matrix in single precision, and the share of an error that may survive for it."""
+ROUNDED, LITTLE = 4e-7, 0.25
+"""What rounding does to an entry of a matrix in single precision at most, and the share of an error that may survive
+for it: about what survives a correction anyway, for the Jacobian is that of some rows."""
 ROUGH = 1e-3
 """The reciprocal condition number above which a rough Jacobian is as good."""
 DOUBTFUL = 0.7
