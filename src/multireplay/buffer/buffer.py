@@ -139,10 +139,10 @@ class Buffer:
             Of the features, if not those of the stored columns that lie side by side in them, or those that were saved.
         groups
             A stored column, numbers or text, that says which of several series a row belongs to. A row that a shift
-            would make of two series is left out (unless it is ``terminated``: what comes next is not read there), and
-            ``buffer.chains`` says how many were. The rows of a series are brought together. That is done in memory:
-            a record that stays on disk and has such rows is refused. A stored column called ``groups`` is taken
-            for it where no `columns` are named.
+            would make of two series is left out (unless it is ``terminated``: what comes next is not read there);
+            ``buffer.chains``, and ``left_out`` of a record on disk, say how many were. The rows of a series that take
+            turns with others are brought together, in memory alone: such a record on disk is refused. A stored column
+            called ``groups`` is taken for it where no `columns` are named.
 
         Returns
         -------

@@ -101,10 +101,10 @@ def as_classes(column: Any, name: str) -> tuple[NDArray[Any], Flags]:
     return (np.where(empty, 0, values).astype(np.int64) if exact else values), empty
 
 
-def as_labels(column: Any, name: str) -> NDArray[Any]:
-    """The group of every row; a row without one is refused."""
+def as_labels(column: Any, name: str, first: int = 0) -> NDArray[Any]:
+    """The group of every row; a row without one is refused, counted on from `first`."""
     cells = texts(as_chunked(column))
     if cells.null_count:
-        row = int(np.argmax(cells.is_null().to_numpy()))
+        row = first + int(np.argmax(cells.is_null().to_numpy()))
         raise InputError(f"the group column {name!r} has nothing at row {row} (counting from 0)")
     return np.asarray(cells.to_numpy(), dtype=str)

@@ -87,15 +87,89 @@ def test_the_last_row_of_an_episode_that_ended_stays(tmp_path):
     assert found["terminated"].sum() == 1
 
 
-def test_a_record_on_disk_is_refused_rather_than_joined(tmp_path):
-    rng = np.random.default_rng(32)
-    np.savez(tmp_path / "a.npz", x=rng.standard_normal((40_000, 40)), id=np.repeat([0, 1], 20_000))
-    shifted = {"features": "x", "next_features": ("x", 1)}
-    with pytest.raises(mr.InputError, match=r"1 rows of .* of two chains, the first at row 19999 .*memory="):
-        mr.Buffer.open(tmp_path / "a.npz", shifted, memory="20 MB", groups="id")
-    assert len(mr.Buffer.open(tmp_path / "a.npz", shifted, memory="70 MB", groups="id")) == 39_998
-    whole = mr.Buffer.open(tmp_path / "a.npz", {"features": "x"}, memory="20 MB", groups="id")
-    assert len(whole) == 40_000  # nothing is put together
+ON_DISK = {"features": "x", "next_features": ("x", 1), "rewards": "r"}
+LENGTHS = [9_000, 1, 6_000, 2, 2, 4_995, 20_000]
+
+
+def grouped(path, ids=None, **more):
+    """Three megabytes of several series, one after the other, and the transitions within them by hand."""
+    rng, count = np.random.default_rng(32), sum(LENGTHS)
+    x, r = rng.standard_normal((count, 8)), rng.standard_normal(count)
+    labels = np.repeat(np.arange(len(LENGTHS)), LENGTHS)
+    path.mkdir()
+    for name, column in {"x": x, "r": r, "id": labels if ids is None else ids, **more}.items():
+        np.save(path / f"{name}.npy", column)
+    now = np.flatnonzero(np.append(labels[1:] == labels[:-1], False))
+    return mr.Buffer(features=x[now], next_features=x[now + 1], rewards=r[now])
+
+
+def from_disk(path, memory="5 MB", **more):
+    return mr.Buffer.open(path, {**ON_DISK, **more}, memory=memory, groups="id")
+
+
+def test_a_record_on_disk_joins_no_two_groups(tmp_path):
+    wanted = grouped(tmp_path / "a")
+    stored = from_disk(tmp_path / "a")
+    assert (type(stored).__name__, len(stored), stored.left_out) == ("StoredBuffer", len(wanted), len(LENGTHS) - 1)
+    assert "39993 rows (6 left out)" in repr(stored)
+    inside = from_disk(tmp_path / "a", memory="100 MB")
+    assert inside.chains.left_out == 6
+    for name in wanted:
+        np.testing.assert_array_equal(inside[name], wanted[name])
+        for first in (0, 8_998, 8_999, 14_998, len(wanted) - 1):
+            parts = list(stored.blocks([name], first))
+            assert [start for start, _ in parts] == np.cumsum(
+                [first, *(len(part[name]) for _, part in parts[:-1])]
+            ).tolist()
+            np.testing.assert_array_equal(np.concatenate([part[name] for _, part in parts]), wanted[name][first:])
+    rows = np.random.default_rng(33).integers(len(wanted), size=500)
+    np.testing.assert_array_equal(stored.take(rows)["next_features"], wanted["next_features"][rows])
+    np.testing.assert_array_equal(stored.load()["next_features"], wanted["next_features"])
+    assert stored.fingerprint() != mr.Buffer.open(tmp_path / "a", ON_DISK, memory="5 MB").fingerprint()
+    stored.save(tmp_path / "saved")
+    np.testing.assert_array_equal(mr.Buffer.open(tmp_path / "saved")["next_features"], wanted["next_features"])
+
+
+@pytest.mark.parametrize("how", [{}, {"replay": mr.Serial()}, {"replay": mr.Shuffle(seed=1)}, {"replay": mr.Dyadic()},
+                                 {"replay": mr.Multiscale()}, {"update": mr.Newton()}])  # fmt: skip
+def test_and_gives_the_bits_of_the_transitions_in_memory(tmp_path, how):
+    wanted = grouped(tmp_path / "a")
+    problem = mr.PolicyEvaluation(0.9)
+    here, there = (mr.solve(problem, buffer, **how) for buffer in (wanted, from_disk(tmp_path / "a")))
+    np.testing.assert_array_equal(there.x, here.x)
+    np.testing.assert_array_equal(there.uncertainty.standard_error, here.uncertainty.standard_error)
+
+
+def test_a_regression_on_the_row_before_gives_the_same_bits_too(tmp_path):
+    grouped(tmp_path / "a")
+    names = {"features": ("x", -1), "targets": "r"}
+    here, there = (mr.Buffer.open(tmp_path / "a", names, memory=memory, groups="id") for memory in ("100 MB", "5 MB"))
+    assert (there.left_out, here.chains.left_out) == (6, 6)
+    np.testing.assert_array_equal(*(mr.solve(mr.GLM(), buffer).x for buffer in (here, there)))
+
+
+def test_on_disk_the_last_row_of_an_episode_that_ended_stays(tmp_path):
+    over = np.zeros(sum(LENGTHS), dtype=bool)
+    over[[8_999, 9_000]] = True
+    grouped(tmp_path / "a", over=over)
+    stored = from_disk(tmp_path / "a", terminated="over")
+    assert stored.left_out == 4
+    assert stored.take([8_999, 9_000, 9_001], ["terminated"])["terminated"].tolist() == [True, True, False]
+
+
+def test_groups_on_disk_that_take_turns_or_leave_nothing_are_said(tmp_path):
+    grouped(tmp_path / "a", ids=np.arange(sum(LENGTHS)) % 2)
+    with pytest.raises(mr.InputError, match=r"take turns.*sort it by group.*memory="):
+        from_disk(tmp_path / "a")
+    grouped(tmp_path / "b", ids=np.arange(sum(LENGTHS)))
+    with pytest.raises(mr.InputError, match="every chain is too short"):
+        from_disk(tmp_path / "b")
+
+
+def test_nothing_is_left_out_where_nothing_is_put_together(tmp_path):
+    grouped(tmp_path / "a")
+    whole = mr.Buffer.open(tmp_path / "a", {"features": "x", "targets": "r"}, memory="5 MB", groups="id")
+    assert len(whole) == sum(LENGTHS)
 
 
 def test_chains_too_short_for_the_shift_are_said(tmp_path):

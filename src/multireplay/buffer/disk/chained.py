@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay._check import Positions
 from multireplay.buffer.buffer import Buffer, buffer_of
 from multireplay.buffer.chains import RowChains
 from multireplay.buffer.disk.layout import Assembly, resolve_time
@@ -20,7 +22,8 @@ from multireplay.errors import InputError
 
 BATCH = 2**16
 A_ROW = 64
-"""Bytes that finding the chains takes for every row, at most."""
+"""Bytes that finding chains takes for every row, at most, unless they are groups that lie one after the other."""
+NONE_LEFT = "no row of {} is left: every chain is too short for shifts that far"
 
 
 class ChainColumns(NamedTuple):
@@ -34,49 +37,98 @@ class ChainColumns(NamedTuple):
 
 
 def opened_in_chains(stored: StoredBuffer, source: Source, wanted: ChainColumns) -> Buffer | StoredBuffer:
-    """The record in memory without rows that are made of two chains; or on disk, if there are no such rows."""
-    fits = stored.nbytes <= stored.memory // 2
+    """The record without rows that are made of two chains, in memory if there is room, otherwise on disk."""
     first, last = stored.reach
-    large = A_ROW * source.rows > stored.memory
-    if first == last and (large or not fits):
-        return stored  # every row is of one stored row
-    if large:
-        raise InputError(
-            f"the chains of {source.label} take memory={in_words(A_ROW * source.rows)!r} to find; give that, or open "
-            "it without groups and time"
-        )
-    labels = None if wanted.groups is None else _labels(source, wanted.groups, stored.memory)
+    if stored.nbytes > stored.memory // 2 or A_ROW * source.rows > stored.memory:
+        return stored if first == last else _on_disk(stored, source, wanted)  # every row is of one stored row
+    labels = (
+        None if wanted.groups is None else _labelled(source, wanted.groups, _read(source, wanted.groups, stored.memory))
+    )
     found = _chains(source, wanted, labels, stored.memory)
-    numbers = np.cumsum(found.starts) - 1
-    count = len(numbers) - last
-    across = numbers[first : first + count] != numbers[last : last + count]
-    straight = bool((found.rows == np.arange(len(found.rows))).all())
-    if not (fits if straight and not across.any() else stored.nbytes <= stored.memory // 4):
-        if straight and not across.any():
-            return stored
-        row = int(np.argmax(across))
-        raise InputError(
-            f"{across.sum()} rows of {source.label} would be made of two chains, the first at row {row} (counting from "
-            "0), and rows are left out, or brought together, in memory alone: open it with "
-            f"memory={in_words(5 * stored.nbytes)!r}, or store next_features as a column"
-        )
+    across = _crossing(np.flatnonzero(found.starts), stored)
+    straight = _is_straight(found.rows)
+    if (len(across) or not straight) and stored.nbytes > stored.memory // 4:
+        if not straight:
+            raise _apart(source, stored)
+        return _without(stored, source, across)
     buffer = stored.load(None if straight else found.rows)
-    if "terminated" in buffer:
-        across &= ~as_numpy(buffer["terminated"]).astype(bool)  # what comes next is not read there
-    labels = None if labels is None else labels[found.rows][first:][:count]
-    chains = RowChains(numbers[first:][:count], labels, 0, found.sentences)
-    if not across.any():
+    across = _going_on(across, buffer["terminated"][across] if "terminated" in buffer else None)
+    labels = None if labels is None else labels[found.rows][first:][: len(buffer)]
+    chains = RowChains((np.cumsum(found.starts) - 1)[first:][: len(buffer)], labels, 0, found.sentences)
+    if not len(across):
         return buffer_of(buffer.columns, buffer.feature_names, chains)
-    kept = np.flatnonzero(~across)
+    kept = np.delete(np.arange(len(buffer)), across)
     if not len(kept):
-        raise InputError(f"no row of {source.label} is left: every chain is too short for shifts that far")
-    left = int(across.sum())
+        raise InputError(NONE_LEFT.format(source.label))
+    left = len(across)
     said = f"{left} row{'s' * (left > 1)} left out, because what would be put together is of two chains."
     here = chains.taken(kept)
     return buffer_of(
         {name: array[kept] for name, array in buffer.columns.items()}, buffer.feature_names,
         RowChains(here.numbers, here.labels, left, (*chains.sentences, said)),
     )  # fmt: skip
+
+
+def _on_disk(stored: StoredBuffer, source: Source, wanted: ChainColumns) -> StoredBuffer:
+    """A record that is too large to load, without rows of two chains."""
+    if wanted.time is None:
+        return _without(stored, source, _crossing(_group_starts(source, wanted.groups, stored), stored))
+    if A_ROW * source.rows > stored.memory:
+        raise InputError(
+            f"the gaps in time of {source.label} take memory={in_words(A_ROW * source.rows)!r} to find; give that, or "
+            "open it without time"
+        )
+    labels = (
+        None if wanted.groups is None else _labelled(source, wanted.groups, _read(source, wanted.groups, stored.memory))
+    )
+    found = _chains(source, wanted, labels, stored.memory)
+    if not _is_straight(found.rows):
+        raise _apart(source, stored)
+    return _without(stored, source, _crossing(np.flatnonzero(found.starts), stored))
+
+
+def _without(stored: StoredBuffer, source: Source, across: Positions) -> StoredBuffer:
+    over = stored.take(across, ["terminated"])["terminated"] if len(across) and "terminated" in stored.names else None
+    across = _going_on(across, over)
+    if len(across) == len(stored):
+        raise InputError(NONE_LEFT.format(source.label))
+    return stored.without(across) if len(across) else stored
+
+
+def _crossing(starts: Positions, stored: StoredBuffer) -> Positions:
+    """The rows that shifts make of stored rows before a start of a chain, the first left out, and from it on."""
+    rows = np.unique(starts[1:, None] - 1 - np.arange(*stored.reach))
+    return rows[(rows >= 0) & (rows < len(stored))]
+
+
+def _going_on(across: Positions, terminated: Any) -> Positions:
+    """Those of the rows after which something is read: not where an episode has terminated."""
+    return across if terminated is None else across[~as_numpy(terminated).astype(bool)]
+
+
+def _is_straight(rows: Positions) -> bool:
+    return bool((rows == np.arange(len(rows))).all())
+
+
+def _apart(source: Source, stored: StoredBuffer) -> InputError:
+    return InputError(
+        f"the groups of {source.label} take turns, and their rows are brought together in memory alone: sort it by "
+        f"group, which keeps the order in time within each, or open it with memory={in_words(5 * stored.nbytes)!r}"
+    )
+
+
+def _group_starts(source: Source, name: Any, stored: StoredBuffer) -> Positions:
+    """The stored rows with which groups begin, of a column that is read piece by piece."""
+    starts, seen, last, row = [], set(), None, 0
+    for piece in _pieces(source, name, stored.memory):
+        labels = _labelled(source, name, piece, row)
+        for at in np.flatnonzero(np.append(row == 0 or labels[0] != last, labels[1:] != labels[:-1])).tolist():
+            if labels[at] in seen:
+                raise _apart(source, stored)
+            seen.add(str(labels[at]))
+            starts.append(row + at)
+        last, row = labels[-1], row + len(labels)
+    return np.array(starts, dtype=np.int64)
 
 
 def _chains(source: Source, wanted: ChainColumns, labels: NDArray[Any] | None, memory: int) -> Any:
@@ -89,12 +141,12 @@ def _chains(source: Source, wanted: ChainColumns, labels: NDArray[Any] | None, m
         raise InputError(f"{source.label}: {error}") from None
 
 
-def _labels(source: Source, name: Any, memory: int) -> NDArray[Any]:
-    """The group of every stored row."""
+def _labelled(source: Source, name: Any, piece: Any, row: int = 0) -> NDArray[Any]:
+    """The groups of rows from this one on."""
     from multireplay.tables.cells import as_labels
 
     try:
-        return as_labels(_read(source, name, memory), name)
+        return as_labels(piece, name, row)
     except InputError as error:
         raise InputError(f"{source.label}: {error}") from None
 
@@ -103,13 +155,21 @@ def _read(source: Source, name: Any, memory: int) -> Any:
     """A stored column as Arrow's, whatever it holds."""
     import pyarrow as pa
 
-    if isinstance(name, str) and name in source.refused and source.in_tables:
-        batches = cast(Any, source).batches([name], 0, BATCH)
-        return pa.chunked_array([batch.data.column(name) for batch in batches])
-    layout = resolve_time(name, source)
-    if source.in_tables:
-        batches = cast(Any, source).batches([layout.parts[0].name], 0, BATCH)
-        return pa.chunked_array([batch.data.column(0) for batch in batches])
+    return pa.chunked_array(list(_pieces(source, name, memory)))
+
+
+def _pieces(source: Source, name: Any, memory: int) -> Iterator[Any]:
+    """A stored column piece by piece."""
+    import pyarrow as pa
+
+    refused = isinstance(name, str) and name in source.refused and source.in_tables
+    layout = None if refused else resolve_time(name, source)
+    if layout is None or source.in_tables:
+        stored = name if layout is None else layout.parts[0].name
+        for batch in cast(Any, source).batches([stored], 0, BATCH):
+            yield batch.data.column(stored)
+        return
     assembly = Assembly(source, [layout])
     with closing(stream(assembly, 0, source.rows, block_rows(assembly, memory, 0))) as blocks:
-        return pa.chunked_array([pa.array(np.array(block[layout])) for _, block in blocks])
+        for _, block in blocks:
+            yield pa.array(np.array(block[layout]))

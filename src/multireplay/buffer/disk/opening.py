@@ -49,10 +49,10 @@ def open_buffer(
     found = opened_in_chains(stored, source, wanted) if wanted else stored
     if isinstance(found, Buffer):
         return found
-    if stored.nbytes <= budget // 2:
+    if found is stored and stored.nbytes <= budget // 2:
         return stored.load()
-    stored.blocks().close()  # raises if the budget is too small for the smallest blocks
-    return stored
+    found.blocks().close()  # raises if the budget is too small for the smallest blocks
+    return found
 
 
 def find_source(path: Path, memory: int, dialect: Any = None) -> Source:

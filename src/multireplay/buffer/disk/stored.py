@@ -11,12 +11,12 @@ import numpy as np
 
 from multireplay._check import Positions
 from multireplay.buffer.buffer import Buffer, buffer_of
-from multireplay.buffer.columns import Array
+from multireplay.buffer.columns import Array, row_count
 from multireplay.buffer.disk.folder import save_folder
 from multireplay.buffer.disk.layout import Assembly, Layout, MappedColumn
 from multireplay.buffer.disk.memory import in_words, pages
 from multireplay.buffer.disk.source import Source
-from multireplay.buffer.disk.stream import block_rows, read_ahead, stream
+from multireplay.buffer.disk.stream import IN_FLIGHT, block_rows, read_ahead, stream
 from multireplay.buffer.fingerprint import Fingerprint
 from multireplay.buffer.names import as_names, require_count
 from multireplay.errors import InputError
@@ -27,6 +27,7 @@ LOTS = 4
 """Rows at random are taken in lots, so many of which fill the budget: one in use, one ready, one being read, a copy."""
 PLACES = 160
 """Bytes that a row of a lot takes besides its columns: its place in the record, sorted and back, in all those lots."""
+NOTHING: Positions = np.empty(0, dtype=np.int64)
 
 
 class StoredBuffer:
@@ -58,6 +59,7 @@ class StoredBuffer:
         columns: Mapping[str, MappedColumn],
         memory: int,
         feature_names: Iterable[str] | None = None,
+        left_out: Positions = NOTHING,
     ) -> None:
         self._source = source
         self._columns = dict(columns)
@@ -65,6 +67,8 @@ class StoredBuffer:
         self._length = source.rows - max(column.shift for column in columns.values())
         if self._length < 1:
             raise InputError(f"{source.label} has {source.rows} rows, too few for shifts that far")
+        self._length -= len(left_out)
+        self._left_out, self._before = left_out, left_out - np.arange(len(left_out))
         self.memory = memory
         self._feature_names = self._named() if feature_names is None else as_names(feature_names)
         if self._feature_names is not None and "features" in columns:
@@ -84,6 +88,15 @@ class StoredBuffer:
     def names(self) -> tuple[str, ...]:
         """The columns, in the order they were asked for."""
         return tuple(self._columns)
+
+    @property
+    def left_out(self) -> int:
+        """How many rows are left out, because what they would put together is of two chains."""
+        return len(self._left_out)
+
+    def without(self, rows: Positions) -> StoredBuffer:
+        """This record without some of its rows, which are ascending and distinct."""
+        return StoredBuffer(self._source, self._columns, self.memory, self.feature_names, rows)
 
     def __len__(self) -> int:
         return self._length
@@ -106,7 +119,8 @@ class StoredBuffer:
 
     def __repr__(self) -> str:
         parts = (f"{name} {field.shape(self._length)} {field.dtype}" for name, field in self._fields.items())
-        return f"StoredBuffer({self._length} rows, {in_words(self.nbytes)} on disk: {', '.join(parts)})"
+        left = f" ({self.left_out} left out)" if self.left_out else ""
+        return f"StoredBuffer({self._length} rows{left}, {in_words(self.nbytes)} on disk: {', '.join(parts)})"
 
     def __getitem__(self, key: object) -> NoReturn:
         raise InputError(
@@ -140,7 +154,12 @@ class StoredBuffer:
             raise InputError(f"rows {first} to {stop} are not in this buffer, which has rows 0 to {self._length}")
         assembly, overlap = self._assembly(chosen), self._overlap(chosen)
         rows = block_rows(assembly, self.memory, overlap, aside)
-        return self._ahead(stream(assembly, first, stop, rows, overlap), chosen)
+        if self.left_out:  # what stays of a block is a copy: one at the caller, one being made, three blocks on the way
+            copied = sum(self._fields[name].row_bytes for name in chosen) / assembly.row_bytes
+            rows = max(1, int(rows * IN_FLIGHT / (3 + 2 * copied)))
+        begin = int(self._stored(first))
+        end = int(self._stored(stop - 1)) + 1 if stop > first else begin
+        return self._ahead(stream(assembly, begin, end, rows, overlap), chosen)
 
     def _ahead(
         self, blocks: Generator[tuple[int, dict[Layout, Array]], None, None], names: tuple[str, ...]
@@ -149,7 +168,12 @@ class StoredBuffer:
             for start, block in ready:
                 shown = self._shown(block, names)
                 del block
-                yield start, shown
+                first, last = np.searchsorted(self._left_out, [start, start + row_count(shown)])
+                if first < last:
+                    here = self._left_out[first:last] - start
+                    shown = {name: np.delete(array, here, axis=0) for name, array in shown.items()}
+                if row_count(shown):
+                    yield start - int(first), shown
                 del shown
 
     def take(self, rows: Any, names: Iterable[str] | None = None, verified: bool = True) -> dict[str, Array]:
@@ -166,7 +190,7 @@ class StoredBuffer:
             with them, unless it was before. Without, what is damaged is noticed when it is next read in order.
         """
         chosen = self._chosen(names)
-        wanted = self._checked_rows(rows)
+        wanted = self._stored(self._checked_rows(rows))
         found: dict[str, Array] = {}
         distinct, back = np.unique(wanted, return_inverse=True)
         straight = np.array_equal(distinct, wanted)
@@ -200,7 +224,10 @@ class StoredBuffer:
                 assembly.read(reader, part, start)
         if order is not None:
             whole = {layout: array[order] for layout, array in whole.items()}
-        return buffer_of(self._shown(whole, self.names), self.feature_names)
+        shown = self._shown(whole, self.names)
+        if self.left_out:
+            shown = {name: np.delete(array, self._left_out, axis=0) for name, array in shown.items()}
+        return buffer_of(shown, self.feature_names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the folder form, block by block: one .npy file a column and a page that says what is there."""
@@ -225,6 +252,8 @@ class StoredBuffer:
         found = Fingerprint()
         found.add_facts([len(self), {name: column.identity() for name, column in self._columns.items()}])
         found.add_facts(self._source.identity(self._assembly(self.names).names))
+        if self.left_out:
+            found.add_array("left out", self._left_out)
         return found.text()
 
     def cost_of_random_access(self) -> str:
@@ -266,6 +295,10 @@ class StoredBuffer:
         count = len(next(iter(block.values()))) - self._overlap(names)
         columns = {name: self._columns[name] for name in names}
         return {name: block[column.layout][column.shift :][:count] for name, column in columns.items()}
+
+    def _stored(self, rows: Any) -> Any:
+        """Where rows of this record begin in the stored one, in which none is left out."""
+        return rows + np.searchsorted(self._before, rows, side="right")
 
     def _checked_rows(self, rows: Any) -> Array:
         wanted = np.asarray(rows)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 BLOCK = 2**24
 """Bytes of a block, where the budget allows it: larger ones are not read faster."""
-_IN_FLIGHT = 4  # one at the caller, one ready, one being read, and the copies that some layouts need
+IN_FLIGHT = 4  # one at the caller, one ready, one being read, and the copies that some layouts need
 
 
 def block_rows(assembly: Assembly, memory: int, overlap: int, aside: int = 0) -> int:
@@ -29,10 +29,10 @@ def block_rows(assembly: Assembly, memory: int, overlap: int, aside: int = 0) ->
     """
     a_row = max(assembly.row_bytes, assembly.scratch_bytes, 1)
     overhead = assembly.source.overhead(assembly.names)
-    room = (memory - overhead) // _IN_FLIGHT
-    rows = min(BLOCK, max(room - aside // _IN_FLIGHT, room // 4)) // a_row - overlap
+    room = (memory - overhead) // IN_FLIGHT
+    rows = min(BLOCK, max(room - aside // IN_FLIGHT, room // 4)) // a_row - overlap
     if rows < 1:
-        needed = overhead + _IN_FLIGHT * a_row * (overlap + 1)
+        needed = overhead + IN_FLIGHT * a_row * (overlap + 1)
         raise InputError(
             f"memory={in_words(memory)!r} is too little to read {assembly.source.label}; it needs at least "
             f"{in_words(needed * 1.1)}"
