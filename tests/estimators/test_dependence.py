@@ -91,11 +91,45 @@ def test_autocorrelation_times_of_known_series():
     tau, column = slowest(series)
     assert column == 1
     assert tau == pytest.approx(19, rel=0.15)  # (1 + φ)/(1 − φ)
-    rough = by_batch_means(series)
+    rough = by_batch_means(series, (50_000,))
     assert rough[1] == pytest.approx(19, rel=0.3)
     assert rough[0] == pytest.approx(1, rel=0.3)
     assert rough[2] == 0
     assert slowest(np.ones((600, 2)))[0] == 1
+
+
+def alternating(groups=400, rows=50, seed=3):
+    """Series whose level is 1 or −1 by turns: batches of two of them seem to have no dependence at all."""
+    level = np.repeat(np.where(np.arange(groups) % 2, 1.0, -1.0), rows)
+    noise = np.random.default_rng(seed).standard_normal((2, groups * rows))
+    x = level + 0.3 * noise[0]
+    return x[:, None], x + noise[1], np.repeat(np.arange(groups), rows)
+
+
+@pytest.mark.parametrize("turns", [False, True])
+def test_nothing_is_measured_across_the_border_of_two_series(turns):
+    """Once 1.0: borders were crossed, and levels cancelled."""
+    X, y, groups = alternating(200)
+    order = np.arange(len(y)).reshape(-1, 50).T.ravel() if turns else np.arange(len(y))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mr.AutocorrelationWarning)
+        found = mr.MERRegressor().fit(X[order], y[order], groups=groups[order]).dependence_
+        joined = mr.MERRegressor().fit(X, y).dependence_
+        value = mr.MERValueRegressor(gamma=0.5).fit(X[order], y[order], groups=groups[order]).dependence_
+    assert joined.tau < 2
+    assert found.tau > 20
+    assert value.tau > 20
+
+
+def test_batches_lie_within_chains():
+    series = np.arange(20.0)[:, None] % 7
+    lengths = (9, 1, 4, 6)
+    parts = [
+        series[start + k : start + k + 4] for start, count in ((0, 2), (10, 1), (14, 1)) for k in range(0, 4 * count, 4)
+    ]
+    means, rows = np.array([part.mean() for part in parts]), np.concatenate(parts)
+    assert by_batch_means(series, lengths) == pytest.approx(4 * means.var(ddof=1) / rows.var())
+    assert by_batch_means(series, (1,) * 20) == 1
 
 
 def test_sentences():

@@ -175,17 +175,72 @@ def test_it_learns():
     )
 
 
+def three_classes(rows, seed=0):
+    world = make(rows=rows, sticky=0.9, seed=seed)
+    return world.X, np.digitize(world.amounts, np.quantile(world.amounts, [0.3, 0.6]))
+
+
+def test_several_classes_are_learnt_together():
+    """Once each was learnt against the rest: another answer than that of `fit`."""
+    X, y = three_classes(1000)
+    model = mr.MERClassifier(alpha=0.01, capacity=CAPACITY)
+    for start, stop in pairwise(CUTS):
+        model.partial_fit(X[start:stop], y[start:stop], classes=[0, 1, 2])
+    mean, scale = X[:CAPACITY].mean(axis=0), X[:CAPACITY].std(axis=0)
+    A, problem = np.column_stack([(X - mean) / scale, np.ones(1000)]), mr.Multinomial(3, ridge=0.01, unpenalized=1)
+    x0 = mr.solve(problem, mr.Buffer(features=A[:CAPACITY], targets=y[:CAPACITY])).x
+    run = mr.Online(problem, CAPACITY, repeat_last=True, x0=x0)
+    run.observe(features=A, targets=y, weights=np.ones(1000))
+    np.testing.assert_allclose(model.coef_, problem.coefficients(run.x)[:, :3] / scale, rtol=1e-5)
+    np.testing.assert_allclose(model.coef_.sum(axis=0), 0, atol=1e-12)
+    scores = np.exp(model.decision_function(X))
+    np.testing.assert_allclose(model.predict_proba(X), scores / scores.sum(axis=1, keepdims=True))
+
+
 def test_several_classes_after_a_fit():
-    """What was fitted together stays the answer until the first long epoch of each against the rest is finished."""
-    world = make(rows=600)
-    y = np.digitize(world.amounts, np.quantile(world.amounts, [0.3, 0.6]))
-    model = mr.MERClassifier(capacity=CAPACITY).fit(world.X, y)
-    before = model.predict_proba(world.X)
-    model.partial_fit(world.X[:10], y[:10])
-    assert np.array_equal(model.predict_proba(world.X), before)
-    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict_proba(world.X), before)
+    """What was fitted stays the answer until the first long epoch is finished."""
+    X, y = three_classes(600)
+    model = mr.MERClassifier(capacity=CAPACITY, warn_autocorrelation=False).fit(X, y)
+    before = model.predict_proba(X)
+    model.partial_fit(X[:10], y[:10])
+    assert np.array_equal(model.predict_proba(X), before)
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict_proba(X), before)
     for _ in range(5):
-        model.partial_fit(world.X, y)
-    each = 1 / (1 + np.exp(-model.decision_function(world.X)))
-    assert np.allclose(model.predict_proba(world.X), each / each.sum(axis=1, keepdims=True))
-    assert model.score(world.X, y) > 0.45
+        model.partial_fit(X, y)
+    assert not np.array_equal(model.predict_proba(X), before)
+    assert model.score(X, y) > 0.45
+
+
+def test_a_class_that_has_not_come_yet_is_rare_and_not_impossible():
+    X, y = three_classes(400)
+    model = mr.MERClassifier(capacity=1000).partial_fit(X[y < 2], y[y < 2], classes=[0, 1, 2])
+    chances = model.predict_proba(X)[:, 2]
+    assert 1e-4 < chances.mean() < 0.01
+    model.partial_fit(X, y)
+    assert model.score(X, y) > 0.45
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_rows_with_something_missing_are_left_out_of_a_stream(name):
+    world = make(rows=600)
+    X, y = world.X.copy(), targets_of(name, world).astype(float)
+    X[[3, 70, 71, 500], 1] = np.nan
+    y[100 if name != "classifier" else 3] = np.nan
+    whole = np.isfinite(X).all(axis=1) & np.isfinite(y)
+    cuts = [0, 1, 60, 70, 72, 300, 600]  # one block has nothing in it but rows that are left out
+    model = fed(KINDS[name](capacity=CAPACITY, missing="drop"), X, y, cuts, world.weights)
+    wanted = fed(KINDS[name](capacity=CAPACITY), X[whole], y[whole], [0, whole.sum()], world.weights[whole])
+    np.testing.assert_array_equal(model.coef_, wanted.coef_)
+    assert model.n_dropped_ == (~whole).sum()
+    with pytest.raises(ValueError, match="NaN"):
+        fed(KINDS[name](), X, y, cuts)
+
+
+def test_what_fit_left_out_is_counted_on():
+    world = make(rows=300)
+    X = world.X.copy()
+    X[[5, 250]] = np.nan
+    model = mr.MERRegressor(missing="drop", capacity=CAPACITY).fit(X[:200], world.amounts[:200])
+    assert model.n_dropped_ == 1
+    assert model.partial_fit(X[200:], world.amounts[200:]).n_dropped_ == 2
+    assert model.fit(X[:200], world.amounts[:200]).n_dropped_ == 1

@@ -166,13 +166,35 @@ def test_one_row_that_terminated_is_a_record():
         mr.MERValueRegressor().fit([[1.0, 2.0]], [3.0])
 
 
-def test_groups_is_another_name_of_episode():
+def test_series_that_take_turns_are_brought_together_and_never_joined():
     rng = np.random.default_rng(41)
     rows, rewards, labels = rng.standard_normal((400, 2)), rng.standard_normal(400), np.repeat(["a", "b"], 200)
-    one, other = mr.MERValueRegressor(gamma=0.5), mr.MERValueRegressor(gamma=0.5)
-    one.fit(rows, rewards, episode=labels)
-    other.fit(rows, rewards, groups=labels)
-    np.testing.assert_array_equal(one.coef_, other.coef_)
-    assert not np.array_equal(one.coef_, mr.MERValueRegressor(gamma=0.5).fit(rows, rewards).coef_)
-    with pytest.raises(mr.InputError, match="groups is another name of episode"):
-        one.fit(rows, rewards, episode=labels, groups=labels)
+    wanted = mr.MERValueRegressor(gamma=0.5).fit(rows, rewards, episode=labels)
+    turns = np.arange(400).reshape(2, 200).T.ravel()
+    for order in (np.arange(400), turns):
+        found = mr.MERValueRegressor(gamma=0.5).fit(rows[order], rewards[order], groups=labels[order])
+        np.testing.assert_array_equal(found.coef_, wanted.coef_)
+        record = found.results_[0].run.record
+        assert record.length == 398
+    assert not np.array_equal(wanted.coef_, mr.MERValueRegressor(gamma=0.5).fit(rows, rewards).coef_)
+    with pytest.raises(mr.InputError, match="give one of them"):
+        wanted.fit(rows, rewards, episode=labels, groups=labels)
+
+
+@pytest.mark.parametrize("cuts", [[0, 400], [0, 1, 50, 51, 52, 120, 121, 400]])
+@pytest.mark.parametrize("in_episodes", [False, True])
+def test_no_transition_of_a_stream_goes_over_a_row_that_is_left_out(walk, cuts, in_episodes):
+    X, rewards = walk[0][:400].copy(), walk[1][:400].copy()
+    X[[0, 50, 51, 120, 399]] = np.nan
+    rewards[200] = np.nan
+    episode = np.repeat([7, 3, 7], [30, 270, 100])
+    model = mr.MERValueRegressor(gamma=GAMMA, capacity=64, missing="drop")
+    for start, stop in pairwise(cuts):
+        part = slice(start, stop)
+        model.partial_fit(X[part], rewards[part], episode=episode[part] if in_episodes else None)
+    assert model.n_dropped_ == 6
+    whole = np.isfinite(X).all(axis=1) & np.isfinite(rewards)
+    ends = np.cumsum(~whole) * 10 + np.append(0, np.cumsum(np.diff(episode) != 0)) * in_episodes
+    wanted = mr.MERValueRegressor(gamma=GAMMA, capacity=64)
+    wanted.partial_fit(X[whole], rewards[whole], episode=ends[whole])
+    np.testing.assert_array_equal(model.coef_, wanted.coef_)

@@ -135,16 +135,21 @@ class WindowedSum(NamedTuple):
 
 
 def estimate(
-    series: NDArray[Any], features: NDArray[np.intp], *, c: float = 5.0, block_bytes: int = 128 * 2**20
+    series: NDArray[Any],
+    features: NDArray[np.intp],
+    *,
+    c: float = 5.0,
+    block_bytes: int = 128 * 2**20,
+    lengths: Lengths = (),
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Autocorrelation times of some features, NaN where constant, and whether the record is long enough for each.
 
-    The array has been checked.
+    The array has been checked. `lengths` are those of the chains that the rows are in, if these are several.
     """
     tau = np.full(len(features), np.nan)
     reliable = np.ones(len(features), dtype=np.bool_)
     for varying, centred in blocks(series, features, block_bytes):
-        for i, rho in zip(varying, autocorrelations(centred), strict=True):
+        for i, rho in zip(varying, autocorrelations(centred, lengths), strict=True):
             tau[i], reliable[i], _ = windowed_sum(rho, c)
     return tau, reliable
 

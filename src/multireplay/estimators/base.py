@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -36,15 +36,10 @@ GROWTH = 1.25
 
 
 class Start(NamedTuple):
-    """Where the online algorithm starts: how features are standardized, and x0 of every problem."""
+    """Where the online algorithm starts: how features are standardized, and x0."""
 
     standardization: Standardization
-    points: tuple[Vector, ...]
-
-
-Solutions: TypeAlias = tuple[tuple[Result, ...], tuple[Vector, ...]]
-"""What `solve` says, and the coefficients of every row of `coef_` for the standardized features."""
-Solver: TypeAlias = Callable[[tuple[Buffer, ...], dict[str, Any]], Solutions]
+    x: Vector
 
 
 @dataclass(eq=False, repr=False)
@@ -82,11 +77,11 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         """Where the intercept starts: the best constant prediction."""
         raise NotImplementedError
 
-    def _keep(self, standardization: Standardization, points: tuple[Vector, ...]) -> None:
+    def _keep(self, standardization: Standardization, x: Vector) -> None:
         """Set `coef_` and `intercept_`."""
         self.coef_: Vector
         self.intercept_: Any
-        self.coef_, self.intercept_ = standardization.undone(points[0])
+        self.coef_, self.intercept_ = standardization.undone(x)
 
     def _penalty(self) -> dict[str, Any]:
         """The arguments of the problem that say what is penalized."""
@@ -104,32 +99,24 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         # no rows are held out: the penalty is what is against overfitting
         return {"step": self.step, "average": self.average, "x0": x0, "holdout": None}
 
-    def _solved(
-        self, columns: Columns, targets: Vector, solutions: Solver | None = None
-    ) -> tuple[Start, tuple[Result, ...], tuple[Buffer, ...]]:
-        """Solve one problem for each column of the targets, all on the same standardized features."""
+    def _solved(self, columns: Columns, targets: Vector) -> tuple[Start, Result, Buffer]:
+        """Solve the problem on standardized features."""
         rows, weights = columns["features"], columns.get("weights")
         standardization = measured(rows, weights, standardize=self.standardize, intercept=bool(self.fit_intercept))
-        shared = standardization.columns(columns)
-        # a copy: the loops would be compiled once more for memory that cannot be written to
         named = getattr(self, "feature_names_in_", self._array_names)
         names = None if named is None else distinct([*named, *[INTERCEPT] * bool(self.fit_intercept)])
-        buffers = tuple(Buffer(**shared, **{self.target: y}, names=names) for y in np.array(targets.T, order="C"))
-        order: dict[str, Any] = {"passes": self.passes, "replay": self.replay}
+        # a copy: the loops would be compiled once more for memory that cannot be written to
+        given = {**standardization.columns(columns), self.target: np.array(targets, order="C")}
+        buffer = Buffer(**self._completed(given), names=names)
+        options = {"passes": self.passes, "replay": self.replay, **self._options(self._x0(buffer))}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConverged)  # which is scikit-learn's here
-            results, points = (solutions or self._each)(buffers, order)
-        return Start(standardization, points), results, buffers
+            result = self._told(solve(self._problem(), buffer, **options))
+        return Start(standardization, result.x), result, buffer
 
-    def _each(self, buffers: tuple[Buffer, ...], order: dict[str, Any]) -> Solutions:
-        """One solution for each buffer."""
-        problem = self._problem()
-        found = (solve(problem, buffer, **order, **self._options(self._x0(buffer))) for buffer in buffers)
-        results = tuple(self._told(result) for result in found)
-        return results, tuple(result.x for result in results)
-
-    _whole = _each
-    """The solution for a whole record."""
+    def _completed(self, columns: Columns) -> Columns:
+        """What is solved, given the standardized columns of the rows so far."""
+        return columns
 
     def _told(self, result: Result) -> Result:
         """The result as it speaks here: of alpha."""
@@ -144,8 +131,8 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
 
     @property
     def converged_(self) -> bool:
-        """Whether every fit is within a tenth of a standard error of the exact one: see `Result.converged`."""
-        return all(result.converged for result in self.results_)
+        """Whether the fit is within a tenth of a standard error of the exact one: see `Result.converged`."""
+        return bool(self.results_[0].converged)
 
     @property
     def free_(self) -> tuple[tuple[Any, ...], ...]:
@@ -155,23 +142,25 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         return tuple(dict.fromkeys(map(tuple, groups)))
 
     def _fit(self, columns: Columns, targets: Vector) -> Any:
-        """Fit to a whole record, with targets of shape (rows, problems), and forget any stream."""
-        start, self.results_, buffers = self._solved(columns, targets, self._whole)
-        self._fitted = start
+        """Fit to a whole record, and forget any stream."""
+        start, result, buffer = self._solved(columns, targets)
+        self._fitted, self.results_ = start, (result,)
         self._stream: Stream | None = None
         self._keep(*start)
-        short = [result.status for result in self.results_ if result.status.code == "not converged"]
-        if short:
-            several = f"{len(short)} of {len(self.results_)} fits, one a class, have not converged, such as this: "
-            warn(f"{several if len(self.results_) > 1 else ''}{short[0].message}", ConvergenceWarning)
+        if result.status.code == "not converged":
+            warn(result.status.message, ConvergenceWarning)
         self.dependence_: Dependence | None = None
-        if self.warn_autocorrelation and all(result.status.ok for result in self.results_):
-            buffer = buffers[int(np.argmax(targets.var(axis=0)))]
+        if self.warn_autocorrelation and result.status.ok:
             names = [f"feature {name!r}" for name in self._called]
-            self.dependence_ = examine(self._problem(), buffer, names, self.target, self._options(self._x0(buffer)))
+            problem, buffer = self._examined(buffer)
+            self.dependence_ = examine(problem, buffer, names, self.target, self._options(self._x0(buffer)))
             if self.dependence_ is not None and self.dependence_.biased:
                 warn(self.dependence_.sentence(self.rival), AutocorrelationWarning)
         return self
+
+    def _examined(self, buffer: Buffer) -> tuple[Problem, Buffer]:
+        """What a pass in order is tried on."""
+        return self._problem(), buffer
 
     def _partial_fit(self, columns: Columns, targets: Vector) -> Any:
         """Take in the next rows of a stream; after `fit`, go on from what it found."""
@@ -183,7 +172,7 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         stream.take(self, columns, targets)
         assert stream.start is not None
         self._stream = stream
-        self._keep(stream.start.standardization, stream.answers)
+        self._keep(stream.start.standardization, stream.answer)
         return self
 
     def _validated(self, *arrays: Any, **options: Any) -> Any:
@@ -266,33 +255,30 @@ def _designed(recipe: Any, data: Any) -> tuple[Any, Any]:
 
 
 class Stream:
-    """One run of the online algorithm (`multireplay.Online`) for every column of targets, on the same rows.
+    """A run of the online algorithm (`multireplay.Online`).
 
     The first `capacity` rows are kept as they are. While they come in, the answer is what `multireplay.solve` makes of
     the rows so far. When they are complete, the standardization they give is kept for good, and their answer is the x0
-    from which every epoch of the runs restarts. After `begin` with what was known before, the runs begin at once.
+    from which every epoch of the run restarts. After `begin` with what was known before, the run begins at once.
     """
 
     def __init__(self, capacity: int, target: str) -> None:
         self.capacity = capacity
         self.target = target
         self.start: Start | None = None
-        self.runs: tuple[Online, ...] = ()
+        self.run: Online | None = None
         self._kept: list[Columns] = []
         self._rows = self._solved = 0
 
     def begin(self, host: MEREstimator, start: Start) -> None:
-        """Begin the runs."""
-        self.start = start
-        self.runs = tuple(
-            Online(host._problem(), host.capacity, host.step, repeat_last=True, average=host.average, x0=point)
-            for point in start.points
-        )
+        """Begin the run."""
+        options: dict[str, Any] = {"repeat_last": True, "average": host.average, "x0": start.x}
+        self.start, self.run = start, Online(host._problem(), host.capacity, host.step, **options)
 
     def take(self, host: MEREstimator, columns: Columns, targets: Vector) -> None:
-        """Take in a block of rows, with targets of shape (rows, problems)."""
+        """Take in a block of rows."""
         block = {**columns, self.target: targets}
-        if self.runs:
+        if self.run is not None:
             self._observe(block)
             return
         count = min(len(targets), self.capacity - self._rows)
@@ -313,23 +299,20 @@ class Stream:
 
     def _observe(self, block: Columns) -> None:
         assert self.start is not None
-        if not len(block[self.target]):
-            return
-        columns = self.start.standardization.columns(block)
-        targets = columns.pop(self.target)
-        for index, run in enumerate(self.runs):
-            run.observe(**columns, **{self.target: targets[:, index]})
+        assert self.run is not None
+        if len(block[self.target]):
+            self.run.observe(**self.start.standardization.columns(block))
 
     @property
-    def answers(self) -> tuple[Vector, ...]:
-        """The answer of every run, x0 until its first epoch of the last scale is finished.
+    def answer(self) -> Vector:
+        """The answer of the run, x0 until its first epoch of the last scale is finished.
 
         The shorter epochs before that have seen less than the rows that x0 comes from.
         """
         assert self.start is not None
-        if not self.runs or len(self.runs[0].epochs) < self.runs[0].last_scale:
-            return self.start.points
-        return tuple(point if run.x is None else run.x for run, point in zip(self.runs, self.start.points, strict=True))
+        begun = self.run is not None and len(self.run.epochs) >= self.run.last_scale
+        found = self.run.x if self.run is not None and begun else None
+        return self.start.x if found is None else found
 
 
 def stacked(blocks: Sequence[Any]) -> Any:

@@ -17,14 +17,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
-from multireplay.estimators.base import Solutions
+from multireplay.estimators.base import stacked
 from multireplay.estimators.regressors import WeightedEstimator, as_weights
-from multireplay.estimators.standardize import Standardization
+from multireplay.estimators.standardize import Columns, Standardization
 from multireplay.estimators.uncertain import Band, chance_bands
 from multireplay.estimators.usable import kept_rows, taken
 from multireplay.inference import LongRun, Uncertainty
 from multireplay.problems import Multinomial
-from multireplay.solve import solve
 
 
 @dataclass(eq=False, repr=False)
@@ -33,8 +32,7 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
 
     It minimizes the mean logistic loss plus (alpha/2)‖w‖², as `SGDClassifier(loss="log_loss")` does;
     `LogisticRegression` has C = 1/(rows · alpha). With more than two classes the loss is multinomial, as there: the
-    probabilities of all classes are in proportion to exp(w_kᵀx + b_k). Only `partial_fit` learns each of more than two
-    classes against the rest, with a buffer for each of them.
+    probabilities of all classes are in proportion to exp(w_kᵀx + b_k).
 
     Parameters
     ----------
@@ -50,8 +48,7 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
     classes_ : ndarray
         The labels, sorted.
     coef_, intercept_ : ndarray of shape (1, features) and (1,), or (classes, features) and (classes,)
-        For two classes of the second, otherwise of each: they sum to 0 over the classes, unless it is `partial_fit`
-        that learnt each against the rest.
+        For two classes of the second, otherwise of each: they sum to 0 over the classes.
     coef_se_, intercept_se_, names_, uncertainties_
         As in `MERRegressor`, with one `Uncertainty` a row of `coef_`.
     n_features_in_, feature_names_in_, converged_, free_, results_, dependence_
@@ -82,16 +79,15 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         rows, labels = self._validated(taken(X, kept), taken(y, kept), reset=True)
         check_classification_targets(labels)
         weights = self._with_classes(np.unique(labels), labels, taken(sample_weight, kept))
-        columns, labels = self._record(rows, labels, weights)
+        columns, labels = self._record(rows, labels, weights, kept)
         self.classes_: NDArray[Any] = _two_or_more(np.unique(labels))
-        self._fit(columns, self._indicators(labels))
+        self._fit(columns, self._codes(labels))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> MERClassifier:
         """Take in the next rows of a stream, by the online algorithm; see `MERRegressor.partial_fit`.
 
-        Each of more than two classes is learnt against the rest, not together with the others as in `fit`; after `fit`
-        its answer stays until the first long epoch is finished.
+        Of more than two classes, one that has not been seen yet counts as half a row.
 
         Parameters
         ----------
@@ -103,7 +99,10 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         begun = hasattr(self, "coef_")
         if classes is None and not begun:
             raise InputError("the first call of partial_fit needs classes=..., all labels that will ever come")
-        rows, labels = self._validated(X, y, reset=not begun)
+        kept = kept_rows(self, X, y, None, more=True)
+        if kept is not None and not len(kept.rows):
+            return self
+        rows, labels = self._validated(taken(X, kept), taken(y, kept), reset=not begun)
         if classes is not None:
             known = _two_or_more(np.unique(classes))
             if begun and not np.array_equal(known, self.classes_):
@@ -119,8 +118,9 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
             raise InputError(
                 "class_weight='balanced' needs all rows, and partial_fit has only some: give weights as {label: weight}"
             )
-        columns, labels = self._block(rows, labels, self._with_classes(self.classes_, labels, sample_weight))
-        self._partial_fit(columns, self._indicators(labels))
+        weights = self._with_classes(self.classes_, labels, taken(sample_weight, kept))
+        columns, labels = self._block(rows, labels, weights)
+        self._partial_fit(columns, self._codes(labels))
         return self
 
     def decision_function(self, X: Any) -> Vector:
@@ -131,21 +131,17 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Vector:
         """Probabilities of the classes, shape (rows, classes)."""
         scores = self._scores(X)
-        if self._together:
+        if scores.shape[1] > 1:
             return np.asarray(softmax(scores, axis=1))
         each = expit(scores)
-        if each.shape[1] == 1:
-            return np.hstack([1 - each, each])
-        total = each.sum(axis=1, keepdims=True)
-        even = np.full_like(each, 1 / each.shape[1])
-        return np.asarray(np.divide(each, total, out=even, where=total > 0))
+        return np.hstack([1 - each, each])
 
     def predict_interval(self, X: Any, level: float = 0.95, by: LongRun | None = None) -> Band:
         """What `predict_proba` gives with the two ends of its interval: (probabilities, low, high).
 
         Each is of shape (rows, classes); see `MERRegressor.predict_interval` for the parameters.
         """
-        return chance_bands(self.uncertainties_, self._rows_at(X), level, by, self._together)
+        return chance_bands(self.uncertainties_, self._rows_at(X), level, by)
 
     def predict_log_proba(self, X: Any) -> Vector:
         """The logarithm of `predict_proba`."""
@@ -161,10 +157,9 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def _indicators(self, labels: NDArray[Any]) -> Vector:
-        """1 where a row has the class: a column for the second of two, or for each of more."""
-        wanted = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        return np.asarray(labels[:, None] == wanted, dtype=np.float64)
+    def _codes(self, labels: NDArray[Any]) -> Vector:
+        """The numbers of the classes."""
+        return np.searchsorted(self.classes_, labels).astype(np.float64)
 
     def _fitted_as(self, index: int) -> str:
         labels = self.classes_.tolist()
@@ -187,19 +182,41 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         share = min(max(mean, 0.5 / rows), 1 - 0.5 / rows)  # as if half a row were of the other class
         return math.log(share / (1 - share))
 
-    def _whole(self, buffers: tuple[Buffer, ...], order: dict[str, Any]) -> Solutions:
-        """All classes together where they are more than two."""
-        if len(buffers) == 1:
-            return self._each(buffers, order)
-        first, codes = buffers[0], np.argmax([buffer["targets"] for buffer in buffers], axis=0)
-        problem = Multinomial(len(buffers), **self._penalty())
-        x0 = np.zeros((len(buffers) - 1, first["features"].shape[1]))
+    def _problem(self) -> Any:
+        """The likelihood of all classes."""
+        return super()._problem() if len(self.classes_) == 2 else Multinomial(len(self.classes_), **self._penalty())
+
+    def _x0(self, buffer: Buffer) -> Vector:
+        if len(self.classes_) == 2:
+            return super()._x0(buffer)
+        problem = self._problem()
+        x0 = np.zeros((problem.classes - 1, buffer["features"].shape[1]))
         if self.fit_intercept:
-            shares = np.bincount(codes, first.columns.get("weights")) / len(codes)
+            shares = np.bincount(buffer["targets"].astype(np.intp), buffer.columns.get("weights")) / len(buffer)
             x0[:, -1] = problem.contrasts.T @ np.log(shares)
-        buffer = Buffer(**{**first.columns, "targets": codes}, names=first.feature_names)
-        result = self._told(solve(problem, buffer, **order, **self._options(x0.ravel())))
-        return (result,), tuple(problem.coefficients(result.x))
+        return x0.ravel()
+
+    def _completed(self, columns: Columns) -> Columns:
+        """With half a row, in the middle, of every class that has not been seen: otherwise there is no fit."""
+        unseen = np.setdiff1d(np.arange(len(self.classes_)), columns["targets"])
+        if len(self.classes_) == 2 or not len(unseen):
+            return columns
+        features, count = columns["features"], len(unseen)
+        more = {
+            "features": np.tile(np.average(features, axis=0, weights=columns["weights"]), (count, 1)),
+            "weights": np.full(count, 0.5),
+            "targets": unseen,
+        }
+        return {name: stacked([column, more[name].astype(column.dtype)]) for name, column in columns.items()}
+
+    def _examined(self, buffer: Buffer) -> tuple[Any, Buffer]:
+        """Of several classes the one that is most nearly half of them, against the rest."""
+        if len(self.classes_) == 2:
+            return super()._examined(buffer)
+        codes = buffer["targets"].astype(np.intp)
+        chosen = int(np.argmin(np.abs(np.bincount(codes) / len(codes) - 0.5)))
+        groups = None if buffer.chains is None else buffer.chains.numbers
+        return super()._problem(), Buffer(**{**buffer.columns, "targets": (codes == chosen) * 1.0}, groups=groups)
 
     def _mapped(self, back: Any) -> tuple[Uncertainty, ...]:
         if len(self.classes_) == 2:
@@ -226,10 +243,9 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
             raise InputError(f"class_weight must be None, 'balanced' or {{label: weight}}, not {given!r}")
         return weights * factors[codes]
 
-    def _keep(self, standardization: Standardization, points: tuple[Vector, ...]) -> None:
-        fitted = getattr(self, "_fitted", None)
-        self._together = len(points) > 2 and fitted is not None and points is fitted.points
-        pairs = [standardization.undone(point) for point in points]
+    def _keep(self, standardization: Standardization, x: Vector) -> None:
+        several = len(self.classes_) > 2
+        pairs = [standardization.undone(point) for point in (self._problem().coefficients(x) if several else [x])]
         self.coef_ = np.array([coefficients for coefficients, _ in pairs])
         self.intercept_ = np.array([intercept for _, intercept in pairs])
 

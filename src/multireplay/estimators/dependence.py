@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
 from multireplay.diagnose.autocorrelation import estimate
+from multireplay.diagnose.chains import Lengths
 from multireplay.inference.residuals import measure
 from multireplay.problems import Problem
 from multireplay.replay import Dyadic, Serial
@@ -81,29 +82,37 @@ class Dependence:
         )
 
 
-def slowest(series: NDArray[Any]) -> tuple[float, int]:
+def slowest(series: NDArray[Any], lengths: Lengths = ()) -> tuple[float, int]:
     """The largest autocorrelation time among the columns, 1 if none varies, and which column has it.
 
-    All columns are looked at by batch means, in one pass; only where those look slow, the slowest few by FFT.
+    All columns are looked at by batch means, in one pass; only where those look slow, the slowest few by FFT. `lengths`
+    are those of the chains that the rows are in, if these are several: nothing is measured across their borders.
     """
-    rough = by_batch_means(series)
+    rough = by_batch_means(series, lengths or (len(series),))
     candidates = np.argsort(rough)[::-1][:EXAMINED]
     worst = int(candidates[0])
     if rough[worst] < SUSPECT:
         return float(max(rough[worst], 1.0)), worst
-    times, _ = estimate(series, candidates)
+    times, _ = estimate(series, candidates, lengths=lengths)
     best = int(np.nanargmax(times))
     return float(times[best]), int(candidates[best])
 
 
-def by_batch_means(series: NDArray[Any]) -> Vector:
-    """B·Var(mean of B rows)/Var(row) with B about √rows, which is the autocorrelation time if that is well below B."""
+def by_batch_means(series: NDArray[Any], lengths: Lengths) -> Vector:
+    """B·Var(mean of B rows)/Var(row), which is the autocorrelation time if that is well below B.
+
+    B is about √rows, but no longer than the chains that half of the rows are in.
+    """
     rows, width = series.shape
-    size = max(2, round(math.sqrt(rows)))
-    batches = rows // size
-    whole = series[: batches * size].astype(np.float64, copy=False)
+    sizes = np.array(lengths)
+    size = max(2, min(round(math.sqrt(rows)), int(np.median(np.repeat(sizes, sizes)))))
+    place = np.arange(rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    used = place < np.repeat(sizes // size * size, sizes)
+    if used.sum() < 2 * size:
+        return np.ones(width)
+    whole = series[used].astype(np.float64, copy=False)
     spread = whole.var(axis=0)
-    means = whole.reshape(batches, size, width).mean(axis=1)
+    means = whole.reshape(-1, size, width).mean(axis=1)
     return np.asarray(np.divide(size * means.var(axis=0, ddof=1), spread, out=np.zeros(width), where=spread > 0))
 
 
@@ -119,7 +128,7 @@ def examine(
         return None
     part = buffer[len(buffer) - count :]
     series = np.column_stack([part["features"][:, : len(names)], part[target]])
-    tau, index = slowest(series)
+    tau, index = slowest(series, () if part.chains is None else part.chains.lengths)
     column = f"the {target}".removesuffix("s") if index == len(names) else names[index]
     if tau < SLOW:
         return Dependence(tau, column, count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from numbers import Number
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -23,6 +23,9 @@ from multireplay.estimators.usable import kept_rows, taken
 from multireplay.inference import LongRun
 from multireplay.problems import GLM
 
+if TYPE_CHECKING:
+    from multireplay.tables import ChainedRows
+
 
 class WeightedEstimator(MEREstimator):
     """A GLM of rows with weights: the mean loss plus the L2 penalty (alpha/2)‖w‖², the intercept left out."""
@@ -39,10 +42,12 @@ class WeightedEstimator(MEREstimator):
     def _inverse(self, mean: float, rows: int) -> float:
         return mean
 
-    def _record(self, rows: Any, targets: Any, sample_weight: Any) -> tuple[Columns, Any]:
+    def _record(self, rows: Any, targets: Any, sample_weight: Any, kept: ChainedRows | None) -> tuple[Columns, Any]:
         """Columns and targets of a whole record: without rows of weight 0, the others with weights of mean 1."""
         columns, targets = self._block(rows, targets, sample_weight)
         weights = columns.pop("weights")
+        if kept is not None and kept.count > 1:
+            columns["groups"] = np.cumsum(kept.starts)[as_weights(sample_weight, len(kept.rows)) > 0]
         if weights.min() < weights.max():
             columns["weights"] = weights / weights.mean()
         return columns, targets
@@ -88,7 +93,7 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
     capacity : int, default=4096
         Buffer size of `partial_fit`: memory for twice as many rows is taken.
     missing : "error" or "drop", default="error"
-        Rows with a missing value (NaN), in X or y: an error, or left out of `fit`. Predictions for such rows are NaN.
+        Rows with a missing value (NaN), in X or y: an error, or left out. Predictions for such rows are NaN.
     warn_autocorrelation : bool, default=True
         Look at the last rows, and warn (`AutocorrelationWarning`) if learning them in order would have been biased, see
         `dependence_`. Costs at most half a pass on a long record.
@@ -104,7 +109,7 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of features, and their names if X was a data frame (pandas or polars) with string names.
     n_dropped_ : int
-        Rows that `fit` left out because something was missing.
+        Rows that `fit`, and `partial_fit` since, left out because something was missing.
     converged_ : bool
         Whether the fit is within a tenth of a standard error of the exact minimum in every coordinate.
     free_ : tuple of tuples
@@ -162,8 +167,8 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
         """
         kept = kept_rows(self, X, y, groups)
         rows, targets = self._checked(taken(X, kept), taken(y, kept), reset=True)
-        columns, targets = self._record(rows, targets, taken(sample_weight, kept))
-        return self._fit(columns, targets[:, None])
+        columns, targets = self._record(rows, targets, taken(sample_weight, kept), kept)
+        return self._fit(columns, targets)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Take in the next rows of a stream, by the online algorithm (`multireplay.Online`).
@@ -181,9 +186,12 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
             Weights of the rows, where 1 is that of an ordinary row: unlike in `fit`, they are not divided by their
             mean, since that of the rows to come is not known.
         """
-        rows, targets = self._checked(X, y, reset=not hasattr(self, "coef_"))
-        columns, targets = self._block(rows, targets, sample_weight)
-        return self._partial_fit(columns, targets[:, None])
+        kept = kept_rows(self, X, y, None, more=True)
+        if kept is not None and not len(kept.rows):
+            return self
+        rows, targets = self._checked(taken(X, kept), taken(y, kept), reset=not hasattr(self, "coef_"))
+        columns, targets = self._block(rows, targets, taken(sample_weight, kept))
+        return self._partial_fit(columns, targets)
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
         """Rows and targets, checked."""
@@ -244,7 +252,7 @@ class MERPoissonRegressor(MERRegressor):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> Any:
         """Take in the next rows of a stream; see `MERRegressor.partial_fit`, and `fit` for the exposure."""
         if exposure is not None:
-            y, sample_weight = _rates(y, sample_weight, as_exposure(exposure, _num_samples(X)))
+            y, sample_weight = _rates(y, sample_weight, as_exposure(exposure, _num_samples(X), self.missing == "drop"))
         return super().partial_fit(X, y, sample_weight)
 
     def predict(self, X: Any, exposure: Any = None) -> Vector:

@@ -17,11 +17,14 @@ MISSING = ("error", "drop")
 PLAIN = (np.dtype(np.float64), np.dtype(np.float32))
 
 
-def kept_rows(host: Any, X: Any, y: Any, groups: Any) -> ChainedRows | None:
-    """The rows to learn from, group by group; None where that is all of them as they are. The host counts the rest."""
+def kept_rows(host: Any, X: Any, y: Any, groups: Any, more: bool = False) -> ChainedRows | None:
+    """The rows to learn from, group by group; None where that is all of them as they are. The host counts the rest.
+
+    Of `more` rows, which come after others, none may be left, and the count goes on.
+    """
     if host.missing not in MISSING:
         raise InputError(f"missing must be 'error' or 'drop', not {host.missing!r}")
-    host.n_dropped_ = 0
+    host.n_dropped_ = getattr(host, "n_dropped_", 0) if more else 0
     if host.missing == "error" and groups is None:
         return None
     from multireplay.tables import chained
@@ -32,9 +35,9 @@ def kept_rows(host: Any, X: Any, y: Any, groups: Any) -> ChainedRows | None:
         rows = check_array(X, **loose)
         whole &= np.isfinite(rows.sum(axis=1)).ravel() if hasattr(rows, "tocsr") else np.isfinite(rows).all(axis=1)
         whole &= _there(np.asarray(y), len(whole))
-        if not whole.any():
+        if not (whole.any() or more):
             raise InputError(f"all {len(whole)} rows have something missing, and missing='drop' leaves none")
-        host.n_dropped_ = int((~whole).sum())
+        host.n_dropped_ += int((~whole).sum())
     return chained(whole, None if groups is None else _one_a_row(groups, len(whole)))
 
 

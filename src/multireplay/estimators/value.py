@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
+from sklearn.utils.validation import _num_samples
 
 from multireplay._check import Vector
 from multireplay.errors import InputError
@@ -92,10 +93,12 @@ class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: igno
             Which episode a row belongs to, as any labels. Where the label changes and the row is not terminated, the
             episode broke off, and that row is left out.
         groups : array of shape (rows,), optional
-            Another name of `episode`, as the other estimators have it.
+            Instead of `episode`: which of several series a row belongs to. The rows of a series may take turns with
+            those of others, and are brought together.
         """
-        episode = _same(episode, groups)
-        kept = kept_rows(self, X, y, None if episode is None or self.missing == "error" else _runs(episode))
+        if episode is not None and groups is not None:
+            raise InputError("episode and groups both say which rows belong together: give one of them")
+        kept = kept_rows(self, X, y, self._apart(episode) if groups is None else groups)
         if kept is not None:  # a row that is left out ends what was before it, as an episode that broke off
             X, y, terminated = taken(X, kept), taken(y, kept), taken(terminated, kept)
             episode = np.cumsum(kept.starts)
@@ -106,7 +109,9 @@ class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: igno
                 "no row of X has a known successor: give two rows of one episode at least, or mark ends as terminated"
             )
         self._waiting: tuple[Episodes, Any] | None = None  # the last row of a block and its label, till the next block
-        self._fit(columns, rewards[:, None])
+        if trajectory.ended[:-1].any():
+            columns["groups"] = np.cumsum(np.append(False, trajectory.ended[:-1]))[trajectory.usable]
+        self._fit(columns, rewards)
         return self
 
     def partial_fit(self, X: Any, y: Any, terminated: Any = None, episode: Any = None) -> MERValueRegressor:
@@ -119,17 +124,23 @@ class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: igno
         X, y, terminated, episode
             The next rows, as in `fit`. Without `episode` they go on with the episode of the block before.
         """
-        trajectory = self._checked(X, y, terminated, episode, reset=not hasattr(self, "n_features_in_"))
-        first, last = (None, None) if episode is None else np.asarray(episode)[[0, -1]]
         before, self._waiting = getattr(self, "_waiting", None), None
-        if not trajectory.terminated[-1]:
+        first, last = (None, None) if episode is None else np.asarray(episode)[[0, -1]]
+        kept, count = kept_rows(self, X, y, self._apart(episode), more=True), _num_samples(X)
+        if kept is not None:  # nothing follows on a row that is left out, or goes before it
+            if not len(kept.rows):
+                return self
+            X, y, terminated, episode = taken(X, kept), taken(y, kept), taken(terminated, kept), np.cumsum(kept.starts)
+            before = before if kept.rows[0] == 0 else None
+        trajectory = self._checked(X, y, terminated, episode, reset=not hasattr(self, "n_features_in_"))
+        if not trajectory.terminated[-1] and (kept is None or kept.rows[-1] == count - 1):
             self._waiting = Episodes._make(part[-1:].copy() for part in trajectory), last
         if before is not None:
             trajectory = Episodes(*map(stacked, zip(before[0], trajectory, strict=True)))
             trajectory.ended[0] = first is not None and before[1] is not None and first != before[1]
         columns, rewards = transitions(trajectory)
         if len(rewards):
-            self._partial_fit(columns, rewards[:, None])
+            self._partial_fit(columns, rewards)
         return self
 
     def score(self, X: Any, y: Any, terminated: Any = None, episode: Any = None) -> float:
@@ -148,6 +159,13 @@ class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: igno
         scored = trajectory.usable
         return float(r2_score(returns(trajectory, self.gamma, values)[scored], values[scored]))
 
+    def _apart(self, episode: Any) -> NDArray[np.int64] | None:
+        """Numbers that change where episodes do (a label that comes back is another one), if rows may be left out."""
+        if episode is None or self.missing == "error":
+            return None
+        labels = np.asarray(episode)
+        return np.cumsum(np.append(False, labels[1:] != labels[:-1]))
+
     def _checked(self, X: Any, y: Any, terminated: Any, episode: Any, *, reset: bool, fewest: int = 1) -> Episodes:
         rows, rewards = self._validated(X, y, y_numeric=True, reset=reset, ensure_min_samples=fewest)
         return as_trajectory(rows, np.asarray(rewards, dtype=np.float64), terminated, episode)
@@ -165,12 +183,6 @@ class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: igno
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # y holds rewards, and the values are no prediction of them
         return tags
-
-
-def _runs(episode: Any) -> NDArray[np.int64]:
-    """Numbers that change where the labels do, so that a label which comes back is another episode."""
-    labels = np.asarray(episode)
-    return np.cumsum(np.append(False, labels[1:] != labels[:-1]))
 
 
 def as_trajectory(rows: Any, rewards: Vector, terminated: Any, episode: Any) -> Episodes:
@@ -205,13 +217,6 @@ def returns(trajectory: Episodes, gamma: float, values: Vector) -> Vector:
     for row in np.flatnonzero(~(trajectory.terminated | trajectory.ended))[::-1]:
         found[row] += gamma * found[row + 1]
     return found
-
-
-def _same(episode: Any, groups: Any) -> Any:
-    """The labels of the episodes, by whichever name they are given."""
-    if episode is not None and groups is not None:
-        raise InputError("groups is another name of episode: give one of them")
-    return groups if episode is None else episode
 
 
 def _one_a_row(name: str, values: Any, count: int) -> NDArray[Any]:

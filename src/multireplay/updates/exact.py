@@ -25,7 +25,7 @@ from multireplay.updates.coarse import coarse_start
 from multireplay.updates.corrections import Corrections, Singular, as_epoch, images_of, slope_of
 from multireplay.updates.doubts import UNEVEN, free_note, lost_beside_others, wrong_way_note
 from multireplay.updates.plain import extreme_samples
-from multireplay.updates.rank import Known, known_directions
+from multireplay.updates.rank import Known, has_few_rows, known_directions, spanned_by_rows
 from multireplay.updates.slope import Slope
 
 if TYPE_CHECKING:
@@ -91,35 +91,37 @@ class Exact(Update):
     def run(self, run: Run) -> Found:
         """One pass for the moments, or Newton steps; in a better basis where that is needed."""
         began, record = time.perf_counter(), run.record
-        if record.dim > WIDEST:
+        few = run.on_the_whole_space and has_few_rows(record)
+        if record.dim > WIDEST and not few:
             raise Unsuitable(f"mr.Exact() is for at most {WIDEST} coordinates; there are {record.dim}")
         if not record.problem.has_jacobian:
             raise Unsuitable(f"mr.Exact() cannot be used here: {run.problem!r} has no Jacobian")
         if run.checkpoint is not None and not can_be_kept(record):
             raise Unsuitable("checkpoint=... is for one sum over the record, and this exact fit is several")
-        known = None
+        known = spanned_by_rows(record) if few else None
         try:
-            fitted = self._fitted(run, None)
+            fitted = self._fitted(run, known)
         except Singular as why:
             if record.problem.users_code:
                 raise Unsuitable(f"mr.Exact() cannot be used here: {run.problem!r} has a singular Jacobian") from why
             known = known_directions(record, Folding(run.threads))
             _refuse_underflow(run, known)
             if not known.basis.size:
-                raise InputError("there is nothing to fit: every feature in the buffer is 0, or every weight") from why
+                raise InputError(NOTHING) from why
             fitted = self._fitted(run, known)
         passes = fitted.passes + (0 if known is None else known.passes)
         points = fitted.points or (fitted.x,)
         epochs = tuple(as_epoch(k, 1.0, record.length, x, run.track) for k, x in enumerate(points, start=1))
         what = f"the exact fit of all {record.length} samples ({passes:.3g} pass{'es' * (passes != 1)} in all)"
         seconds, free = time.perf_counter() - began, () if known is None else known.groups
+        told = free_note(free, run.feature_names, few and (record.length, len(fitted.x), known.basis.shape[1]))
         return Found(
             epochs,
             len(epochs) - 1,
             passes,
             seconds,
             what,
-            notes=(*free_note(free, run.feature_names), *fitted.notes),
+            notes=(*told, *fitted.notes),
             images=fitted.images,
             distance=fitted.distance,
             free=free,

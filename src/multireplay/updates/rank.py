@@ -18,6 +18,10 @@ LEAST = 1e-14
 PASSES = 4
 PART = 1e-4
 """A coordinate has part in a free direction where it is more than this share of the largest in it."""
+FEW_FEATURES, MOST_ROWS = 256, 4096
+"""A record with more features than that, and fewer rows than features and than this, is fitted in what its rows span."""
+SHOWN = 4
+"""Directions that stand for all that few rows leave free: whatever changes along some of these does along one by chance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +34,8 @@ class Known:
     scale: Vector
     """Units in which all features are of one size."""
     passes: int
+    span: Vector | None = None
+    """An orthonormal basis of what few rows span, a column each: then `free` has some directions that stand for all."""
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -45,6 +51,8 @@ class Known:
         """Each row of points without its part in the free directions, so that it is the shortest there is."""
         if not len(self.free):
             return points
+        if self.span is not None:
+            return np.asarray((points @ self.span) @ self.span.T)
         inside = np.linalg.qr(self.free.T)[0]
         return np.asarray(points - (points @ inside) @ inside.T)
 
@@ -104,14 +112,45 @@ def known_directions(record: Record, how: Folding) -> Known:
     return Known(scale[:, None] * inside, _sparse_basis(outside.T) * scale, scale, passes)
 
 
-def _sparse_basis(directions: Vector) -> Vector:
-    """These directions after elimination, so that each has part of as few coordinates as that gives."""
-    rows = directions.copy()
-    for at in range(len(rows)):
-        rest = np.abs(rows[at:])
-        row, column = divmod(int(rest.argmax()), rest.shape[1])
-        rows[[at, at + row]] = rows[[at + row, at]]
-        rows[at] /= rows[at, column]
-        others = np.arange(len(rows)) != at
-        rows[others] -= np.outer(rows[others, column], rows[at])
-    return rows
+def has_few_rows(record: Record) -> bool:
+    """Whether a record has fewer rows than features, and many of these: d × d matrices say no more than the rows do."""
+    features = getattr(record.example, "features", None)
+    if not isinstance(features, np.ndarray) or not record.problem.on_host or record.problem.users_code:
+        return False
+    return max(FEW_FEATURES, record.length) < features.shape[1] and record.length <= MOST_ROWS
+
+
+def spanned_by_rows(record: Record) -> Known:
+    """The directions that few rows span, by their singular values, at O(n²d); a penalty settles all the others at 0.
+
+    A fit with a penalty λx = −Σ_t ψ_t r_t has part in no other direction, but for coordinates that the penalty leaves
+    out.
+    """
+    columns = record.take(np.arange(record.length))
+    rows, width = np.asarray(columns["features"], dtype=np.float64), columns["features"].shape[1]
+    if "weights" in columns:
+        rows = rows * np.sqrt(columns["weights"])[:, None]
+    penalty = record.problem.penalty_diagonal(record.dim)[:width]
+    held = penalty > 0 if penalty.any() else np.ones(width, dtype=bool)
+    sizes = np.sqrt(np.mean(rows**2, axis=0))
+    active, scale = held & (sizes > 0), 1 / np.where((sizes > 0) & (penalty == 0), sizes, 1.0)
+    _, values, vectors = np.linalg.svd(rows[:, active] * scale[active] / np.sqrt(record.length), full_matrices=False)
+    live = values > 8 * width * np.finfo(np.float64).eps * values.max(initial=0.0)
+    found, directions = np.zeros((width, int(live.sum()))), vectors[live].T
+    found[active] = scale[active, None] * directions / np.sqrt(values[live] ** 2 + penalty.max())
+    basis, free, span = np.concatenate([found, np.diag(scale)[:, ~held]], axis=1), np.zeros((0, width)), None
+    if not penalty.any():
+        span = np.zeros_like(found)
+        span[active] = np.linalg.qr(directions / scale[active, None])[0]
+        free = _some_outside(span, active)
+    each = np.eye(record.dim // width)
+    basis, free = np.kron(each, basis), np.kron(each, free)
+    return Known(basis, free, np.tile(scale, len(each)), 1, None if span is None else np.kron(each, span))
+
+
+def _some_outside(span: Vector, active: Vector) -> Vector:
+    """Some directions that rows have no part in: through all active features, and through all others."""
+    drawn = np.random.default_rng(0).standard_normal((2 * SHOWN, len(span)))
+    drawn -= (drawn @ span) @ span.T
+    through = np.where(active, drawn[:SHOWN], 0.0), np.where(active, 0.0, drawn[SHOWN:])
+    return np.concatenate([part for part, some in zip(through, (active, ~active), strict=True) if some.any()])
