@@ -43,6 +43,7 @@ bench: setup
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/sparse.py
 	$(BIN)/python benchmarks/wide.py
+	$(BIN)/python benchmarks/partial_fit.py
 
 bench-disk: setup
 	$(BIN)/python benchmarks/out_of_core.py --gigabytes 8 --repeats 1

@@ -2,15 +2,17 @@
 
 Cold is the first stream of a process, with the loading of compiled loops and, where nothing has ever been compiled, the
 compiling; warm is a second one. The first rows of a stream are fitted anew as they come in, the last thousand go to a
-buffer that is full.
+buffer that is full. The table is also written beside this file, as partial_fit.csv.
 
     python benchmarks/partial_fit.py
 """
 
 from __future__ import annotations
 
+import csv
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 from sklearn.linear_model import SGDClassifier, SGDRegressor
@@ -28,6 +30,12 @@ def streams() -> dict[str, tuple[type, type, dict[str, object], np.ndarray]]:
     return {
         "regressor": (mr.MERRegressor, SGDRegressor, {}, y),
         "classifier": (mr.MERClassifier, log_loss, {"classes": [0, 1]}, (y > 0).astype(int)),
+        "three classes": (
+            mr.MERClassifier,
+            log_loss,
+            {"classes": [0, 1, 2]},
+            np.digitize(y, np.quantile(y, [0.3, 0.6])),
+        ),
         "Poisson": (mr.MERPoissonRegressor, SGDRegressor, {}, np.abs(y).round()),
     }
 
@@ -56,6 +64,10 @@ def main() -> None:
                 "stream": name, "start": how, "ours (s)": f"{mine[0]:.2f}", "scikit-learn (s)": f"{rival[0]:.2f}",
                 "ratio": f"{mine[0] / rival[0]:.2f}", f"of the last {LAST}": f"{mine[1] / rival[1]:.2f}",
             })  # fmt: skip
+    with Path(__file__).with_suffix(".csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, rows[0])
+        table.writeheader()
+        table.writerows(rows)
     print(TextTable(rows))
 
 

@@ -70,6 +70,52 @@ def test_a_fit_that_does_not_exist_is_said_not_to(name, rows):
     assert np.isfinite(result.x).all()
 
 
+def by_threshold(rows, seed=0):
+    """One column of three is above 5 in one class, and below in the other."""
+    A = np.column_stack([np.random.default_rng(seed).normal([0.0, 5.0, 0.0], size=(rows, 3)), np.ones(rows)])
+    return A, (A[:, 1] > 5).astype(float)
+
+
+def by_two(rows, seed=0):
+    """Two columns of four tell the classes apart, with a gap between."""
+    A = np.random.default_rng(seed).standard_normal((2 * rows, 4))
+    A = A[np.abs(A[:, 1] - A[:, 3]) > 0.5][:rows]
+    return A, (A[:, 1] > A[:, 3]).astype(float)
+
+
+WHICH = {
+    "quasi-separable": ("logistic", quasi_separable, "separable by 'x2' alone,"),
+    "no counts": ("exp", no_counts, "separable by 'x2' alone,"),
+    "one class": ("logistic", one_class, "separable by 'x0' alone,"),
+    "by a threshold": ("logistic", by_threshold, "separable by 'x1' alone,"),
+    "by a threshold, probit": ("probit", by_threshold, "separable by 'x1' alone,"),
+    "all together": ("logistic", separable, "separable, and"),
+}
+
+
+@pytest.mark.parametrize("rows", [80, 20_000])
+@pytest.mark.parametrize("name", WHICH)
+def test_the_columns_that_separate_are_named(name, rows):
+    link, data, wanted = WHICH[name]
+    A, y = data(rows)
+    names = [f"x{place}" for place in range(A.shape[1])]
+    result, _ = solved(mr.GLM(link), mr.Buffer(features=A, targets=y, names=names))
+    assert wanted in str(result.status)
+
+
+def test_two_columns_that_separate_are_named():
+    A, y = by_two(3000)
+    result, _ = solved(mr.GLM("logistic"), mr.Buffer(features=A, targets=y))
+    assert "separable by x[1], x[3] together" in str(result.status) or "x[3], x[1] together" in str(result.status)
+
+
+def test_the_estimator_names_the_column_that_separates():
+    pd = pytest.importorskip("pandas")
+    A, y = by_threshold(600)
+    with pytest.warns(UserWarning, match="separable by 'wind' alone"):
+        mr.MERClassifier(alpha=0).fit(pd.DataFrame(A[:, :3], columns=["heat", "wind", "rain"]), y)
+
+
 @pytest.mark.parametrize("rows", [60, 3000, 50_000])
 @pytest.mark.parametrize("name", CASES)
 def test_a_ridge_makes_it_exist(name, rows):

@@ -9,7 +9,7 @@ import scipy.sparse
 import multireplay as mr
 from multireplay.buffer.record import as_record
 from multireplay.engine.sums import Folding
-from multireplay.updates.rank import Known, known_directions
+from multireplay.updates.rank import Known, has_few_rows, known_directions, spanned_by_rows
 
 ROWS = 3000
 
@@ -182,3 +182,90 @@ def test_a_ridge_on_some_of_what_is_free(link):
     assert np.abs(problem.mean_operator(result.x, problem.columns(buffer))).max() < 1e-7
     assert np.allclose(result.x[3], result.x[4], rtol=1e-9)
     assert np.allclose(result.x, problem.fit_exactly(buffer), atol=1e-7)
+
+
+def few(rows=40, width=400, seed=7):
+    """Fewer rows than features, some of them never active, and of many sizes."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((rows, width)) * 10.0 ** rng.integers(-2, 3, width)
+    A[:, [5, 17]] = 0.0
+    A[-1] = A[0]
+    return A, A[:, :4] @ [1.0, -0.1, 10.0, 0.0] + rng.standard_normal(rows)
+
+
+def test_fewer_rows_than_features_give_the_shortest_fit_and_a_short_word():
+    A, y = few()
+    result = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=y))
+    best = np.linalg.lstsq(A, y, rcond=1e-12)[0]
+    np.testing.assert_allclose(result.x, best, rtol=1e-6, atol=1e-9 * np.abs(best).max())
+    assert result.run.route == "exact"
+    assert result.free == (tuple(np.delete(np.arange(400), [5, 17]).tolist()), (5,), (17,))
+    assert "361 of the 400 directions are not determined by 40 rows" in str(result.status)
+    assert len(result.notes[0]) < 300
+    assert np.isinf(result.standard_error).all()
+    assert np.isfinite(result.uncertainty.interval(of=A[:3])).all()  # which the rows do determine
+
+
+def test_few_rows_say_the_same_as_matrices_of_all_features():
+    """What moments of d × d find, in the same units: a width at which both are used, side by side."""
+    A, y = few(width=300)
+    A = A / np.where(A.any(axis=0), np.abs(A).max(axis=0), 1.0)
+    record = as_record(mr.GLM(), mr.Buffer(features=A, targets=y))
+    assert has_few_rows(record)
+    quick, slow = spanned_by_rows(record), known_directions(record, Folding(1))
+    assert quick.groups == slow.groups
+    assert quick.basis.shape == slow.basis.shape
+    points = np.random.default_rng(8).standard_normal((3, 300))
+    np.testing.assert_allclose(quick.shortest(points), slow.shortest(points), atol=1e-9)
+    assert ((quick.unknown != 0).any(axis=0) == (slow.unknown != 0).any(axis=0)).all()
+
+
+@pytest.mark.parametrize("problem", [
+    mr.GLM(ridge=0.1), mr.GLM(ridge=0.1, unpenalized=1), mr.GLM("logistic", ridge=0.1, unpenalized=1),
+    mr.GLM("exp", ridge=0.1), mr.Multinomial(3, ridge=0.1, unpenalized=1),
+], ids=repr)  # fmt: skip
+@pytest.mark.parametrize("weighted", [False, True])
+def test_few_rows_and_a_penalty(problem, weighted):
+    A, y = few()
+    A = A / np.where(A.any(axis=0), np.abs(A).max(axis=0), 1.0)
+    A[:, -1] = 1.0
+    y = np.arange(40) % 3.0 if isinstance(problem, mr.Multinomial) else (y > 0) * 1.0
+    weights = {"weights": np.arange(40) % 4.0} if weighted else {}
+    buffer = mr.Buffer(features=A, targets=y, **weights)
+    result = mr.solve(problem, buffer)
+    assert result.run.route == "exact"
+    assert result.converged
+    assert result.free == ()
+    np.testing.assert_allclose(result.x, problem.fit_exactly(buffer), atol=1e-7)
+    assert np.isfinite(result.standard_error).all()
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+def test_policy_evaluation_of_few_rows(ridge, tmp_path):
+    A, r = few(width=500)
+    A = A / np.where(A.any(axis=0), np.abs(A).max(axis=0), 1.0)
+    buffer = mr.Buffer(features=A[:-1], next_features=A[1:], rewards=r[:-1])
+    problem = mr.PolicyEvaluation(0.9, ridge=ridge)
+    result = mr.solve(problem, buffer)
+    basis = np.linalg.qr(A[:-1].T)[0]
+    now, then = A[:-1] @ basis, A[1:] @ basis
+    matrix = now.T @ (now - 0.9 * then) / 39 + ridge * np.eye(39)
+    np.testing.assert_allclose(result.x, basis @ np.linalg.solve(matrix, now.T @ r[:-1] / 39), atol=1e-6)
+    buffer.save(tmp_path / "a")
+    stored = mr.Buffer.open(tmp_path / "a", memory="600 kB")
+    assert type(stored).__name__ == "StoredBuffer"
+    np.testing.assert_array_equal(mr.solve(problem, stored).x, result.x)
+
+
+def test_few_rows_of_many_more_features_than_a_matrix_may_have():
+    A, y = few(rows=30, width=6000)
+    model = mr.MERRegressor(alpha=0, warn_autocorrelation=False).fit(A, y)
+    np.testing.assert_allclose(model.predict(A), np.append((y[0] + y[-1]) / 2, [*y[1:-1], (y[0] + y[-1]) / 2]))
+    assert "directions are not determined by 30 rows" in model.results_[0].notes[0]
+    logistic = mr.MERClassifier(warn_autocorrelation=False).fit(A, y > 0)
+    assert logistic.results_[0].run.route == "exact"
+    assert logistic.converged_
+    with pytest.raises(mr.InputError, match="nothing to fit"):
+        mr.solve(mr.GLM(), mr.Buffer(features=np.zeros((30, 6000)), targets=y))
+    with pytest.raises(mr.InputError, match="multiply its column"):
+        mr.solve(mr.GLM(), mr.Buffer(features=A * np.where(np.arange(6000) == 3, 1e-200, 1.0), targets=y))

@@ -32,6 +32,7 @@ from multireplay.updates.base import Engine, Needs
 from multireplay.updates.coarse import usual_rows
 from multireplay.updates.corrections import AFFORDABLE, PASSES_WORTH, PRODUCTS
 from multireplay.updates.exact import WIDEST, can_be_kept
+from multireplay.updates.rank import has_few_rows
 
 DEFAULT_TAIL = 7 / 8
 USUAL = as_averaging(DEFAULT_TAIL)
@@ -160,6 +161,8 @@ def choose_route(record: Record, feasible: Set, passes: int | None) -> tuple[Upd
     problem, length, dim = record.problem, record.length, record.dim
     if not problem.has_jacobian:
         return _by_passes(passes), f"{problem!r} has no Jacobian, so that steps are taken"
+    if isinstance(feasible, WholeSpace) and has_few_rows(record):
+        return Exact(), f"{length} rows are fewer than {dim} coordinates, and the fit is made in what they span"
     samples = usual_rows(record)
     at_all = length * dim * (2 + dim / PRODUCTS)
     corrected = CORRECTIONS * length * dim * 2 + samples * dim * (10 + dim / PRODUCTS / 2)

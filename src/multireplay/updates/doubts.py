@@ -33,7 +33,7 @@ FOR_EVER = 1e100
 """How far one goes along a direction, to see whether a set lets one go on."""
 NAMED = 6
 SEPARABLE = (
-    "the fit does not exist: the data are separable, and the loss falls for ever in one direction. "
+    "the fit does not exist: the data are separable{}, and the loss falls for ever in one direction. "
     "Give a small ridge=..., which makes it exist"
 )
 FLAT = (
@@ -41,7 +41,7 @@ FLAT = (
     "smaller set, or a small ridge=..."
 )
 LEFT_OUT = (
-    "the fit does not exist: the columns that the penalty leaves out separate the data, and the "
+    "the fit does not exist: the columns that the penalty leaves out separate the data{}, and the "
     "loss falls for ever in one direction. Let the penalty count for them too"
 )
 
@@ -64,15 +64,19 @@ def lost_beside_others(matrix: Vector) -> bool:
     return bool(0 < sizes[sizes > 0].min(initial=np.inf) < BESIDE * sizes.max(initial=0.0))
 
 
-def free_note(free: tuple[tuple[int, ...], ...], names: Sequence[str] | None = None) -> tuple[str, ...]:
-    """On directions that the record says nothing of; `names` are those of the features, if they have any."""
+def free_note(free: tuple[tuple[int, ...], ...], names: Sequence[str] | None = None, told: str = "") -> tuple[str, ...]:
+    """On directions that the record says nothing of; `names` are those of the features, if they have any.
+
+    What is `told` of all of them stands for a list.
+    """
     if not free:
         return ()
     never = [group[0] for group in free if len(group) == 1]
     parts = []
     if never:
         parts.append(f"{_named(never, names)} {'is' if len(never) == 1 else 'are'} never active")
-    parts += [f"{_named(group, names)} are combinations of one another" for group in free if len(group) > 1][:NAMED]
+    combined = [f"{_named(group, names)} are combinations of one another" for group in free if len(group) > 1][:NAMED]
+    parts += [told] if told else combined
     shortest = "x has no part in the directions that it says nothing of"
     return (f"the record does not settle all coordinates: {'; '.join(parts)}. {shortest}",)
 
@@ -90,8 +94,10 @@ def runaway_note(run: Run, x: Vector, move: Vector, lost: bool = False) -> tuple
         return (NO_ROOT,) if run.on_the_whole_space and _vanishes(run, x, move) else ()
     if np.abs(problem.scores(samples, x)).max() < FAR_OUT:  # type: ignore[attr-defined]
         return ()
-    if any(_separates(run, samples, _open_part(run, x, direction)) for direction in (x, move)):
-        return (LEFT_OUT if problem.penalty_diagonal(len(x)).any() else SEPARABLE,)
+    for direction in (_open_part(run, x, way) for way in (x, move)):
+        if _separates(run, samples, direction):
+            told = LEFT_OUT if problem.penalty_diagonal(len(x)).any() else SEPARABLE
+            return (told.format(_by_which(run, samples, direction)),)
     return (FLAT.format(run.feasible),) if lost and not run.on_the_whole_space and _separates(run, samples, x) else ()
 
 
@@ -102,6 +108,41 @@ def _separates(run: Run, samples: Any, direction: Vector) -> bool:
         return False
     wrong = Largest(problem, partial(_wrong_side, problem, direction / size))
     return bool(fold(run.record, wrong, how=Folding(run.threads))[0][0] <= EXCEPT)
+
+
+def _by_which(run: Run, samples: Any, direction: Vector) -> str:
+    """By which columns, where one does it, or a few of those that the direction has most part in; or nothing.
+
+    One column separates the classes by itself, or, where there is a constant, where they meet.
+    """
+    rows, problem = samples.features, run.record.problem
+    if not (isinstance(rows, np.ndarray) and problem.by_feature and run.on_the_whole_space):
+        return ""
+    constant = np.flatnonzero((rows == rows[0]).all(axis=0) & (rows[0] != 0) & (direction != 0))[:1]
+    largest = np.argsort(-np.abs(direction * np.abs(rows).mean(axis=0)), kind="stable")
+    largest = largest[direction[largest] != 0][: NAMED + len(constant)]
+    for column in largest:
+        alone = np.where(np.arange(len(direction)) == column, np.sign(direction), 0.0)
+        if _separates(run, samples, alone):
+            return f" by {_named([column], run.feature_names)} alone"
+        if len(constant) and column != constant[0]:
+            top = Largest(problem, partial(_top_of_none, problem, alone))
+            alone[constant] = -fold(run.record, top, how=Folding(run.threads))[0][0] / rows[0, constant]
+            if _separates(run, samples, alone):
+                return f" by {_named([column], run.feature_names)} alone"
+    several = largest[~np.isin(largest, constant)]
+    for count in range(2, min(len(several), len(np.flatnonzero(direction)) - 1 - len(constant)) + 1):
+        some = np.where(np.isin(np.arange(len(direction)), [*several[:count], *constant]), direction, 0.0)
+        if _separates(run, samples, some):
+            return f" by {_named(several[:count].tolist(), run.feature_names)} together"
+    return ""
+
+
+def _top_of_none(problem: Any, direction: Vector, samples: Any) -> float:
+    """The largest score along a direction of a row with the outcome 0."""
+    scores, weights = problem.scores(samples, direction), problem.weights_of(samples)
+    none = problem.outcomes_of(samples) == 0
+    return float(scores[none if weights is None else none & (weights > 0)].max(initial=-np.inf))
 
 
 def _open_part(run: Run, x: Vector, direction: Vector) -> Vector:

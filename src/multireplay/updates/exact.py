@@ -69,7 +69,8 @@ class Exact(Update):
     Features that are combinations of others, or never active, leave directions of which the record says nothing, in
     which x has no part: it is the shortest of all solutions (in policy evaluation among those without a part in
     features that are seen only as the next ones). ``result.free`` and the status name the coordinates. Features that
-    are nearly so are fitted in a basis of their own, to the last digit that they have.
+    are nearly so are fitted in a basis of their own, to the last digit that they have. With fewer rows than features,
+    more than 256 of these, all is done in what the rows span, at O(d) for every two of them.
 
     Examples
     --------
@@ -98,30 +99,26 @@ class Exact(Update):
             raise Unsuitable(f"mr.Exact() cannot be used here: {run.problem!r} has no Jacobian")
         if run.checkpoint is not None and not can_be_kept(record):
             raise Unsuitable("checkpoint=... is for one sum over the record, and this exact fit is several")
-        known = spanned_by_rows(record) if few else None
+        known = _checked(run, spanned_by_rows(record)) if few else None
         try:
             fitted = self._fitted(run, known)
         except Singular as why:
             if record.problem.users_code:
                 raise Unsuitable(f"mr.Exact() cannot be used here: {run.problem!r} has a singular Jacobian") from why
-            known = known_directions(record, Folding(run.threads))
-            _refuse_underflow(run, known)
-            if not known.basis.size:
-                raise InputError(NOTHING) from why
+            known = _checked(run, known_directions(record, Folding(run.threads)))
             fitted = self._fitted(run, known)
         passes = fitted.passes + (0 if known is None else known.passes)
         points = fitted.points or (fitted.x,)
         epochs = tuple(as_epoch(k, 1.0, record.length, x, run.track) for k, x in enumerate(points, start=1))
         what = f"the exact fit of all {record.length} samples ({passes:.3g} pass{'es' * (passes != 1)} in all)"
         seconds, free = time.perf_counter() - began, () if known is None else known.groups
-        told = free_note(free, run.feature_names, few and (record.length, len(fitted.x), known.basis.shape[1]))
         return Found(
             epochs,
             len(epochs) - 1,
             passes,
             seconds,
             what,
-            notes=(*told, *fitted.notes),
+            notes=(*free_note(free, run.feature_names, "" if known is None else known.told), *fitted.notes),
             images=fitted.images,
             distance=fitted.distance,
             free=free,
@@ -132,8 +129,8 @@ class Exact(Update):
         return (_by_moments if linear and run.record.dim <= AT_ONCE else _by_steps)(run, known)
 
 
-def _refuse_underflow(run: Run, known: Known) -> None:
-    """Raise where a feature that seems never to be active is only too small to be squared."""
+def _checked(run: Run, known: Known) -> Known:
+    """Raise where nothing is known, or a feature that seems never to be active is only too small to be squared."""
     never = [group[0] for group in known.groups if len(group) == 1]
 
     def largest(samples: Any) -> float:
@@ -145,6 +142,9 @@ def _refuse_underflow(run: Run, known: Known) -> None:
     if found > 0:
         what = f"has values of at most {found:.3g}, whose squares are 0 in float64: multiply its column by their size"
         raise FeatureError(never[0], what)
+    if not known.basis.size:
+        raise InputError("there is nothing to fit: every feature in the buffer is 0, or every weight")
+    return known
 
 
 def can_be_kept(record: Record) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import Folding, SecondMoments, fold
+from multireplay.problems.residual import refuse_overflow
 from multireplay.updates.slope import Slope
 
 ENOUGH = 1e-6
@@ -19,9 +20,9 @@ PASSES = 4
 PART = 1e-4
 """A coordinate has part in a free direction where it is more than this share of the largest in it."""
 FEW_FEATURES, MOST_ROWS = 256, 4096
-"""A record with more features than that, and fewer rows than features and than this, is fitted in what its rows span."""
+"""A record with more features, and fewer rows than features and than this, is fitted in what its rows span."""
 SHOWN = 4
-"""Directions that stand for all that few rows leave free: whatever changes along some of these does along one by chance."""
+"""Directions by chance that stand for all that few rows leave free: what has part in some has part in each of these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,8 @@ class Known:
     passes: int
     span: Vector | None = None
     """An orthonormal basis of what few rows span, a column each: then `free` has some directions that stand for all."""
+    told: str = ""
+    """How many directions these leave free, in words."""
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -43,6 +46,9 @@ class Known:
         groups: list[set[int]] = []
         for direction in np.abs(self.free / self.scale):
             here = set(np.flatnonzero(direction > PART * direction.max()).tolist())
+            if self.span is not None and not self.span[list(here)].any():
+                groups += [{column} for column in here if {column} not in groups]  # never active, each by itself
+                continue
             apart = [group for group in groups if not group & here]
             groups = [*apart, here.union(*(group for group in groups if group & here))]
         return tuple(sorted(tuple(sorted(group)) for group in groups))
@@ -112,12 +118,27 @@ def known_directions(record: Record, how: Folding) -> Known:
     return Known(scale[:, None] * inside, _sparse_basis(outside.T) * scale, scale, passes)
 
 
+def _sparse_basis(directions: Vector) -> Vector:
+    """These directions after elimination, so that each has part of as few coordinates as that gives."""
+    rows = directions.copy()
+    for at in range(len(rows)):
+        rest = np.abs(rows[at:])
+        row, column = divmod(int(rest.argmax()), rest.shape[1])
+        rows[[at, at + row]] = rows[[at + row, at]]
+        rows[at] /= rows[at, column]
+        others = np.arange(len(rows)) != at
+        rows[others] -= np.outer(rows[others, column], rows[at])
+    return rows
+
+
 def has_few_rows(record: Record) -> bool:
     """Whether a record has fewer rows than features, and many of these: d × d matrices say no more than the rows do."""
     features = getattr(record.example, "features", None)
     if not isinstance(features, np.ndarray) or not record.problem.on_host or record.problem.users_code:
         return False
-    return max(FEW_FEATURES, record.length) < features.shape[1] and record.length <= MOST_ROWS
+    width = features.shape[1]
+    left_out = np.count_nonzero(record.problem.penalty_diagonal(record.dim)[:width] == 0)
+    return max(FEW_FEATURES, record.length) < width and record.length <= MOST_ROWS and left_out in (0, 1, width)
 
 
 def spanned_by_rows(record: Record) -> Known:
@@ -132,7 +153,10 @@ def spanned_by_rows(record: Record) -> Known:
         rows = rows * np.sqrt(columns["weights"])[:, None]
     penalty = record.problem.penalty_diagonal(record.dim)[:width]
     held = penalty > 0 if penalty.any() else np.ones(width, dtype=bool)
-    sizes = np.sqrt(np.mean(rows**2, axis=0))
+    with np.errstate(over="ignore"):
+        sizes = np.sqrt(np.mean(rows**2, axis=0))
+    if not np.isfinite(sizes).all():
+        refuse_overflow(rows)
     active, scale = held & (sizes > 0), 1 / np.where((sizes > 0) & (penalty == 0), sizes, 1.0)
     _, values, vectors = np.linalg.svd(rows[:, active] * scale[active] / np.sqrt(record.length), full_matrices=False)
     live = values > 8 * width * np.finfo(np.float64).eps * values.max(initial=0.0)
@@ -142,15 +166,19 @@ def spanned_by_rows(record: Record) -> Known:
     if not penalty.any():
         span = np.zeros_like(found)
         span[active] = np.linalg.qr(directions / scale[active, None])[0]
-        free = _some_outside(span, active)
+        free = scale * _some_outside(directions, active)
     each = np.eye(record.dim // width)
-    basis, free = np.kron(each, basis), np.kron(each, free)
-    return Known(basis, free, np.tile(scale, len(each)), 1, None if span is None else np.kron(each, span))
+    lost = f"{(width - found.shape[1]) * len(each):,} of the {record.dim:,} directions"
+    told = f"{lost} are not determined by {record.length} rows"
+    return Known(
+        np.kron(each, basis), np.kron(each, free), np.tile(scale, len(each)), 1,
+        None if span is None else np.kron(each, span), told,
+    )  # fmt: skip
 
 
-def _some_outside(span: Vector, active: Vector) -> Vector:
+def _some_outside(directions: Vector, active: Vector) -> Vector:
     """Some directions that rows have no part in: through all active features, and through all others."""
-    drawn = np.random.default_rng(0).standard_normal((2 * SHOWN, len(span)))
-    drawn -= (drawn @ span) @ span.T
+    drawn = np.random.default_rng(0).standard_normal((2 * SHOWN, len(active)))
     through = np.where(active, drawn[:SHOWN], 0.0), np.where(active, 0.0, drawn[SHOWN:])
+    through[0][:, active] -= (through[0][:, active] @ directions) @ directions.T
     return np.concatenate([part for part, some in zip(through, (active, ~active), strict=True) if some.any()])
