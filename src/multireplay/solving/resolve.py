@@ -31,7 +31,7 @@ from multireplay.updates import Exact, Newton, Plain, Update, VarianceReduced
 from multireplay.updates.base import Engine, Needs
 from multireplay.updates.coarse import usual_rows
 from multireplay.updates.corrections import AFFORDABLE, PASSES_WORTH, PRODUCTS
-from multireplay.updates.exact import WIDEST, can_be_kept
+from multireplay.updates.exact import can_be_kept, widest
 from multireplay.updates.rank import has_few_rows
 
 DEFAULT_TAIL = 7 / 8
@@ -178,7 +178,7 @@ def choose_route(record: Record, feasible: Set, passes: int | None) -> tuple[Upd
         why = f"{length} rows are few enough for Newton steps on all of them"
     if at_once:
         return Exact(), why
-    if dim > WIDEST:
+    if dim > widest(record):
         return _by_passes(passes), f"{dim} coordinates are too many for a Jacobian, so that steps are taken"
     return Newton(), CORRECTED
 
@@ -186,7 +186,7 @@ def choose_route(record: Record, feasible: Set, passes: int | None) -> tuple[Upd
 def can_be_exact(record: Record) -> bool:
     """Whether sums of d × d matrices over all rows are affordable."""
     length, dim = record.length, record.dim
-    return dim <= WIDEST and length * dim**2 <= max(AFFORDABLE, PASSES_WORTH * length * dim)
+    return dim <= widest(record) and length * dim**2 <= max(AFFORDABLE, PASSES_WORTH * length * dim)
 
 
 def _by_passes(passes: int | None) -> Update:

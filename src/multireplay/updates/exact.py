@@ -31,8 +31,10 @@ from multireplay.updates.slope import Slope
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
 
-WIDEST = 4096
-"""Beyond so many coordinates a d × d matrix is too much for an exact fit."""
+WIDEST, WIDEST_OF_FEW = 4096, 6144
+"""Beyond so many coordinates a d × d matrix is too much for an exact fit, …"""
+FEW_A_COORDINATE = 4
+"""… unless there are fewer rows than this for every coordinate, in memory: steps hardly get anywhere there."""
 AT_ONCE = 256
 """Up to so many coordinates the moments of every batch are kept, and one pass gives the standard errors too."""
 TIGHT = 1e-8
@@ -93,8 +95,8 @@ class Exact(Update):
         """One pass for the moments, or Newton steps; in a better basis where that is needed."""
         began, record = time.perf_counter(), run.record
         few = run.on_the_whole_space and has_few_rows(record)
-        if record.dim > WIDEST and not few:
-            raise Unsuitable(f"mr.Exact() is for at most {WIDEST} coordinates; there are {record.dim}")
+        if record.dim > widest(record) and not few:
+            raise Unsuitable(f"mr.Exact() is for at most {widest(record)} coordinates; there are {record.dim}")
         if not record.problem.has_jacobian:
             raise Unsuitable(f"mr.Exact() cannot be used here: {run.problem!r} has no Jacobian")
         if run.checkpoint is not None and not can_be_kept(record):
@@ -145,6 +147,12 @@ def _checked(run: Run, known: Known) -> Known:
     if not known.basis.size:
         raise InputError("there is nothing to fit: every feature in the buffer is 0, or every weight")
     return known
+
+
+def widest(record: Record) -> int:
+    """How many coordinates an exact fit of the record may have."""
+    few = record.length < FEW_A_COORDINATE * record.dim and not record.on_disk and record.problem.on_host
+    return WIDEST_OF_FEW if few else WIDEST
 
 
 def can_be_kept(record: Record) -> bool:
