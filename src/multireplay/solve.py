@@ -68,8 +68,8 @@ def solve(
         How the record moves the iterate. By default what costs least: `Exact`, all rows at once, where there are few
         coordinates, or fewer rows than these, or a feasible set; `Newton`, a fit of some rows and usually 2 to 4 passes
         that correct it, where there are many; and `VarianceReduced`, steps, where the problem has no Jacobian or more
-        than 4096 coordinates (6144 if they are of few rows). ``result.run.why`` says why. `Plain` is the paper's step. Where `replay` is given and `update` is not, it is
-        `Plain`; where a step is given, it is `VarianceReduced`.
+        than 4096 coordinates (6144 if they are of few rows). ``result.run.why`` says why. `Plain` is the paper's step.
+        Where `replay` is given and `update` is not, it is `Plain`; where a step is given, it is `VarianceReduced`.
     passes : int
         The most passes over the record, the coarse epoch apart: as many Newton corrections, or, where steps are taken,
         1 is a plain pass, 3 one round of variance reduction, 5 two. By default as many as it takes.
