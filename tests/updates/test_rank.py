@@ -9,7 +9,8 @@ import scipy.sparse
 import multireplay as mr
 from multireplay.buffer.record import as_record
 from multireplay.engine.sums import Folding
-from multireplay.updates.rank import Known, has_few_rows, known_directions, spanned_by_rows
+from multireplay.updates.coarse import has_few_rows
+from multireplay.updates.rank import Known, known_directions, spanned_by_rows
 
 ROWS = 3000
 

@@ -152,15 +152,15 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         self.dependence_: Dependence | None = None
         if self.warn_autocorrelation and result.status.ok:
             names = [f"feature {name!r}" for name in self._called]
-            problem, buffer = self._examined(buffer)
-            self.dependence_ = examine(problem, buffer, names, self.target, self._options(self._x0(buffer)))
+            problem, buffer, x0 = self._examined(buffer)
+            self.dependence_ = examine(problem, buffer, names, self.target, self._options(x0))
             if self.dependence_ is not None and self.dependence_.biased:
                 warn(self.dependence_.sentence(self.rival), AutocorrelationWarning)
         return self
 
-    def _examined(self, buffer: Buffer) -> tuple[Problem, Buffer]:
-        """What a pass in order is tried on."""
-        return self._problem(), buffer
+    def _examined(self, buffer: Buffer) -> tuple[Problem, Buffer, Vector]:
+        """What a pass in order is tried on, and from where."""
+        return self._problem(), buffer, self._x0(buffer)
 
     def _partial_fit(self, columns: Columns, targets: Vector) -> Any:
         """Take in the next rows of a stream; after `fit`, go on from what it found."""

@@ -209,14 +209,15 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         }
         return {name: stacked([column, more[name].astype(column.dtype)]) for name, column in columns.items()}
 
-    def _examined(self, buffer: Buffer) -> tuple[Any, Buffer]:
+    def _examined(self, buffer: Buffer) -> tuple[Any, Buffer, Vector]:
         """Of several classes the one that is most nearly half of them, against the rest."""
         if len(self.classes_) == 2:
             return super()._examined(buffer)
         codes = buffer["targets"].astype(np.intp)
         chosen = int(np.argmin(np.abs(np.bincount(codes) / len(codes) - 0.5)))
         groups = None if buffer.chains is None else buffer.chains.numbers
-        return super()._problem(), Buffer(**{**buffer.columns, "targets": (codes == chosen) * 1.0}, groups=groups)
+        found = Buffer(**{**buffer.columns, "targets": (codes == chosen) * 1.0}, groups=groups)
+        return super()._problem(), found, super()._x0(found)
 
     def _mapped(self, back: Any) -> tuple[Uncertainty, ...]:
         if len(self.classes_) == 2:

@@ -29,10 +29,9 @@ from multireplay.steps import Constant, Schedule
 from multireplay.tracking import as_track
 from multireplay.updates import Exact, Newton, Plain, Update, VarianceReduced
 from multireplay.updates.base import Engine, Needs
-from multireplay.updates.coarse import usual_rows
+from multireplay.updates.coarse import has_few_rows, usual_rows, widest
 from multireplay.updates.corrections import AFFORDABLE, PASSES_WORTH, PRODUCTS
-from multireplay.updates.exact import can_be_kept, widest
-from multireplay.updates.rank import has_few_rows
+from multireplay.updates.exact import can_be_kept
 
 DEFAULT_TAIL = 7 / 8
 USUAL = as_averaging(DEFAULT_TAIL)

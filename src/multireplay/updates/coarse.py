@@ -41,6 +41,12 @@ DOUBTFUL = 0.7
 """A coarse epoch whose halves disagree about the Jacobian by this share of it is not to be relied on, …"""
 FEW = 400.0
 """… nor one that has fewer rows than this, in effect, for some feature."""
+FEW_FEATURES, MOST_ROWS = 256, 4096
+"""A record with more features, and fewer rows than features and than this, is fitted in what its rows span."""
+WIDEST, WIDEST_OF_FEW = 4096, 6144
+"""Beyond so many coordinates a d × d matrix is too much for an exact fit, …"""
+FEW_A_COORDINATE = 4
+"""… unless there are fewer rows than this for every coordinate, in memory: steps hardly get anywhere there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +90,22 @@ def usual_rows(record: Record) -> int:
     gradient, dim = record.problem.is_gradient, record.dim
     more = 0 if gradient or dim <= 64 else min(4 * COARSE, MULTIPLIED // dim)
     return min(record.length, max(COARSE, more, PER_COORDINATE[gradient] * dim))
+
+
+def has_few_rows(record: Record) -> bool:
+    """Whether a record has fewer rows than features, and many of these: d × d matrices say no more than the rows do."""
+    features = getattr(record.example, "features", None)
+    if not isinstance(features, np.ndarray) or not record.problem.on_host or record.problem.users_code:
+        return False
+    width = features.shape[1]
+    left_out = np.count_nonzero(record.problem.penalty_diagonal(record.dim)[:width] == 0)
+    return max(FEW_FEATURES, record.length) < width and record.length <= MOST_ROWS and left_out in (0, 1, width)
+
+
+def widest(record: Record) -> int:
+    """How many coordinates an exact fit of the record may have."""
+    few = record.length < FEW_A_COORDINATE * record.dim and not record.on_disk and record.problem.on_host
+    return WIDEST_OF_FEW if few else WIDEST
 
 
 def coarse_rows(record: Record) -> int:

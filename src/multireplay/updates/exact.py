@@ -21,20 +21,16 @@ from multireplay.problems.constrained import affine_vi, well_scaled
 from multireplay.problems.residual import refuse_overflow
 from multireplay.show.progress import step_bar
 from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
-from multireplay.updates.coarse import coarse_start
+from multireplay.updates.coarse import coarse_start, has_few_rows, widest
 from multireplay.updates.corrections import Corrections, Singular, as_epoch, images_of, slope_of
 from multireplay.updates.doubts import UNEVEN, free_note, lost_beside_others, wrong_way_note
 from multireplay.updates.plain import extreme_samples
-from multireplay.updates.rank import Known, has_few_rows, known_directions, spanned_by_rows
+from multireplay.updates.rank import Known, known_directions, spanned_by_rows
 from multireplay.updates.slope import Slope
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
 
-WIDEST, WIDEST_OF_FEW = 4096, 6144
-"""Beyond so many coordinates a d × d matrix is too much for an exact fit, …"""
-FEW_A_COORDINATE = 4
-"""… unless there are fewer rows than this for every coordinate, in memory: steps hardly get anywhere there."""
 AT_ONCE = 256
 """Up to so many coordinates the moments of every batch are kept, and one pass gives the standard errors too."""
 TIGHT = 1e-8
@@ -147,12 +143,6 @@ def _checked(run: Run, known: Known) -> Known:
     if not known.basis.size:
         raise InputError("there is nothing to fit: every feature in the buffer is 0, or every weight")
     return known
-
-
-def widest(record: Record) -> int:
-    """How many coordinates an exact fit of the record may have."""
-    few = record.length < FEW_A_COORDINATE * record.dim and not record.on_disk and record.problem.on_host
-    return WIDEST_OF_FEW if few else WIDEST
 
 
 def can_be_kept(record: Record) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
@@ -19,8 +20,6 @@ LEAST = 1e-14
 PASSES = 4
 PART = 1e-4
 """A coordinate has part in a free direction where it is more than this share of the largest in it."""
-FEW_FEATURES, MOST_ROWS = 256, 4096
-"""A record with more features, and fewer rows than features and than this, is fitted in what its rows span."""
 SHOWN = 4
 """Directions by chance that stand for all that few rows leave free: what has part in some has part in each of these."""
 
@@ -131,16 +130,6 @@ def _sparse_basis(directions: Vector) -> Vector:
     return rows
 
 
-def has_few_rows(record: Record) -> bool:
-    """Whether a record has fewer rows than features, and many of these: d × d matrices say no more than the rows do."""
-    features = getattr(record.example, "features", None)
-    if not isinstance(features, np.ndarray) or not record.problem.on_host or record.problem.users_code:
-        return False
-    width = features.shape[1]
-    left_out = np.count_nonzero(record.problem.penalty_diagonal(record.dim)[:width] == 0)
-    return max(FEW_FEATURES, record.length) < width and record.length <= MOST_ROWS and left_out in (0, 1, width)
-
-
 def spanned_by_rows(record: Record) -> Known:
     """The directions that few rows span, by their singular values, at O(n²d); a penalty settles all the others at 0.
 
@@ -162,21 +151,23 @@ def spanned_by_rows(record: Record) -> Known:
     live = values > 8 * width * np.finfo(np.float64).eps * values.max(initial=0.0)
     found, directions = np.zeros((width, int(live.sum()))), vectors[live].T
     found[active] = scale[active, None] * directions / np.sqrt(values[live] ** 2 + penalty.max())
-    basis, free, span = np.concatenate([found, np.diag(scale)[:, ~held]], axis=1), np.zeros((0, width)), None
+    outside = np.zeros((width, int((~held).sum())))
+    outside[~held] = np.diag(scale[~held])
+    free, span = np.zeros((0, width)), np.zeros_like(found)
     if not penalty.any():
-        span = np.zeros_like(found)
         span[active] = np.linalg.qr(directions / scale[active, None])[0]
         free = scale * _some_outside(directions, active)
-    each = np.eye(record.dim // width)
-    lost = f"{(width - found.shape[1]) * len(each):,} of the {record.dim:,} directions"
+    copies = record.dim // width
+    lost = f"{(width - found.shape[1]) * copies:,} of the {record.dim:,} directions"
+    basis, free, span = (
+        np.asarray(np.kron(np.eye(copies), part), dtype=np.float64)
+        for part in (np.concatenate([found, outside], axis=1), free, span)
+    )
     told = f"{lost} are not determined by {record.length} rows"
-    return Known(
-        np.kron(each, basis), np.kron(each, free), np.tile(scale, len(each)), 1,
-        None if span is None else np.kron(each, span), told,
-    )  # fmt: skip
+    return Known(basis, free, np.tile(scale, copies), 1, span, told)
 
 
-def _some_outside(directions: Vector, active: Vector) -> Vector:
+def _some_outside(directions: Vector, active: NDArray[np.bool_]) -> Vector:
     """Some directions that rows have no part in: through all active features, and through all others."""
     drawn = np.random.default_rng(0).standard_normal((2 * SHOWN, len(active)))
     through = np.where(active, drawn[:SHOWN], 0.0), np.where(active, 0.0, drawn[SHOWN:])
