@@ -44,6 +44,7 @@ bench: setup
 	$(BIN)/python benchmarks/sparse.py
 	$(BIN)/python benchmarks/wide.py
 	$(BIN)/python benchmarks/partial_fit.py
+	$(BIN)/python docs/build_speed.py
 
 bench-disk: setup
 	$(BIN)/python benchmarks/out_of_core.py --gigabytes 8 --repeats 1

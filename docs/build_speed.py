@@ -1,4 +1,4 @@
-"""Write the table "Time to the same accuracy" of docs/speed.md from benchmarks/accuracy.csv (`make bench`).
+"""Write the tables of docs/speed.md that are made of benchmarks/accuracy.csv and partial_fit.csv (`make bench`).
 
 Usage: python docs/build_speed.py
 """
@@ -17,6 +17,13 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "speed.md"
 FILE = ROOT / "benchmarks" / "accuracy.csv"
 BEGIN, END = "## Time to the same accuracy\n", "## One pass\n"
+STREAMS = ROOT / "benchmarks" / "partial_fit.csv"
+ROWS_BEGIN, ROWS_END = "## Row by row\n", "## From disk\n"
+ROWS_ABOUT = """\
+`benchmarks/partial_fit.py`: `partial_fit` of one row at a time, 6000 rows of 10 features, beside scikit-learn's
+`SGDRegressor` and `SGDClassifier(loss="log_loss")` (there is no Poisson loss: it is least squares there). "Cold" is
+the first stream of a process, with the loading of compiled loops; "of the last 1000" is the ratio for rows that come to
+a full buffer."""
 WORLDS = ("AR(.9)", "cond 1e4")
 PROBLEMS = ("policy evaluation", "linear", "logistic", "Poisson")
 OURS = "mr.solve"
@@ -101,11 +108,17 @@ def section(lines: list[Line]) -> Iterator[str]:
     yield ""
 
 
+def streams(lines: list[Line]) -> str:
+    return f"{ROWS_BEGIN}\n{ROWS_ABOUT}\n\n```text\n{render(TextTable(lines), width=120)}\n```\n"
+
+
 def main() -> None:
-    with FILE.open(encoding="utf-8", newline="") as file:
-        body = "\n".join(section(list(csv.DictReader(file))))
+    with FILE.open(encoding="utf-8", newline="") as file, STREAMS.open(encoding="utf-8", newline="") as other:
+        body, rows = "\n".join(section(list(csv.DictReader(file)))), streams(list(csv.DictReader(other)))
     text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(text.partition(BEGIN)[0] + body + "\n" + END + text.partition(END)[2], encoding="utf-8")
+    text = text.partition(BEGIN)[0] + body + "\n" + END + text.partition(END)[2]
+    before, _, after = text.partition(ROWS_END)
+    PAGE.write_text(before.partition(ROWS_BEGIN)[0] + rows + "\n" + ROWS_END + after, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from multireplay._check import Vector
 from multireplay.inference.longrun import BatchMeans
@@ -55,7 +56,7 @@ class Images:
     def marked(self, functionals: Any, error: Vector) -> Vector:
         """Standard errors of these functionals, infinite where they have part in what is unknown, NaN if held fixed."""
         error, unknown = error.copy(), self.unknown is not None and len(self.unknown) > 0
-        if hasattr(functionals, "toarray") and (self.boundary is not None or unknown):
+        if hasattr(functionals, "toarray") and self.boundary is not None:
             functionals = functionals.toarray()
         if self.boundary is not None:
             held = self.boundary if functionals is None else ~(functionals[:, ~self.boundary] != 0).any(axis=1)
@@ -69,12 +70,13 @@ CANCELS = 1e-3
 """A functional has no part in an unknown direction where its terms cancel to less than this share of the largest."""
 
 
-def has_part(unknown: Vector, functionals: Vector | None) -> Vector:
-    """Which functionals (all coordinates for None) change along an unknown direction."""
+def has_part(unknown: Vector, functionals: Any) -> Vector:
+    """Which functionals (all coordinates for None; dense rows or sparse ones) change along an unknown direction."""
     if functionals is None:
         return np.asarray((unknown != 0).any(axis=0))
-    found = np.zeros(len(functionals), dtype=bool)
+    found, sparse = np.zeros(functionals.shape[0], dtype=bool), issparse(functionals)
     for direction in unknown:
-        terms = np.abs(functionals * direction).max(axis=1)
+        terms = abs(functionals.multiply(direction[None, :]) if sparse else functionals * direction).max(axis=1)
+        terms = terms.toarray().ravel() if sparse else terms
         found |= np.abs(functionals @ direction) > CANCELS * np.where(terms > 0, terms, 1.0)
     return found
