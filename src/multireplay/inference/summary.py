@@ -10,6 +10,8 @@ from typing import Any
 from multireplay.show.text import TextTable, printable, short
 
 BLANK = (math.nan, math.nan, math.nan)
+LONGEST = 500
+"""Rows that are printed: of more, the first of them and the last, which may be an intercept."""
 
 
 class Summary:
@@ -42,6 +44,14 @@ class Summary:
         """The table alone, with numbers as a person reads them."""
         return TextTable([self._shown(row) for row in self.rows], wrap="note")
 
+    def _cut(self) -> Summary:
+        """What is printed: a table that is not too long, and, where rows are left out of it, a word on them."""
+        left = len(self.rows) - LONGEST
+        if left <= 0:
+            return self
+        said = f"{left:,} of {len(self.rows):,} rows are not shown: .rows has them all."
+        return Summary([*self.rows[: LONGEST - 1], self.rows[-1]], self.level, (said, *self.lines))
+
     def _shown(self, row: dict[str, Any]) -> dict[str, str]:
         kept: dict[str, Any] = {name: "" if _missing(value) else value for name, value in row.items()}
         return {
@@ -57,13 +67,15 @@ class Summary:
         }
 
     def __str__(self) -> str:
-        return "\n".join([str(self.table()), *map(printable, self.lines)])
+        shown = self._cut()
+        return "\n".join([str(shown.table()), *map(printable, shown.lines)])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        below = "".join(f"<p>{html.escape(line)}</p>" for line in self.lines)
-        return f"{self.table()._repr_html_()}{below}"
+        shown = self._cut()
+        below = "".join(f"<p>{html.escape(line)}</p>" for line in shown.lines)
+        return f"{shown.table()._repr_html_()}{below}"
 
 
 def coefficient_row(
