@@ -168,13 +168,17 @@ class StoredBuffer:
             for start, block in ready:
                 shown = self._shown(block, names)
                 del block
-                first, last = np.searchsorted(self._left_out, [start, start + row_count(shown)])
-                if first < last:
-                    here = self._left_out[first:last] - start
-                    shown = {name: np.delete(array, here, axis=0) for name, array in shown.items()}
+                if self.left_out:
+                    start, shown = self._kept(start, shown)
                 if row_count(shown):
-                    yield start - int(first), shown
+                    yield start, shown
                 del shown
+
+    def _kept(self, start: int, shown: dict[str, Array]) -> tuple[int, dict[str, Array]]:
+        """Stored rows from `start` on without those that are left out, and the number of the first in this record."""
+        first, last = np.searchsorted(self._left_out, [start, start + row_count(shown)])
+        here = self._left_out[first:last] - start
+        return start - int(first), {name: np.delete(array, here, axis=0) for name, array in shown.items()}
 
     def take(self, rows: Any, names: Iterable[str] | None = None, verified: bool = True) -> dict[str, Array]:
         """These rows, in the order given; a row may be asked for more than once.
