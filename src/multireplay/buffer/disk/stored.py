@@ -177,6 +177,8 @@ class StoredBuffer:
     def _kept(self, start: int, shown: dict[str, Array]) -> tuple[int, dict[str, Array]]:
         """Stored rows from `start` on without those that are left out, and the number of the first in this record."""
         first, last = np.searchsorted(self._left_out, [start, start + row_count(shown)])
+        if first == last:
+            return start - int(first), shown
         here = self._left_out[first:last] - start
         return start - int(first), {name: np.delete(array, here, axis=0) for name, array in shown.items()}
 
