@@ -14,7 +14,7 @@ from multireplay.buffer.record import as_record
 from multireplay.problems.batched import as_batched
 from multireplay.sets import Ball, WholeSpace
 from multireplay.solving.resolve import choose_route
-from multireplay.updates.exact import WIDEST
+from multireplay.updates.coarse import WIDEST
 
 
 class Sized:
