@@ -45,6 +45,10 @@ TABLE = [
     (mr.GLM(), 10**7, WIDEST, Ball(1.0), "corrections"),
     (mr.GLM(), 10**7, WIDEST + 1, WholeSpace(), "rounds"),
     (mr.GLM("logistic"), 10**7, WIDEST + 1, Ball(1.0), "rounds"),
+    (mr.GLM(), 60, 16_000, WholeSpace(), "exact"),
+    (mr.GLM(ridge=0.1), 60, 16_000, WholeSpace(), "exact"),
+    (mr.GLM(), 60, 16_000, Ball(1.0), "rounds"),
+    (mr.GLM(), 5_100, 5_000, WholeSpace(), "corrections"),
     (mr.GLM(lambda z: z), 10**5, 8, WholeSpace(), "rounds"),
 ]
 
