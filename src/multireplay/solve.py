@@ -63,7 +63,8 @@ def solve(
         random, which is warned of with what it costs.
     replay : Replay
         Which samples, in which order: `Dyadic` (every sample once, coarse to fine) by default. `Multiscale` is the
-        paper's algorithm; each of its epochs restarts from x0, and the one with the smallest residual answers.
+        paper's algorithm; each of its epochs restarts from x0. With a step of its own in every epoch the last answers,
+        with one constant step for all of them the one with the smallest residual ‖F̂(x)‖ on the record.
     update : Update
         How the record moves the iterate. By default what costs least: `Exact`, all rows at once, where there are few
         coordinates, or a feasible set; `Newton`, a fit of some rows and usually 2 to 4 passes that correct it, where

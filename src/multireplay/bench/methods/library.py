@@ -158,7 +158,7 @@ METHODS = (
     ),
     without_step(
         "MER, all phases", partial(solved, replay=mr.Multiscale(phases="all")),
-        "by its own rule on all offsets of a gap; the epoch with the smallest residual",
+        "by its own rule on all offsets of a gap; the last epoch",
     ),
     Method(
         "reverse", reverse_replay, note="SGD-RER on blocks of 10 oracle gaps, at 1/(8RB) on the squared error",
