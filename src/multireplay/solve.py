@@ -77,11 +77,11 @@ def solve(
     step : float, several of them, multireplay.steps schedule or "auto"
         Step size. "auto" is 0.5/L with L the largest Lipschitz constant of F̃(·, ξ) in the data: max ‖ψ‖² for policy
         evaluation, L_f · max ‖a‖² for a GLM. It needs one more pass over the features. For `Multiscale` it is MER's own
-        rule, `multireplay.steps.PerEpoch` with that cap and the least c at which half a standard error of the exact fit
-        is left of the start in the last epoch, as rows spread over the record and one more pass tell; where they do not
-        (more than 512 coordinates, no Jacobian, an operator that is not monotone) the step is the same in every epoch,
-        and so it is with ``sweep=True`` and for updates that need a constant step. The status says
-        which. Without variance reduction a constant step leaves a bias of its own order where the operator is not
+        rule, `multireplay.steps.PerEpoch` with that cap and the c at which what is left of the start in the last epoch
+        and what its order costs are least together, as rows spread over the record, a run of that epoch at the cap and
+        one more pass tell. Where they do not (an operator that is not monotone, a run at the cap that diverges) the
+        step is the same in every epoch, and so it is with ``sweep=True`` and for updates that need a constant step. The
+        status says which. Without variance reduction a constant step leaves a bias of its own order where the operator is not
         linear (a link other than the identity) or a constraint is active. Several step sizes, such as
         ``(0.3, 0.1, 0.03)``, are carried through the same pass, so that the record is read once, and the answer with
         the smallest residual is taken.

@@ -1,9 +1,9 @@
 """MER's own rule of steps, η_k = min{cap, c log T_k/T_k}, with c from the record: nothing to tune.
 
-Theorem 1 (Eq. step_size) has c = p_k/μ, with p_k such that two errors are in balance: what is left of the start, which a
-smaller step forgets too slowly, and the error of an order that is nearly serial, as in the last epoch, which grows with
-the step. Its constants are bounds for the worst of all records; here both are those of this record, in the norm of F̂'s
-Jacobian J. A chain at step η is (1 − ηλ)^t as far from its end after t steps as at its start, along an eigenvector of
+Theorem 1 (Eq. step_size) has c = p_k/μ, with p_k such that two errors are in balance: what is left of the start, which
+a smaller step forgets too slowly, and the error of an order that is nearly serial, as in the last epoch, which grows
+with the step. Its constants are bounds for the worst of all records; here both are those of this record, in the norm of
+F̂'s Jacobian J. A chain at step η is (1 − ηλ)^t as far from its end after t steps as at its start, along an eigenvector of
 the symmetric part of J with eigenvalue λ, and an average is as far as the mean of that over its iterates: the distance
 of the start is that to a fit of rows spread over the record, with J there. What the order costs is measured: the last
 epoch is run at the cap, and one pass over the record tells how far it ends from the exact fit. An average's distance is
@@ -63,7 +63,9 @@ def paced(run: Run, cap: float, last: Epoch) -> Pace:
     except Unsuitable as why:
         return Pace(Constant(cap), f"the same in every epoch, because {why}")
     c = share * cap * last.length / np.log(last.length)
-    told = "at which what is left of the start and what the order costs are least in the last epoch, as a run at the cap"
+    told = (
+        "at which what is left of the start and what the order costs are least in the last epoch, as a run at the cap"
+    )
     rule = f"of MER's own rule min({cap:.4g}, c log T_k/T_k) with c = {c:.4g}"
     return Pace(PerEpoch(c, cap), f"{rule}, {told} and rows spread over the record tell")
 

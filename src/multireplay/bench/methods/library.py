@@ -68,7 +68,7 @@ def last_epoch(case: Case, order: Replay, step: Any) -> Answer:
     """The end of a run with the plain update."""
     result = mr.solve(case.world.problem, case.record, replay=order, step=step, average=TAIL)
     epoch = result.epochs[-1]
-    touched = sum(part.taken for part in result.epochs)
+    touched = float(result.passes) * case.length
     return Answer(np.full_like(epoch.answer, np.inf) if epoch.diverged else epoch.answer, touched)
 
 
