@@ -81,8 +81,8 @@ def solve(
         and what its order costs are least together, as rows spread over the record, a run of that epoch at the cap and
         one more pass tell. Where they do not (an operator that is not monotone, a run at the cap that diverges) the
         step is the same in every epoch, and so it is with ``sweep=True`` and for updates that need a constant step. The
-        status says which. Without variance reduction a constant step leaves a bias of its own order where the operator is not
-        linear (a link other than the identity) or a constraint is active. Several step sizes, such as
+        status says which. Without variance reduction a constant step leaves a bias of its own order where the operator
+        is not linear (a link other than the identity) or a constraint is active. Several step sizes, such as
         ``(0.3, 0.1, 0.03)``, are carried through the same pass, so that the record is read once, and the answer with
         the smallest residual is taken.
     average : "none", "full", "weighted" or a fraction in (0, 1]

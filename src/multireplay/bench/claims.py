@@ -243,8 +243,8 @@ def mixing_claims(fast: Arrays, slow: Arrays) -> list[Verdict]:
         "“MER consistently approximates i.i.d. performance regardless of the mixing time”.",
         "After any of its epochs MER's error is at most {shared_fast:.2f} (m = 0.9) and {shared_slow:.2f} (m = 0.95) "
         "times the i.i.d. error (shared step), {best_fast:.2f} and {best_slow:.2f} times (own steps). With one "
-        "constant step for all epochs (ours) it is {shared_constant_fast:.0f} and {shared_constant_slow:.0f} times, and "
-        "{best_constant_fast:.1f} and {best_constant_slow:.1f}",
+        "constant step for all epochs (ours) it is {shared_constant_fast:.0f} and {shared_constant_slow:.0f} times, "
+        "and {best_constant_fast:.1f} and {best_constant_slow:.1f}",
         f"never above {CLOSE} times at both m counts",
     )
     def _(curves: Both, panel: str) -> Outcome:

@@ -3,11 +3,12 @@
 Theorem 1 (Eq. step_size) has c = p_k/μ, with p_k such that two errors are in balance: what is left of the start, which
 a smaller step forgets too slowly, and the error of an order that is nearly serial, as in the last epoch, which grows
 with the step. Its constants are bounds for the worst of all records; here both are those of this record, in the norm of
-F̂'s Jacobian J. A chain at step η is (1 − ηλ)^t as far from its end after t steps as at its start, along an eigenvector of
-the symmetric part of J with eigenvalue λ, and an average is as far as the mean of that over its iterates: the distance
-of the start is that to a fit of rows spread over the record, with J there. What the order costs is measured: the last
-epoch is run at the cap, and one pass over the record tells how far it ends from the exact fit. An average's distance is
-in proportion to the step, and the square of a last iterate's is. c is where the sum of both squares is least.
+F̂'s Jacobian J. A chain at step η is (1 − ηλ)^t as far from its end after t steps as at its start, along an eigenvector
+of the symmetric part of J with eigenvalue λ, and an average is as far as the mean of that over its iterates: the
+distance of the start is that to a fit of rows spread over the record, with J there. What the order costs is measured:
+the last epoch is run at the cap, and one pass over the record tells how far it ends from the exact fit. An average's
+distance is in proportion to the step, and the square of a last iterate's is. c is where the sum of both squares is
+least.
 
 J is never formed: differences of F̂ on the rows are its products with vectors, and Arnoldi's method makes of them a
 small matrix that stands for J where the start, or the residual, has its part.
