@@ -176,6 +176,16 @@ def test_an_operator_that_is_not_monotone_has_the_same_step_in_every_epoch_and_t
     assert "which has the smallest residual" in str(result.status)
 
 
+def test_an_operator_that_is_not_finite_has_the_same_step_in_every_epoch():
+    """Its steps stay on a small ball, and the fit of its rows, on the whole space, does not."""
+    wild = mr.VariationalInequality(
+        lambda x, sample: x - sample if np.abs(x).max() < 2 else np.full(2, np.nan), 2, mr.sets.Ball(1.0), lipschitz=1.0
+    )
+    result = mr.solve(wild, mr.Buffer(samples=50 + features(dim=2)[:64]), replay=mr.Multiscale(), holdout=None)
+    assert len(set(steps_of(result))) == 1
+    assert "because the operator is not finite" in str(result.status)
+
+
 def test_on_disk_the_rule_is_the_same_to_the_last_bit(tmp_path):
     buffer = regression(features())
     buffer.save(tmp_path / "record")

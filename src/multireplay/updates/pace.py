@@ -129,24 +129,23 @@ class Krylov:
     """A vector, and what a matrix is on the space of its products with it: V*JV with the vector first in V."""
 
     def __init__(self, product: Callable[[Vector], Vector], vector: Vector) -> None:
-        self.length = float(np.linalg.norm(vector))
-        most = min(len(vector), PRODUCTS)
-        self.basis, matrix, count = np.zeros((most, len(vector))), np.zeros((most, most)), 0
-        following, size = vector, self.length
-        while count < most and size > NOTHING * max(np.abs(matrix).max(), 0.0) and size > 0:
-            self.basis[count] = following / size
+        self.length = size = float(np.linalg.norm(vector))
+        most, count = min(len(vector), PRODUCTS), 0
+        basis, matrix = np.zeros((most, len(vector))), np.zeros((most, most))
+        while count < most and size > NOTHING * np.abs(matrix).max():
+            basis[count] = vector / size
             if count:
                 matrix[count, count - 1] = size
-            following = product(self.basis[count])
-            if not np.isfinite(following).all():
-                raise Unsuitable("the operator is not finite close to the fit of rows spread over the record")
-            count += 1
+            vector, count = product(basis[count]), count + 1
             for _ in range(2):  # once is not enough for rounding
-                parts = self.basis[:count] @ following
+                parts = basis[:count] @ vector
                 matrix[:count, count - 1] += parts
-                following = following - parts @ self.basis[:count]
-            size = float(np.linalg.norm(following))
-        self.basis, self.matrix = self.basis[: max(count, 1)], matrix[: max(count, 1), : max(count, 1)]
+                vector = vector - parts @ basis[:count]
+            size = float(np.linalg.norm(vector))
+        if not (np.isfinite(self.length) and np.isfinite(matrix).all()):
+            raise Unsuitable("the operator is not finite close to the fit of rows spread over the record")
+        used = slice(max(count, 1))
+        self.basis, self.matrix = basis[used], matrix[used, used]
 
     @property
     def inverse(self) -> Vector:
