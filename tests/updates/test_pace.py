@@ -230,7 +230,7 @@ def test_where_no_step_forgets_the_start_the_longest_is_not_taken():
             mr.solve(walk.problem, buffer, replay=mr.Multiscale(), step=mr.steps.PerEpoch(c / 2**j, cap))
             for j in range(7)
         ]
-        away = [each.x - walk.solution for each in (result, *ends)]
+        away = [each.epochs[-1].answer - walk.solution for each in (result, *ends)]
         own.append(away[0] @ walk.weight @ away[0])
         grid.append([each @ walk.weight @ each for each in away[1:]])
     assert np.mean(own) < 2 * np.mean(grid, axis=0).min()
