@@ -64,18 +64,18 @@ class Judge:
         """
 
         def judged(test: Test) -> Test:
-            told, numbers, verdict = [], Numbers(), ""
+            numbers, verdict, said = Numbers(), "", list[str]()
             for norm, view in self.views.items():
                 found = {panel: test(view, panel) for panel in PANELS}
                 here = {f"{p}_{name}": value for p, (_, some) in found.items() for name, value in some.items()}
                 text = combine({panel: outcome for panel, (outcome, _) in found.items()}, self.count)
                 if verdict:
-                    told.append(f"In the {norm} norm: {text}. {finding.format(**here)}.")
+                    said.append(f"In the {norm} norm: {text}. {finding.format(**here)}.")
                     numbers |= {f"{norm.lower()}_{name}": value for name, value in here.items()}
                     continue
-                told.append(f"{finding.format(**here)}{f'; {counts}' if counts else ''}.")
+                said.append(f"{finding.format(**here)}{f'; {counts}' if counts else ''}.")
                 numbers, verdict = here, text
-            self.verdicts.append(Verdict(self.figure, claim, verdict, " ".join(told), numbers))
+            self.verdicts.append(Verdict(self.figure, claim, verdict, " ".join(said), numbers))
             return test
 
         return judged
