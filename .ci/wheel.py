@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 import zipfile
 from pathlib import Path
@@ -44,7 +45,9 @@ def check_install(wheel: Path, folder: Path) -> None:
     version = run("multireplay", "--version").split()
     if version != wheel.name.split("-")[:2]:
         raise SystemExit(f"{wheel.name} says it is {' '.join(version)}")
+    began = time.perf_counter()
     print(run("multireplay", "demo", "--out", "out"))
+    print(f"with the start of Python and all that is compiled at first use: {time.perf_counter() - began:.0f} s")
     if not list((folder / "out").glob("*.png")):
         raise SystemExit("the demo has drawn nothing")
 

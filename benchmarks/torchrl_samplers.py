@@ -304,6 +304,7 @@ def main() -> None:
                 break
             torch.manual_seed(seed)
             step, *found = TASKS[task](sampler, seed)
+            print(f"{task}, {sampler}, seed {seed}: done after {time.monotonic() - begun:.0f} s", flush=True)
             writer.writerow([task, sampler, seed, step, *(f"{value:.5g}" for value in found)])
             opened.flush()
     runs = list(csv.DictReader(FILE.open(newline="")))

@@ -53,8 +53,8 @@ comparison`; all numbers are from one run, of {seeds} seeds a problem.
   sizes and updates compete on a held-out block at the end of the record, because there the exact fit overfits and a
   small residual is no virtue.
 
-Where the choice can fail: the residual that chooses between MER's epochs weighs directions by their curvature, so
-that on an ill-conditioned problem the epoch with the smallest residual need not be the one with the smallest error;
+Where the choice can fail: at one constant step the residual chooses between MER's epochs, and it weighs directions
+by their curvature, so that on an ill-conditioned problem the smallest need not be that of the smallest error;
 the rule that stops the rounds looks at the curvature of 4096 samples, and not at all beyond 1024 coordinates; Newton
 corrections know only the directions that the coarse epoch shows, and are not used where it lacks one; the held-out
 block is the end of the record, and a record that drifts will mislead it.

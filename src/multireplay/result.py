@@ -47,7 +47,7 @@ class Epoch:
     curve : Curve or None
         Error curve, if ``track`` was given.
     residual : float or None
-        ‖x − Proj(x − F̂(x))‖ of the answer on the whole record, where it was worked out to choose between epochs.
+        ‖x − Proj(x − F̂(x))‖ of the answer on the whole record, where it was worked out to compare epochs.
     """
 
     k: int

@@ -63,7 +63,8 @@ def solve(
         random, which is warned of with what it costs.
     replay : Replay
         Which samples, in which order: `Dyadic` (every sample once, coarse to fine) by default. `Multiscale` is the
-        paper's algorithm; each of its epochs restarts from x0, and the one with the smallest residual answers.
+        paper's algorithm; each of its epochs restarts from x0. With a step of its own in every epoch the last answers,
+        with one constant step for all of them the one with the smallest residual ‖F̂(x)‖ on the record.
     update : Update
         How the record moves the iterate. By default what costs least: `Exact`, all rows at once, where there are few
         coordinates, or fewer rows than these, or a feasible set; `Newton`, a fit of some rows and usually 2 to 4 passes
@@ -76,12 +77,12 @@ def solve(
     step : float, several of them, multireplay.steps schedule or "auto"
         Step size. "auto" is 0.5/L with L the largest Lipschitz constant of F̃(·, ξ) in the data: max ‖ψ‖² for policy
         evaluation, L_f · max ‖a‖² for a GLM. It needs one more pass over the features. For `Multiscale` it is MER's own
-        rule, `multireplay.steps.PerEpoch` with that cap and the least c at which half a standard error of the exact fit
-        is left of the start in the last epoch, as rows spread over the record and one more pass tell; where they do not
-        (more than 512 coordinates, no Jacobian, an operator that is not monotone) the step is the same in every epoch,
-        and so it is with ``sweep=True`` and for updates that need a constant step. The status says
-        which. Without variance reduction a constant step leaves a bias of its own order where the operator is not
-        linear (a link other than the identity) or a constraint is active. Several step sizes, such as
+        rule, `multireplay.steps.PerEpoch` with that cap and the c at which what is left of the start in the last epoch
+        and what its order costs are least together, as rows spread over the record, a run of that epoch at the cap and
+        one more pass tell. Where they do not (an operator that is not monotone, a run at the cap that diverges) the
+        step is the same in every epoch, and so it is with ``sweep=True`` and for updates that need a constant step. The
+        status says which. Without variance reduction a constant step leaves a bias of its own order where the operator
+        is not linear (a link other than the identity) or a constraint is active. Several step sizes, such as
         ``(0.3, 0.1, 0.03)``, are carried through the same pass, so that the record is read once, and the answer with
         the smallest residual is taken.
     average : "none", "full", "weighted" or a fraction in (0, 1]

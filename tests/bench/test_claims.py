@@ -63,14 +63,16 @@ def test_a_verdict_follows_the_numbers_and_their_noise(ends, noise, expected):
     found = verdict(fast_claims(made_up(ends, noise)), "plateauing")
     assert found.verdict == expected
     assert f"{found.numbers['shared_mer']:.2e} ±" in found.finding
-    assert found.finding.endswith(f"In the Euclidean norm: {expected}.")
+    assert f" In the Euclidean norm: {expected}. MER's last epoch ends at" in found.finding
 
 
 def test_the_verdict_is_in_the_caption_s_norm():
     found = verdict(fast_claims(made_up({"MER": 0.05}, euclidean={"MER": 0.2})), "plateauing")
     assert found.verdict == "holds"
-    assert found.finding.endswith("In the Euclidean norm: does not hold.")
+    mine, beside = found.finding.split(" In the Euclidean norm: does not hold. ")
     assert found.numbers["euclidean_shared_mer"] == pytest.approx(0.2, rel=0.02)
+    for text, key in ((mine, "shared_mer"), (beside, "euclidean_shared_mer")):
+        assert text.startswith(f"MER's last epoch ends at {found.numbers[key]:.2e} ±")
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def test_it_prints_the_command_and_every_method_and_writes_a_picture_and_a_page(
     assert result.exit_code == 0, result.output
     shown = ["multireplay fit", "temperature", "(intercept)", "textbook OLS", *demo.METHODS, *map(str, NAMES[:3])]
     assert not [word for word in shown if word not in result.output]
+    assert re.search(r"All of it took [\d.]+ (ms|s|min)\.", result.output)
     picture = matplotlib.image.imread(tmp_path / "new" / "demo.png")
     assert picture.shape[0] > 400
     assert picture[..., :3].std() > 0.05  # something is drawn
@@ -50,6 +51,7 @@ def test_as_json(tmp_path, small):
     assert [row["method"] for row in found["policy_evaluation"]] == list(demo.METHODS)
     assert [row["coefficient"] for row in found["coverage"]] == list(demo.TRUTH)
     assert found["report"] == str(tmp_path / "demo.html")
+    assert found["seconds"] > 0
 
 
 def test_it_overwrites_what_it_wrote_itself(tmp_path, small):

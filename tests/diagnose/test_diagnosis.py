@@ -65,6 +65,32 @@ def test_text_is_plain_narrow_and_one_sentence(source):
     assert ". " not in d.sentence
 
 
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ({"rate": SLOW}, "Rows repeat each other: on the mean of rate 6000 rows carry about as much information as "),
+        ({"rate": SLOW[:500]}, "Rows repeat each other: on the mean of rate 500 rows carry at most about as much "),
+        (NOISE, "As far as the columns can tell, rows are all but independent."),
+        (NOISE[:20, 0], "20 rows are too few, or too regular, to tell how much they repeat each other."),
+        (np.ones(9), "Everything examined is constant, so there is no dependence between rows to measure."),
+    ],
+)
+def test_in_short_there_is_no_advice_and_no_word_that_needs_another(source, wanted):
+    text = diagnose(source).in_short
+    assert text.startswith(wanted)
+    assert "Multiscale" not in text
+    assert "autocorrelation" not in text
+    if wanted.startswith("Rows repeat"):
+        assert text.endswith(f"{number(diagnose(source).ess)} independent ones.")
+
+
+def test_in_short_a_cycle_is_named():
+    day = np.sin(np.arange(ROWS) * 2 * np.pi / 48)
+    assert (
+        "on the mean of rate, which has a cycle of 48 rows, 6000 rows carry " in diagnose({"rate": day + SLOW}).in_short
+    )
+
+
 def test_names_are_not_taken_for_markup(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     text = str(diagnose({"x[bold red]": SLOW, "a_name_" * 9: SLOW, ":smile:": SLOW}))

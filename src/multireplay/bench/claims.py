@@ -50,29 +50,32 @@ def combine(found: Mapping[str, int], count: int) -> str:
 class Judge:
     """Collects the verdicts on one figure.
 
-    ``views`` has what the tests look at by the name of a norm. The first norm is that of the figure's caption: the
-    verdict and its numbers are in it; what the others say is told beside them.
+    ``views`` has what the tests look at by the name of a norm. The first norm is that of the figure's caption, and the
+    verdict is in it; what the others say, and their numbers, are told beside it.
     """
 
     def __init__(self, figure: str, views: Mapping[str, Any], count: int) -> None:
         self.figure, self.views, self.count, self.verdicts = figure, views, count, list[Verdict]()
 
-    def __call__(self, claim: str, finding: str) -> Callable[[Test], Test]:
-        """Judge a claim by the test below it; `finding` is filled in with the numbers, named panel_number."""
+    def __call__(self, claim: str, finding: str, counts: str = "") -> Callable[[Test], Test]:
+        """Judge a claim by the test below it; `finding` is filled in with the numbers, named panel_number.
+
+        `counts` says which of them are enough.
+        """
 
         def judged(test: Test) -> Test:
-            numbers: Numbers = {}
-            texts = {}
-            for place, (norm, view) in enumerate(self.views.items()):
+            numbers, verdict, said = Numbers(), "", list[str]()
+            for norm, view in self.views.items():
                 found = {panel: test(view, panel) for panel in PANELS}
-                texts[norm] = combine({panel: outcome for panel, (outcome, _) in found.items()}, self.count)
-                start = f"{norm.lower()}_" if place else ""
-                numbers |= {
-                    f"{start}{p}_{name}": value for p, (_, some) in found.items() for name, value in some.items()
-                }
-            first, *others = texts
-            beside = "".join(f" In the {norm} norm: {texts[norm]}." for norm in others)
-            self.verdicts.append(Verdict(self.figure, claim, texts[first], finding.format(**numbers) + beside, numbers))
+                here = {f"{p}_{name}": value for p, (_, some) in found.items() for name, value in some.items()}
+                text = combine({panel: outcome for panel, (outcome, _) in found.items()}, self.count)
+                if verdict:
+                    said.append(f"In the {norm} norm: {text}. {finding.format(**here)}.")
+                    numbers |= {f"{norm.lower()}_{name}": value for name, value in here.items()}
+                    continue
+                said.append(f"{finding.format(**here)}{f'; {counts}' if counts else ''}.")
+                numbers, verdict = here, text
+            self.verdicts.append(Verdict(self.figure, claim, verdict, " ".join(said), numbers))
             return test
 
         return judged
@@ -96,7 +99,8 @@ def fast_claims(arrays: Arrays) -> list[Verdict]:
         "“Owing to skipping, the CTD algorithm closely emulates an i.i.d. data stream over the 30000 iterations over "
         "which it is run” (m = 0.9).",
         "CTD's error is at most {shared_ratio:.2f} (shared step) and {best_ratio:.2f} (own steps) times the i.i.d. "
-        f"error after the same iterations; never above {CLOSE} times counts as close.",
+        "error after the same iterations",
+        f"never above {CLOSE} times counts as close",
     )
     def _(curves: Paired, panel: str) -> Outcome:
         numbers = {"ratio": curves.highest_ratio(panel, skip, "i.i.d.")}
@@ -104,8 +108,8 @@ def fast_claims(arrays: Arrays) -> list[Verdict]:
 
     @judge(
         "“The TD algorithm achieves comparable error eventually” (m = 0.9).",
-        "TD ends at {shared_td:m} and CTD at {shared_ctd:m} (shared step), {best_td:m} and {best_ctd:m} (own steps); "
-        f"at most {CLOSE} times CTD's counts as comparable.",
+        "TD ends at {shared_td:m} and CTD at {shared_ctd:m} (shared step), {best_td:m} and {best_ctd:m} (own steps)",
+        f"at most {CLOSE} times CTD's counts as comparable",
     )
     def _(curves: Paired, panel: str) -> Outcome:
         numbers = {"td": curves.end(panel, "serial"), "ctd": curves.end(panel, skip)}
@@ -114,7 +118,8 @@ def fast_claims(arrays: Arrays) -> list[Verdict]:
     @judge(
         "“but the decay of its error over iterations is noticeably worse” (TD's, m = 0.9).",
         "CTD's error is at least 5 % below TD's after the same iterations at {shared_share:.0%} of its points (shared "
-        "step) and {best_share:.0%} (own steps); at least half counts.",
+        "step) and {best_share:.0%} (own steps)",
+        "at least half counts",
     )
     def _(curves: Paired, panel: str) -> Outcome:
         outcome, share = curves.mostly_below(panel, skip, "serial", 0.5, 0.95)
@@ -135,7 +140,8 @@ def _mer_claims(judge: Judge, skip: str, on_the_way: str, at_the_end: str) -> No
     @judge(
         on_the_way,
         "MER's error is below TD's after the same number of iterations at {shared_share:.0%} of its epochs (shared "
-        f"step) and {{best_share:.0%}} (own steps); two standard errors below at {MOSTLY:.0%} of them or more counts.",
+        "step) and {best_share:.0%} (own steps)",
+        f"two standard errors below at {MOSTLY:.0%} of them or more counts",
     )
     def _(curves: Paired, panel: str) -> Outcome:
         outcome, share = curves.mostly_below(panel, "MER", "serial", MOSTLY)
@@ -145,7 +151,7 @@ def _mer_claims(judge: Judge, skip: str, on_the_way: str, at_the_end: str) -> No
         at_the_end,
         "MER's last epoch ends at {shared_mer:m}, CTD at {shared_ctd:m}, TD at {shared_td:m}, i.i.d. at {shared_iid:m} "
         "(shared step); {best_mer:m}, {best_ctd:m}, {best_td:m} and {best_iid:m} (own steps). LSTD: {best_lstd:m}. One "
-        "constant step for all epochs of MER (ours) ends at {shared_constant:m} and {best_constant:m}.",
+        "constant step for all epochs of MER (ours) ends at {shared_constant:m} and {best_constant:m}",
     )
     def _(curves: Paired, panel: str) -> Outcome:
         names = {
@@ -173,7 +179,7 @@ def slow_claims(arrays: Arrays) -> list[Verdict]:
     judge(
         "“The TD algorithm remains the least effective in this regime.” (m = 0.95)",
         "TD ends at {shared_td:m}, the next worst of MER, CTD and i.i.d. at {shared_next:m} (shared step); {best_td:m} "
-        "and {best_next:m} (own steps).",
+        "and {best_next:m} (own steps)",
     )(_least_effective)
     _mer_claims(
         judge,
@@ -199,7 +205,8 @@ def mixing_claims(fast: Arrays, slow: Arrays) -> list[Verdict]:
         "“the fixed skipping parameter of 5 for CTD is much smaller than the effective mixing time, which leads to a "
         "marked drop in CTD performance” (from m = 0.9 to m = 0.95).",
         "CTD ends at {shared_fast:m} at m = 0.9 and {shared_slow:m} at m = 0.95 (shared step), {best_fast:m} and "
-        f"{{best_slow:m}} (own steps); an error more than {CLOSE} times as large counts.",
+        "{best_slow:m} (own steps)",
+        f"an error more than {CLOSE} times as large counts",
     )
     def _(curves: Both, panel: str) -> Outcome:
         return grows("skip 5", curves, panel, CLOSE)
@@ -208,7 +215,8 @@ def mixing_claims(fast: Arrays, slow: Arrays) -> list[Verdict]:
         "“The MER algorithm still performs similarly to the case when m = 0.9, showing that its performance is not as "
         "sensitive to the mixing parameter.”",
         "MER's last epoch ends at {shared_fast:m} at m = 0.9 and {shared_slow:m} at m = 0.95 (shared step), "
-        f"{{best_fast:m}} and {{best_slow:m}} (own steps); less than {SIMILAR:g} times as large counts as similar.",
+        "{best_fast:m} and {best_slow:m} (own steps)",
+        f"less than {SIMILAR:g} times as large counts as similar",
     )
     def _(curves: Both, panel: str) -> Outcome:
         outcome, numbers = grows("MER", curves, panel, SIMILAR)
@@ -219,7 +227,8 @@ def mixing_claims(fast: Arrays, slow: Arrays) -> list[Verdict]:
         "With skips of 5, 19 and 50 CTD ends at {shared_fast_5:.2e}, {shared_fast_19:.2e} and {shared_fast_50:.2e} at "
         "m = 0.9, and at {shared_slow_5:.2e}, {shared_slow_19:.2e} and {shared_slow_50:.2e} at m = 0.95 (shared step); "
         "{best_fast_5:.2e}, {best_fast_19:.2e} and {best_fast_50:.2e}, and {best_slow_5:.2e}, {best_slow_19:.2e} and "
-        f"{{best_slow_50:.2e}} (own steps). The worst more than {SIMILAR:g} times the best, at both m, counts.",
+        "{best_slow_50:.2e} (own steps)",
+        f"the worst more than {SIMILAR:g} times the best, at both m, counts",
     )
     def _(curves: Both, panel: str) -> Outcome:
         outcomes: list[int] = []
@@ -233,10 +242,10 @@ def mixing_claims(fast: Arrays, slow: Arrays) -> list[Verdict]:
     @judge(
         "“MER consistently approximates i.i.d. performance regardless of the mixing time”.",
         "After any of its epochs MER's error is at most {shared_fast:.2f} (m = 0.9) and {shared_slow:.2f} (m = 0.95) "
-        "times the i.i.d. error (shared step), {best_fast:.2f} and {best_slow:.2f} times (own steps); never above "
-        f"{CLOSE} times at both m counts. With one constant step for all epochs (ours) it is "
-        "{shared_constant_fast:.0f} and {shared_constant_slow:.0f} times, and {best_constant_fast:.1f} and "
-        "{best_constant_slow:.1f}.",
+        "times the i.i.d. error (shared step), {best_fast:.2f} and {best_slow:.2f} times (own steps). With one "
+        "constant step for all epochs (ours) it is {shared_constant_fast:.0f} and {shared_constant_slow:.0f} times, "
+        "and {best_constant_fast:.1f} and {best_constant_slow:.1f}",
+        f"never above {CLOSE} times at both m counts",
     )
     def _(curves: Both, panel: str) -> Outcome:
         numbers = {}
@@ -249,7 +258,7 @@ def mixing_claims(fast: Arrays, slow: Arrays) -> list[Verdict]:
         "“As expected, TD performs the worst for both values of m.”",
         "TD ends at {shared_fast_td:m} and {shared_slow_td:m} at m = 0.9 and 0.95, the next worst of MER, CTD and "
         "i.i.d. at {shared_fast_next:m} and {shared_slow_next:m} (shared step); {best_fast_td:m} and {best_slow_td:m}, "
-        "and {best_fast_next:m} and {best_slow_next:m} (own steps).",
+        "and {best_fast_next:m} and {best_slow_next:m} (own steps)",
     )
     def _(curves: Both, panel: str) -> Outcome:
         found = {name: _least_effective(part, panel) for name, part in zip(("fast", "slow"), curves, strict=True)}
@@ -274,7 +283,7 @@ def logistic_claims(figure: str, arrays: Arrays) -> list[Verdict]:
         "At the end: MER {shared_mer:m}, TD {shared_td:m}, CTD {shared_ctd:m}, i.i.d. {shared_iid:m}, dyadic "
         "{shared_dyadic:m}, shuffle {shared_shuffle:m} (shared step); MER {best_mer:m}, TD {best_td:m}, CTD "
         "{best_ctd:m}, i.i.d. {best_iid:m}, dyadic {best_dyadic:m}, shuffle {best_shuffle:m} (own steps). Exact fits: "
-        f"best ridge {{best_ridge:m}}, {exact} {{best_exact:m}}. An error of 1 is that of x = 0.",
+        f"best ridge {{best_ridge:m}}, {exact} {{best_exact:m}}. An error of 1 is that of x = 0",
     )
     def _(curves: Paired, panel: str) -> Outcome:
         names = {
@@ -287,8 +296,8 @@ def logistic_claims(figure: str, arrays: Arrays) -> list[Verdict]:
     @judge(
         f"{words} (iteration by iteration, {where}).",
         "MER is below TD after the same number of iterations at {shared_td:.0%} of its epochs and below CTD at "
-        "{shared_ctd:.0%} (shared step); {best_td:.0%} and {best_ctd:.0%} (own steps); two standard errors below at "
-        f"{MOSTLY:.0%} of them or more, for both, counts.",
+        "{shared_ctd:.0%} (shared step); {best_td:.0%} and {best_ctd:.0%} (own steps)",
+        f"two standard errors below at {MOSTLY:.0%} of them or more, for both, counts",
     )
     def _(curves: Paired, panel: str) -> Outcome:
         found = {

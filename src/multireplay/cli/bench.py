@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -15,7 +16,7 @@ import typer
 from multireplay.cli.app import INTERRUPTED, app, note
 from multireplay.cli.options import Json, Report, print_json
 from multireplay.cli.outputs import Force, check_folder
-from multireplay.show.text import TextTable, say, terminal
+from multireplay.show.text import TextTable, say, seconds, terminal
 
 Suite = StrEnum("Suite", ["paper", "classic", "hard", "glm", "all"])
 Name = StrEnum(
@@ -147,7 +148,7 @@ def demo(
     from multireplay.bench.demo_files import DemoFolder, draw_demo, verdict, write_log, write_page
     from multireplay.show.progress import step_bar
 
-    folder = DemoFolder(out)
+    began, folder = time.perf_counter(), DemoFolder(out)
     log = write_log(folder, shown.sensor_log((seed, 0)))
     arguments = ["fit", str(log), "--target", "power", "--time", "hour"]
     fit, console = shlex.join(["multireplay", *arguments]), terminal()
@@ -160,10 +161,12 @@ def demo(
     picture, page = draw_demo(folder, found), write_page(folder, found, fit, ctx.obj)
     if as_json:
         tables = {"coverage": found.coverage_table().rows, "policy_evaluation": found.policy_table().rows}
-        print_json({**tables, "fit": fit, "log": log, "picture": picture, "report": page})
+        took = {"seconds": round(time.perf_counter() - began, 1)}
+        print_json({**tables, "fit": fit, "log": log, "picture": picture, "report": page, **took})
         return
     console.print("", found.coverage_table(), verdict(found), "", highlight=False)
     console.rule("[bold]The value of a policy", align="left")
     console.print(shown.ABOUT_THE_POLICY, "", found.policy_table(), highlight=False, sep="\n")
     for name, file in (("Log", log), ("Picture", picture), ("Report", page)):
         console.print(f"{name + ':':9}{file}", soft_wrap=True, highlight=False)
+    console.print(f"All of it took {seconds(time.perf_counter() - began)}.", highlight=False)

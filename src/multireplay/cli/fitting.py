@@ -137,7 +137,7 @@ def fit_model(file: DataFile, wanted: Wanted, settings: Mapping[str, Any], share
         "passes_taken": max(result.passes for result in results),
         "seconds": round(seconds, 3),
         "holdout": held,
-        "diagnosis": {"tau": diagnosis.tau, "ess": diagnosis.ess, "sentence": diagnosis.sentence},
+        "diagnosis": {"tau": diagnosis.tau, "ess": diagnosis.ess, "sentence": diagnosis.in_short},
         "dependence": _dependence(estimator) if ok else None,
         "multireplay": multireplay.__version__,
     }

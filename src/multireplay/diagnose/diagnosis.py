@@ -141,6 +141,11 @@ class Diagnosis:
         """What learning from these rows in order would cost, in one sentence."""
         return sentence(self)
 
+    @property
+    def in_short(self) -> str:
+        """How much the rows repeat each other, in words that need no explanation and without advice."""
+        return in_short(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON, with None where a number does not exist."""
         whole = {name: _plain(getattr(self, name)) for name in ("rows", "tau", "ess", "reliable", "sentence")}
@@ -230,6 +235,25 @@ def sentence(diagnosis: Diagnosis) -> str:
         f"{opening} {tau} steps: {rows} rows carry about as much information on its mean as {ess} "
         "independent ones, and learning in order with a constant step sees the same neighbourhood for about "
         f"{steps} steps at a time; {_REPLAY} or a gap of at least {steps} removes most of that."
+    )
+
+
+def in_short(diagnosis: Diagnosis) -> str:
+    """How many independent rows would tell as much as these."""
+    column, rows = diagnosis.slowest, diagnosis.rows
+    if column is None:
+        return sentence(diagnosis)
+    cycles = next((f", but {one.cyclic_label} has a {one.cycle}" for one in diagnosis.columns if one.cycle), "")
+    if column.tau_max < CLOSE_TO_ONE:
+        return (
+            f"As far as the columns can tell, rows are all but independent{cycles}."
+            if column.reliable
+            else f"{rows} rows are too few, or too regular, to tell how much they repeat each other{cycles}."
+        )
+    cycle = f", which has a {column.cycle}," if column.tau_rest is not None else ""
+    return (
+        f"Rows repeat each other: on the mean of {column.label}{cycle} {rows} rows carry "
+        f"{'' if column.reliable else 'at most '}about as much information as {number(column.ess)} independent ones."
     )
 
 

@@ -50,7 +50,7 @@ def report_of_result(
     >>> result = mr.solve(process.problem, process.buffer(2**12, seed=0), replay=mr.Multiscale())
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = mr.report.report_of_result(f"{folder}/run.html", result).read_text(encoding="utf-8")
-    >>> "smallest residual" in page
+    >>> "epoch 12, the last" in page
     True
     """
     if not isinstance(result, Result):

@@ -207,6 +207,6 @@ def epoch_table(epochs: Sequence[Epoch], chosen: int | None = None, route: str =
         row["residual"] = "" if epoch.residual is None else f"{epoch.residual:.3e}"
         row["note"] = f"diverged at step {epoch.taken + 1}" if epoch.diverged else ""
         if index == chosen and len(epochs) > 1:
-            row["note"] = "the answer" + (": smallest residual" if epoch.residual is not None else "")
+            row["note"] = "the answer"
         rows.append(row)
     return TextTable(rows)

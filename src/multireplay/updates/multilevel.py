@@ -2,8 +2,9 @@
 
 Dorfman and Levy (2022), "Adapting to mixing time in stochastic optimization with Markovian data", ICML. Draw a level
 J ~ Geom(1/2), read the next 2^J samples and let ĝ_j be the mean operator of the first 2^j of them; the estimate is
-g = ĝ_0 + 2^J(ĝ_J − ĝ_{J−1}) if 2^J is at most the horizon, else ĝ_0 of one sample. Step η_t = α/√(Σ_{i≤t}‖g_i‖²) with
-α = D/√2, projection onto the feasible ball of diameter D, and the average of all iterates as the answer.
+g = ĝ_0 + 2^J(ĝ_J − ĝ_{J−1}) if 2^J is at most the horizon, else ĝ_0 of one sample. Step η_t = α/√(Σ_{i≤t}‖g_i‖²),
+projection onto the feasible ball of diameter D, and the average of all iterates as the answer. Our reading, for want of
+their code: α = D/√2, the best of AdaGrad-norm's regret bound, and the length of the record for the horizon.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def descend(rows: RankOne, levels: Positions, alpha: float, radius: float, mean:
 class Multilevel(Sweep):
     """Multilevel estimates of the mean operator on consecutive samples, with AdaGrad-norm steps (MAG).
 
-    The iterates are kept in the ball of that radius around 0; `alpha`, the numerator of the steps, is the published
+    The iterates are kept in the ball of that radius around 0; `alpha`, the numerator of the steps, is
     2·radius/√2 by default.
     """
 

@@ -82,17 +82,17 @@ class StepRun:
         self.limit = record.problem.limit(self.extremes, run.start) if all_rows else UNBOUNDED
         self.schedules = [as_schedule(step, record.problem, self.extremes, shorten) for step in run.steps]
         record.problem.probe(run.start, record.example)
-        self.pace = ""
+        self._told: Callable[[int], object] = lambda steps: None
+        self.pace, self.tried = "", 0
         if run.automatic and not run.update.needs.constant_step and of_scales(self.plan):
-            cap = float(self.schedules[0].values(1, 0, 1)[0])
-            schedule, self.pace = paced(run, cap, self.plan[-1].length)
-            self.schedules = [schedule]
+            at_cap = self.epoch(self.plan[-1], self.schedules[0])
+            schedule, self.pace = paced(run, at_cap.step, at_cap)
+            self.schedules, self.tried = [schedule], at_cap.taken
         self.itinerary = arrange(self.plan, [self.job(schedule) for schedule in self.schedules])
         if record.on_disk or run.checkpoint is not None:
             tell_costs(self.itinerary, run.replay, run.update)
         self.itinerary.compile()
         self._open = ExitStack()
-        self._told: Callable[[int], object] = lambda steps: None
         self._began = time.perf_counter()
 
     def __enter__(self) -> StepRun:
@@ -122,13 +122,14 @@ class StepRun:
         )
 
     def through_the_plan(self) -> tuple[tuple[Epoch, ...], int, float]:
-        """Every epoch of the plan for every step size, the one with the smallest residual, and the passes it took."""
+        """Every epoch of the plan for every step size, the one that answers, and the passes it took."""
         record = self.run.record
         epochs = tuple(epoch for found in self.itinerary.run(self._told) for epoch in found)
         if record.on_disk and not self.run.automatic:
             epochs = self._marked(epochs)
-        passes = sum(epoch.taken for epoch in epochs) / record.length / len(self.schedules)
-        return *by_residual(epochs, self.run), passes
+        passes = (self.tried + sum(epoch.taken for epoch in epochs)) / record.length / len(self.schedules)
+        epochs = with_residuals(epochs, self.run)
+        return epochs, chosen_of(epochs, self.schedules), passes
 
     def in_step(self, answer: Epoch) -> tuple[str, ...]:
         """A note where the order of the epoch that answers is in step with a period of the record."""
@@ -142,8 +143,9 @@ class StepRun:
         )
 
     def epoch(self, planned: PlannedEpoch, schedule: Schedule) -> Epoch:
-        """One epoch at these step sizes."""
-        return arrange((planned,), [self.job(schedule)]).run(self._told)[0][0]
+        """One epoch at these step sizes, beside those of the plan."""
+        job = replace(self.job(schedule), track=None, checkpoint=None)
+        return arrange((planned,), [job]).run(self._told)[0][0]
 
     def _marked(self, epochs: tuple[Epoch, ...]) -> tuple[Epoch, ...]:
         """The epochs, marked as diverged where the answer is beyond what a limit would have stopped.
@@ -173,10 +175,12 @@ class StepRun:
         what = what or f"{run.averaging} of epoch {answer.k}"
         automatic = "automatic " if run.automatic else ""
         size = f"{answer.step:.4g}" + (f" ({self.pace})" if self.pace else "")
-        smallest = ", which has the smallest residual" if answer.residual is not None else ""
+        last = "the last" + " that did not diverge" * any(epoch.diverged for epoch in epochs)
+        smallest = "which has the smallest residual" if answer.residual is not None else ""
+        why = last if self.schedules[0].by_scale and len(self.schedules) == 1 < len(self.plan) else smallest
         sentence = (
             f"{passes:.3g} passes in the order of {run.replay!r}{how}, {automatic}step size {size}; "
-            f"the answer is {what}{smallest}"
+            f"the answer is {', '.join(filter(None, (what, why)))}"
         )
         diverged = any(epoch.diverged for epoch in epochs)
         seconds = time.perf_counter() - self._began
@@ -231,26 +235,36 @@ def of_scales(plan: Sequence[PlannedEpoch]) -> bool:
     return len(plan) > 1 and all(epoch.length == 2**epoch.k for epoch in plan)
 
 
-def by_residual(epochs: tuple[Epoch, ...], run: Run) -> tuple[tuple[Epoch, ...], int]:
-    """The epochs with their residuals ‖x − Proj(x − F̂(x))‖ on the record, and the index of the smallest.
+def with_residuals(epochs: tuple[Epoch, ...], run: Run) -> tuple[Epoch, ...]:
+    """The epochs with their residuals ‖x − Proj(x − F̂(x))‖ on the record, where there are several.
 
-    It costs the arithmetic of one pass for every epoch; a record on disk is read once for all of them. It fails where
-    the exact fit overfits, because there a smaller residual is not a better answer (hold out a block instead), and it
-    is blind to what the record does not show. A plain Python operator that would have to be called more than 300000
-    times is not evaluated: the last epoch is taken.
+    It costs the arithmetic of one pass for every epoch; a record on disk is read once for all of them. A plain Python
+    operator that would have to be called more than 300000 times is not evaluated.
     """
     record = run.record
     good = [index for index, epoch in enumerate(epochs) if not epoch.diverged]
-    if not good:
-        return epochs, len(epochs) - 1
-    if len(epochs) == 1 or (record.problem.is_slow and record.length * len(good) > SLOW):
-        return epochs, good[-1]
+    if not good or len(epochs) == 1 or (record.problem.is_slow and record.length * len(good) > SLOW):
+        return epochs
     points = [epochs[index].answer for index in good]
     found = zip(good, points, operator_batches(record, points, Folding(run.threads)), strict=True)
     sizes = {index: residual_of(batches, run.feasible, x).size for index, x, batches in found}
-    chosen = min(sizes, key=lambda index: sizes[index])
-    marked = tuple(replace(epoch, residual=sizes.get(index)) for index, epoch in enumerate(epochs))
-    return marked, chosen
+    return tuple(replace(epoch, residual=sizes.get(index)) for index, epoch in enumerate(epochs))
+
+
+def chosen_of(epochs: tuple[Epoch, ...], schedules: Sequence[Schedule]) -> int:
+    """The index of the epoch that answers, of those that have not diverged, if there are any.
+
+    With a step of its own in every epoch it is the last: its step is the smallest, and it reads most. At one constant
+    step for all epochs the last are biased, being nearly serial, and it is the one with the smallest residual. That
+    fails where the exact fit overfits, because there a smaller residual is not a better answer (hold out a block
+    instead), and it is blind to what the record does not show. Without residuals it is the last.
+    """
+    each, rivals = len(epochs) // len(schedules), []
+    for number, schedule in enumerate(schedules):
+        good = [index for index in range(number * each, (number + 1) * each) if not epochs[index].diverged]
+        rivals += good[-1:] if schedule.by_scale else good
+    known = {index: size for index in rivals if (size := epochs[index].residual) is not None}
+    return min(known, key=lambda index: known[index]) if known else (rivals or [len(epochs) - 1])[-1]
 
 
 def warn_of_scales(record: Record) -> None:

@@ -139,7 +139,10 @@ METHODS = (
         "VRFTD", variance_reduced_ftd, OURS, works_on=is_rank_one,
         note="8 epochs, inner batches of 16, every sample an oracle gap from the next",
     ),
-    Method("MAG", multilevel_adagrad, works_on=is_rank_one, note="on a ball of radius 2‖x*‖; tuned: α = number × D"),
+    Method(
+        "MAG", multilevel_adagrad, OURS, works_on=is_rank_one,
+        note="α = D/√2 on a ball of radius D/2 = 2‖x*‖; tuned: α = number × D",
+    ),
     *(
         without_step(
             f"recursive LSTD({trace:g})", partial(recursive_lstd, trace), note, works_on=is_narrow_policy_evaluation
