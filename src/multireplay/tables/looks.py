@@ -25,6 +25,8 @@ CLOCK = "holds times of day, which do not tell one day from the next: join them 
 EXACT = 2**53
 """The largest whole number that is told apart from the next as a number with a point."""
 NUMBER = r"^[-+($€£¥₹\s]*(\d+([.,' ]\d{3})*[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?[\s%)$€£¥₹]*$"
+CODE = r"^0\d+$"
+"""A whole number with a zero before it: a name, as 02139, and not an amount."""
 SHOWN = 3
 """Cells that an error names."""
 
@@ -106,14 +108,19 @@ def _levels(name: str, column: Any, wanted: bool) -> Look:
     if not wanted and look_like_dates(found):
         return Look(name, Kind.date, missing, about=DATES)
     numbers = pc.match_substring_regex(found, NUMBER)
-    if not wanted and pc.sum(numbers).as_py() > len(found) / 2:
+    codes = pc.any(pc.match_substring_regex(found, CODE)).as_py() and pc.all(numbers).as_py()
+    if not (wanted or codes) and pc.sum(numbers).as_py() > len(found) / 2:
         about = _words_among("numbers", column, found.filter(pc.invert(numbers)))
         return Look(name, Kind.mixed, missing, about=about)
     strays = found.slice(0, 0) if wanted else no_dates_among(found)
     if len(strays):
         return Look(name, Kind.mixed, missing, about=_words_among("dates", column, strays))
     if not wanted and (len(found) > LEVELS or ROWS_A_LEVEL * len(found) > len(column)):
-        about = f"holds {len(found)} different texts in {len(column)} rows, too many for categories unless asked for"
+        what = f"numbers with zeros before them, as {found[0]}," if codes else "texts"
+        about = (
+            f"holds {len(found)} different {what} in {len(column)} rows; categories are at most {LEVELS}, of "
+            f"{ROWS_A_LEVEL} rows each on average, unless asked for with --categorical {name}"
+        )
         return Look(name, Kind.text, missing, about=about)
     return Look(name, Kind.category, missing, tuple(sorted(found.to_pylist(), key=_as_people_count)))
 

@@ -117,6 +117,8 @@ def _from_text(column: Any, name: str) -> Times:
     missing = np.asarray(column.is_null().to_numpy())
     readings = [_moments(moments, name, missing) for moments in _readings(column)]
     if not readings:
+        if pc.all(pc.match_substring_regex(column, r"^\d+$")).as_py():  # with zeros before them
+            return as_times(column.cast(pa.int64()), name)
         raise InputError(
             f"column {name!r} holds text such as {column.drop_null()[0].as_py()!r}, which is no date or number"
         )

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from multireplay.buffer.disk.files import named
-from multireplay.buffer.disk.tidy import tidied
+from multireplay.buffer.disk.tidy import NOTHING, TEXT, tidied, with_codes
 from multireplay.errors import InputError
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -80,7 +80,7 @@ class Dialect:
         return table
 
     def _read(self, path: Path) -> Any:
-        null = [*pyarrow.csv.ConvertOptions().null_values, "-", "--", "---", "?", *self.missing]
+        null = [*pyarrow.csv.ConvertOptions().null_values, *NOTHING, *self.missing]
         wrong: list[Any] = []
 
         def other(row: Any) -> str:
@@ -89,13 +89,16 @@ class Dialect:
             wrong.append(row)
             return "error"
 
-        try:
-            table = pyarrow.csv.read_csv(
+        def read(**chosen: Any) -> Any:
+            return pyarrow.csv.read_csv(
                 self._even(path) if self.separator == " " else path,
                 pyarrow.csv.ReadOptions(use_threads=False, encoding=self.encoding, skip_rows=self.above),
                 pyarrow.csv.ParseOptions(delimiter=self.separator, invalid_row_handler=other),
-                pyarrow.csv.ConvertOptions(decimal_point=self.decimal, null_values=null),
+                pyarrow.csv.ConvertOptions(decimal_point=self.decimal, null_values=null, **chosen),
             )
+
+        try:
+            table = read()
         except pa.ArrowInvalid as error:
             if not wrong:
                 raise
@@ -105,7 +108,20 @@ class Dialect:
                 f"{row.actual_columns} cells in the line {reprlib.repr(row.text)} (number {number} with the names); "
                 "put the names first, and remove titles, totals and remarks"
             ) from None
-        return tidied(table, self.decimal or ".", self.missing)
+        if self._has_codes(path):
+            table = with_codes(table, lambda names: read(include_columns=names, column_types=dict.fromkeys(names, TEXT)))
+        return tidied(table, self.decimal or ".", null)
+
+    def _has_codes(self, path: Path) -> bool:
+        """Whether a cell is a whole number with a zero before it, as 02139: a name, not an amount."""
+        assert self.encoding
+        assert self.separator
+        with pa.input_stream(path) as stream:
+            found: bytes = stream.read()
+        if self.encoding.startswith("utf-16"):
+            found = found.decode(self.encoding, errors="replace").encode()
+        edge = rb'[\n\r"' + re.escape(self.separator).encode() + b"]"
+        return re.search(edge + rb"[ \t]*0\d+[ \t]*" + edge, found + b"\n") is not None
 
     def _even(self, path: Path) -> Any:
         """The file with one space wherever it has several."""
