@@ -18,6 +18,8 @@ from multireplay.show.text import plural
 
 POINTS = 1500
 """Rows that are drawn, spread over the file."""
+FEW = 200
+"""Up to so many have a mark each."""
 FEWEST = 8
 """Rows that have both, without which there is nothing to compare."""
 SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -69,8 +71,10 @@ def _over_rows(found: Predictions) -> Plot:
     title, when = ("row of the file", found.rows) if found.times is None else found.times
     x = [when[k] for k in some.tolist()]
     values = found.values if found.chance is None else found.chance
-    up = found.target if not found.classes else _chance_of(found)
-    figure = figures.new(x={"title": {"text": figures.label(title)}}, y={"title": {"text": figures.label(up)}, "showgrid": True})
+    up = figures.label(found.target)
+    if found.classes:
+        up = f"probability of {figures.label(found.classes[1])}" if len(found.classes) == 2 else "its probability"
+    figure = figures.new(x={"title": {"text": figures.label(title)}}, y={"title": {"text": up}, "showgrid": True})
     if found.ends is not None:
         low, high = (ends[some] for ends in found.ends)
         for ends, fill in ((low, None), (high, "tonexty")):
@@ -84,17 +88,14 @@ def _over_rows(found: Predictions) -> Plot:
             x=x, y=observed.astype(np.float32), mode="markers", name="observed",
             marker={"color": figures.GREY, "size": 4, "opacity": 0.6},
         )  # fmt: skip
-    mode = "markers" if found.classes else "lines+markers"
+    mode = "markers" if found.classes else "lines" if len(some) > FEW else "lines+markers"
     figure.add_scatter(
         x=x, y=values[some].astype(np.float32), mode=mode, name="predicted", marker={"size": 4, "color": figures.OURS},
         line={"width": 1.2, "color": figures.OURS},
     )  # fmt: skip
     few = f"{plural(len(some), 'row')} spread over {len(found.values):,}. " if len(some) < len(found.values) else ""
-    return Plot(figure, f"{up}, row by row" if found.classes else "Predictions, row by row", few.strip(), height=340)
-
-
-def _chance_of(found: Predictions) -> str:
-    return f"probability of {found.classes[1]}" if len(found.classes) == 2 else "probability of the predicted class"
+    of = f"Probability of {found.classes[1]}" if len(found.classes) == 2 else "Probability of the predicted class"
+    return Plot(figure, f"{of if found.classes else 'Predictions'}, row by row", few.strip(), height=340)
 
 
 def _by_class(found: Predictions) -> Plot:
