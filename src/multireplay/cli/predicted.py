@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from multireplay.cli.data_file import DataFile
-from multireplay.cli.model import Model
 from multireplay.cli.options import ModelKind
 from multireplay.cli.predicting import Predictor, scored, truth_of
 from multireplay.errors import InputError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -136,7 +137,7 @@ def look_at_rows(what: str, fitted: Vector, actual: Vector) -> FittedActual:
     """
     seen, edges = SeenRows(fitted, actual, np.ones(len(fitted))), _edges(fitted)
     bounds = np.linspace(0, len(fitted), min(PIECES, len(fitted)) + 1).astype(np.int64)
-    parts = [slice(*ends) for ends in zip(bounds[:-1], bounds[1:], strict=True)]
+    parts = [slice(*ends) for ends in pairwise(bounds)]
     sums, groups = (np.array(found) for found in zip(*(_sums(seen.cut(part), edges) for part in parts), strict=True))
     pieces = _pieces(np.zeros((len(parts), 0)), sums, np.diff(bounds))
     left = actual - fitted

@@ -115,7 +115,7 @@ def _in_time(
     if same.sum() > inside.sum() / 2:
         raise InputError(
             f"{times.name} is the same in {same.sum() + 1} rows and more: this looks like several series in one file, "
-            "which a group column tells apart"
+            "which a group column tells apart, or days without their hours, which belong in one column"
         )
     found, jumps = np.zeros(len(values), dtype=bool), np.where(same, 0, 1)
     ends = [times.show(int(place(times.values))) for place in (np.argmin, np.argmax)]

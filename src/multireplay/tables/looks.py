@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ EXACT = 2**53
 NUMBER = r"^[-+($€£¥₹\s]*(\d+([.,' ]\d{3})*[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?[\s%)$€£¥₹]*$"
 CODE = r"^0\d+$"
 """A whole number with a zero before it: a name, as 02139, and not an amount."""
+WHEN = {"time", "timestamp", "ts", "epoch", "unix", "unixtime", "date", "datetime", "when", "utc"}
+"""What a column of times is called."""
+PARTS = (1, 10**3, 10**6, 10**9)
 SHOWN = 3
 """Cells that an error names."""
 
@@ -83,6 +87,8 @@ def _look(name: str, column: Any, wanted: bool) -> Look:
     if pa.types.is_time(inner):
         return Look(name, Kind.text, column.null_count, about=CLOCK)
     if _is_date(inner):
+        return Look(name, Kind.date, column.null_count, about=DATES)
+    if pa.types.is_integer(inner) and _is_epoch(name, column):
         return Look(name, Kind.date, column.null_count, about=DATES)
     if pa.types.is_integer(inner) and _beyond(column):
         about = (
@@ -142,10 +148,21 @@ def _as_people_count(level: str) -> tuple[bool, float, str]:
         return True, 0.0, level
 
 
+def _ends(column: Any) -> list[int]:
+    ends = pc.min_max(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
+    return [end for end in ends.as_py().values() if end is not None]
+
+
+def _is_epoch(name: str, column: Any) -> bool:
+    """Whether a column that is called a time holds parts of a second since 1970, of days from 1990 to 2100."""
+    if not WHEN & set(re.findall("[a-z]+", name.lower())):
+        return False
+    return any(all(20 <= end / (365.25 * 86_400 * parts) <= 130 for end in _ends(column)) for parts in PARTS)
+
+
 def _beyond(column: Any) -> bool:
     """Whether whole numbers are too large to be told apart as numbers with a point."""
-    ends = pc.min_max(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
-    return any(abs(end) > EXACT for end in ends.as_py().values() if end is not None)
+    return any(abs(end) > EXACT for end in _ends(column))
 
 
 def _not_a_number(column: Any, kind: Any) -> int:

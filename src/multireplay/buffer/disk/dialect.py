@@ -69,15 +69,19 @@ class Dialect:
     def read(self, path: Path) -> Any:
         """The table of a file, read as a whole, by one thread so that errors know the row."""
         found = self.of(path)
-        assert found.encoding
-        try:
-            table = found._read(path)
-        except UnicodeDecodeError:  # a letter far down
-            return replace(found, encoding="latin-1")._read(path)
-        in_letters = any(pa.types.is_binary(column.type) for column in table.schema)  # of another encoding
-        if in_letters and self.encoding is None:
-            return replace(found, encoding="latin-1")._read(path)
-        return table
+        if self.encoding is not None:
+            try:
+                return found._read(path)
+            except UnicodeError as error:
+                raise InputError(f"{path} is not written in {self.encoding}: {error}; leave --encoding out") from None
+        for encoding in (found.encoding, "cp1252"):
+            try:
+                table = replace(found, encoding=encoding)._read(path)
+            except UnicodeError:  # a letter far down
+                continue
+            if not any(pa.types.is_binary(column.type) for column in table.schema):  # of another encoding
+                return table
+        return replace(found, encoding="latin-1")._read(path)
 
     def _read(self, path: Path) -> Any:
         null = [*pyarrow.csv.ConvertOptions().null_values, *NOTHING, *self.missing]
@@ -101,7 +105,7 @@ class Dialect:
             table = read()
         except pa.ArrowInvalid as error:
             if not wrong:
-                raise
+                raise InputError(f"{path} cannot be read as CSV: there are no names with rows below them") from None
             row, number = wrong[0], str(error).partition("Row #")[2].partition(":")[0]
             raise InputError(
                 f"{path} cannot be read as CSV: it has {row.expected_columns} names of columns, but "
@@ -109,7 +113,7 @@ class Dialect:
                 "put the names first, and remove titles, totals and remarks"
             ) from None
         if self._has_codes(path):
-            table = with_codes(table, lambda names: read(include_columns=names, column_types=dict.fromkeys(names, TEXT)))
+            table = with_codes(table, lambda some: read(include_columns=some, column_types=dict.fromkeys(some, TEXT)))
         return tidied(table, self.decimal or ".", null)
 
     def _has_codes(self, path: Path) -> bool:
@@ -160,10 +164,13 @@ def _separator(lines: list[str]) -> str:
 
 
 def _tried(head: bytes) -> str:
+    for start, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if 4 * head[start::2].count(0) > len(head):  # every other byte of plain letters is 0
+            return encoding
     try:
         head[: max(len(head) - 3, 0)].decode("utf8")  # a letter may be cut at the end
     except UnicodeDecodeError as error:
-        return "utf8" if error.end >= len(head) - 6 else "latin-1"
+        return "utf8" if error.end >= len(head) - 6 else "cp1252"
     return "utf8"
 
 

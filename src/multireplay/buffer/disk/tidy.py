@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-SIGNS = ("", "%", "$", "€", "£", "¥", "₹")
+SIGNS = ("", "%", "$", "€", "£", "¥", "₹", "EUR", "USD", "GBP", "CHF", "JPY")
 """What may stand before or after a number; a column has one of them in all of its cells, or none."""
+UNIT = re.compile(r"[-+]?[\d.,' \u00a0\u202f]*\d[.,]?\s*([^\d\s.,][^\d]*)")
+"""What else may stand after one, as kg or °C."""
 _SPACES = " \u00a0\u202f'"
 FEW = 100
 NOTHING = ("-", "--", "---", "?")
@@ -97,12 +99,14 @@ def read_numerals(column: Any, decimal: str) -> Any:
     if not pa.types.is_string(column.type):
         return column
     cells = pc.replace_substring_regex(pc.utf8_trim_whitespace(column), '^"(.*)"$', r"\1")  # quotes after a blank
+    cells = pc.replace_substring(pc.replace_substring_regex(cells, r"^\((.*\d.*)\)$", r"-\1"), "\u2212", "-")
     cells = pc.if_else(pc.equal(cells, ""), pa.scalar(None, pa.string()), cells)
     known = cells.drop_null()
     if pc.any(pc.match_substring_regex(known, CODE)).as_py():
-        return cells
+        return column
     thousands = rf"[{_SPACES}{',' if decimal == '.' else '.'}]"
-    for sign in SIGNS if len(known) else ():
+    unit = UNIT.fullmatch(known[0].as_py()) if len(known) else None
+    for sign in (*SIGNS, *([unit[1].strip()] if unit else [])) if len(known) else ():
         pattern = _pattern(sign, thousands, decimal)
         if _all_match(known.slice(0, FEW), pattern) and _all_match(known, pattern):
             bare = pc.replace_substring_regex(cells, rf"{thousands}|\s|{re.escape(sign)}", "")

@@ -62,7 +62,8 @@ def section(found: Predictions, said: Sequence[str], tables: Mapping[str, Sequen
         blocks.insert(0 if len(found.classes) > 2 else 1, _by_class(found))
     blocks.append(TableBlock(_spread(found), caption="Predictions"))
     blocks += _compared(found)
-    return Section("Predictions", [*blocks, *(TableBlock(rows, caption=name, shown=40) for name, rows in tables.items())])
+    blocks += [TableBlock(rows, caption=name, shown=40) for name, rows in tables.items()]
+    return Section("Predictions", blocks)
 
 
 def _over_rows(found: Predictions) -> Plot:
@@ -137,7 +138,7 @@ def _compared(found: Predictions) -> list[Block]:
         actual = (actual == found.classes[1]).astype(np.float64)
     else:
         actual = (actual == found.values[seen]).astype(np.float64)
-        blocks.append(Text("Here the outcome of a row is 1 where the predicted class is the observed one, 0 elsewhere."))
+        blocks.append(Text("Here the outcome of a row is 1 where the predicted class is the observed one."))
     fine = np.isfinite(values) & np.isfinite(actual)
     if fine.sum() < FEWEST:
         return []
