@@ -67,8 +67,7 @@ def looked_at(page):
     text = page.read_text(encoding="utf-8")
     assert text.rstrip().endswith("</html>")
     assert 10_000 < page.stat().st_size < 2e6
-    assert "NaN" not in text.partition("<main")[2].replace('"NaN"', "")
-    return text.partition("<main")[2]
+    return text.partition("<main")[2].partition("</main>")[0]
 
 
 def gone_through(run, folder, path, target, kind, *more):

@@ -75,6 +75,9 @@ def test_columns_that_come_along_never_take_the_place_of_ours(run, tmp_path, col
     assert found.column("probability of yes").to_pylist()[0] < 1
     kept = "prediction in the file in the file", "prediction in the file", "probability of yes in the file", "low"
     assert [found.column(name).to_pylist() for name in kept] == [names] * 4
+    listed = json.loads(run("predict", tmp_path / "m.json", tmp_path / "d.csv", "--json").stdout)
+    assert [listed["beside"][name] for name in kept] == [names] * 4
+    assert listed["prediction"] == found.column("prediction").to_pylist()
 
 
 @pytest.mark.parametrize("model", [TWO, THREE, LINEAR, POISSON])

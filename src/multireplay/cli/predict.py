@@ -94,8 +94,9 @@ def predict(
         note(f"Report: {write_page(report, predictor, predicted, score, ctx.obj)}")
     if as_json:
         listed = {} if out else {name: column.to_pylist() for name, column in columns.items()}
+        beside = {name: listed.pop(name) for name in predictor.names.values() if name in listed}
         about = {"rows": len(predicted), "not_predicted": dict(unscored), "file": out, "score": score, "report": report}
-        print_json({**about, **listed})
+        print_json({**about, "beside": beside, **listed})
         return
     if out is not None:
         note(f"{len(predicted) - predicted.null_count} predictions of {learnt.target!r} are in {out}.")

@@ -78,17 +78,17 @@ class Predictor:
             advance = opened.enter_context(step_bar(rows, "predicting", "rows")) if rows >= LONG else None
             for first, block in self.record.batches([*self.model.columns, *carried]):
                 found = self._predicted(block, first)
-                alone = {"prediction": found["prediction"]}
+                beside = {self.names[name]: block.column(name) for name in carried}
+                beside = {name: column for name, column in beside.items() if not pa.types.is_nested(column.type)}
                 if not keep:
-                    beside = {self.names[name]: block.column(name) for name in carried}
-                    beside = {name: column for name, column in beside.items() if not pa.types.is_nested(column.type)}
+                    alone = {"prediction": found["prediction"]}
                     if not beside and len(found) == 1 and as_text:  # an empty line would be no row
                         found = {name: values.fill_null(np.nan) for name, values in found.items()}
                     table = pa.table({**beside, **found})
                     writer = writer or _writer(out, table.schema, opened)
                     writer.write_table(table)
-                    found = alone  # the rest is written
-                made.append(found)
+                    found, beside = alone, {}  # the rest is written
+                made.append({**found, **beside})
                 if advance is not None:
                     advance(block.num_rows)
         return {name: pa.chunked_array([part[name] for part in made]) for name in made[0]}
