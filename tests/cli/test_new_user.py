@@ -247,3 +247,20 @@ def test_what_cannot_be_used_is_named(commands, file, sentence):
 def test_an_encoding_that_is_not_that_of_the_file_is_named(commands):
     said = commands(text(BASE.rename(columns={"z": "ö"})), "--encoding", "ascii")[1]["fit"]
     assert "is not written in ascii" in said
+
+
+def test_the_end_of_every_group_is_held_out(run, tmp_path):
+    """The last group is unlike the others: alone, it would be no judge of the fit."""
+    rng = np.random.default_rng(4)
+    group, x = np.repeat(["a", "b", "c"], 40), rng.standard_normal(120)
+    frame = pd.DataFrame({"g": group, "x": x, "y": x + 50 * (group == "c") * rng.standard_normal(120)})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    done = run("fit", tmp_path / "d.csv", "--target", "y", "--group", "g", "--out", tmp_path / "m.json")
+    assert "A fit to the other 96 rows has on the last rows of 3 of 3 groups (24 rows) R²" in " ".join(
+        done.stdout.split()
+    )
+    held = json.loads((tmp_path / "m.json").read_text())["fitted"]["holdout"]
+    assert (held["learnt"], held["rows"], held["groups"]) == (96, 24, 3)
+    assert "on the last rows of 3 of 3 groups (24 rows), which a trial fit had not seen" in " ".join(
+        run("inspect", tmp_path / "m.json").stdout.split()
+    )

@@ -126,7 +126,7 @@ def look(record: Record, x: Vector, threads: int) -> FittedActual | Missing:
 
 
 def look_at_rows(what: str, fitted: Vector, actual: Vector) -> FittedActual:
-    """The same of rows that are at hand, in their order, whatever has fitted them.
+    """Look at the residuals of rows that are at hand, in their order, whatever has fitted them.
 
     Examples
     --------
