@@ -82,7 +82,7 @@ def gone_through(run, folder, path, target, kind, *more):
         used = {name.split("=")[0] for name in found["features"]}
         told = used | {target, found["fitted"]["time"], *found["fitted"]["left_out"]}
         assert set(table.columns) <= told | {"index"} or more  # no column goes without a word
-    assert "Fitted" in looked_at(page)
+    assert 'class="canvas"' in looked_at(page)
     done = run("predict", model, path, "--out", out, "--report", page)
     assert done.exit_code == 0, done.stderr
     text = looked_at(page)
