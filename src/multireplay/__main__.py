@@ -1,6 +1,6 @@
 """The command line from its first moment on: Ctrl-C ends it with 130 and no traceback, also while modules come in."""
 
-import _signal  # both are in Python before it reads a file: the modules below take a moment
+import _signal  # type: ignore[import-not-found]  # both are in Python before it reads a file: the modules below take a moment
 import os
 
 _signal.signal(_signal.SIGINT, lambda *_: os._exit(130))  # until there is more to end

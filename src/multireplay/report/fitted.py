@@ -193,7 +193,7 @@ def _sums(seen: SeenRows, edges: Vector) -> tuple[Vector, Vector]:
     residual, place = actual - fitted, np.searchsorted(edges, fitted, side="right")
     sums = np.array([weight, weight * residual, weight * residual**2, weight * actual, weight * actual**2])
     groups = [np.bincount(place, part, len(edges) + 1) for part in (weight, weight * fitted, weight * actual)]
-    return sums.sum(axis=1), np.array(groups).T
+    return sums.sum(axis=1), np.array(groups, dtype=np.float64).T
 
 
 def _pieces(scores: Vector, sums: Vector, rows: Vector) -> Pieces:

@@ -83,7 +83,7 @@ def _over_rows(found: Predictions) -> Plot:
                 x=x, y=ends.astype(np.float32), mode="lines", line={"width": 0}, fill=fill, hoverinfo="skip",
                 fillcolor="rgba(125,133,144,0.3)", showlegend=fill is not None, name="interval of the mean response",
             )  # fmt: skip
-    if found.actual is not None and not found.classes:
+    if found.actual is not None and found.seen is not None and not found.classes:
         observed = np.where(found.seen, found.actual, np.nan)[some]
         figure.add_scatter(
             x=x, y=observed.astype(np.float32), mode="markers", name="observed",
