@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -77,6 +78,25 @@ def test_ctrl_c_while_modules_come_in(tmp_path, module):
     assert done.returncode == 130, done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.glob(".*"))
+
+
+def test_ctrl_c_before_the_first_module_of_its_own():
+    """What comes in first, `signal`, is stopped: the handler is there already."""
+    code = STOPPED.format(module="signal", data="", out="").replace("import os, signal, sys", "import os, _signal, sys")
+    code = code.replace("signal.SIGINT", "_signal.SIGINT").replace("os.kill", "'signal' in sys.modules or os.kill")
+    done = python(code)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["inspect", "data.csv"], ["inspect", "data.csv", "--json"]])
+def test_a_pipe_that_nobody_reads_ends_quietly(tmp_path, arguments):
+    (tmp_path / "data.csv").write_text("x,y\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(200)))
+    command = [sys.executable, "-m", "multireplay", *arguments]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=100, cwd=tmp_path)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_ctrl_c_where_python_cannot_stop():

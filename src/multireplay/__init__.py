@@ -14,12 +14,16 @@ sets are in `sets`, step sizes in `steps`, the paper's theory in `theory`, world
 environments.
 """
 
+from __future__ import annotations
+
 import importlib
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as in typing, which takes a moment to come in
 if TYPE_CHECKING:
+    from typing import Any
+
     from multireplay import (
         estimators,
         inference,

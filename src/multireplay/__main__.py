@@ -1,13 +1,17 @@
 """The command line from its first moment on: Ctrl-C ends it with 130 and no traceback, also while modules come in."""
 
+import _signal  # type: ignore[import-not-found]  # both are in Python before it reads a file: the modules below take a moment
 import os
-import signal
-import sys
-import threading
-import time
-from typing import Any
 
-INTERRUPTED = 130
+_signal.signal(_signal.SIGINT, lambda *_: os._exit(130))  # until there is more to end
+
+import signal  # noqa: E402
+import sys  # noqa: E402
+import threading  # noqa: E402
+import time  # noqa: E402
+from typing import Any  # noqa: E402
+
+INTERRUPTED, CLOSED = 130, 128 + 13
 PATIENCE = 2.0
 """Seconds that a computation which Python cannot stop may go on after it was told to."""
 
@@ -48,11 +52,17 @@ def main() -> None:
     try:
         from multireplay.cli import app
 
-        app(prog_name="multireplay")
+        try:
+            app(prog_name="multireplay")
+        finally:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except Exception:
-        if not stop.seen:
+    except (SystemExit, Exception) as end:
+        if isinstance(end.__context__ if isinstance(end, SystemExit) else end, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on, as after `| head`
+            sys.exit(CLOSED)
+        if isinstance(end, SystemExit) or not stop.seen:
             raise
         sys.exit(INTERRUPTED)
     finally:

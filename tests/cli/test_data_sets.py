@@ -11,8 +11,6 @@ import pytest
 
 pytest.importorskip("statsmodels")
 
-ROWS = 400
-"""At most so many of a set are used, which is all of most."""
 SERIES = ("co2", "elec_equip")
 """A date and one number a row: nothing to predict it from."""
 LINEAR = {
@@ -51,8 +49,7 @@ def frame_of(name):
         found = found.assign(lag=found["volume"].shift().bfill())
     if name == "fertility":  # 2012 and 2013 are nearly empty, as is the fertility of some countries
         found = found.drop(columns=["2012"])
-    every = max(len(found) // ROWS, 1) if name not in ("randhie", "fair", "modechoice") else 1
-    return found.iloc[::every].iloc[:ROWS]
+    return found
 
 
 def written(name, folder, ending):
@@ -63,6 +60,14 @@ def written(name, folder, ending):
     else:
         found.to_csv(path, sep=";" if ending == ".txt" else ",", decimal="," if ending == ".txt" else ".")
     return path
+
+
+def looked_at(page):
+    """A page that is whole, and not too large for a mail."""
+    text = page.read_text(encoding="utf-8")
+    assert text.rstrip().endswith("</html>")
+    assert 10_000 < page.stat().st_size < 2e6
+    return text.partition("<main")[2].partition("</main>")[0]
 
 
 def gone_through(run, folder, path, target, kind, *more):
@@ -77,9 +82,12 @@ def gone_through(run, folder, path, target, kind, *more):
         used = {name.split("=")[0] for name in found["features"]}
         told = used | {target, found["fitted"]["time"], *found["fitted"]["left_out"]}
         assert set(table.columns) <= told | {"index"} or more  # no column goes without a word
-    assert page.stat().st_size > 1000
-    done = run("predict", model, path, "--out", out)
+    assert 'class="canvas"' in looked_at(page)
+    done = run("predict", model, path, "--out", out, "--report", page)
     assert done.exit_code == 0, done.stderr
+    text = looked_at(page)
+    assert text.index('class="canvas"') < text.index(" predictions of ")  # it opens on a picture
+    assert ">Beside what was observed<" in text
     predicted = pd.read_csv(out)
     assert len(predicted) == found["fitted"]["rows"] + sum(found["fitted"]["rows_dropped"].values()) or more
     assert predicted["prediction"].notna().sum() >= found["fitted"]["rows"]
@@ -92,7 +100,7 @@ ENDINGS = (".csv", ".parquet", ".txt")
 
 
 @pytest.mark.parametrize(("name", "kind", "target"), CASES)
-def test_a_set_goes_through_fit_predict_and_report(run, tmp_path, name, kind, target):
+def test_a_set_goes_through_fit_and_predict_with_pages(run, tmp_path, name, kind, target):
     ending = ENDINGS[(len(name) + len(kind)) % 3]
     more = MORE.get(name, ())
     if (name, kind) == ("digits", "logistic"):  # ten classes of 64 columns take a while
@@ -102,16 +110,18 @@ def test_a_set_goes_through_fit_predict_and_report(run, tmp_path, name, kind, ta
 
 @pytest.mark.parametrize("name", sorted({*LINEAR, *CLASSES, *SERIES}))
 def test_a_set_goes_through_diagnose(run, tmp_path, name):
-    path = written(name, tmp_path, ".parquet")
-    done = run("diagnose", path, "--json")
+    path, page = written(name, tmp_path, ".parquet"), tmp_path / "page.html"
+    done = run("diagnose", path, "--json", "--report", page)
     empty = frame_of(name).select_dtypes("number").isna().any().any()
     assert done.exit_code == (3 if empty else 0), done.stderr
     if empty:
         assert "with nothing in '" in done.stderr
         assert "the first at row" in done.stderr
-        assert run("diagnose", path, "--json", "--missing", "drop").exit_code == 0
-    else:
-        assert json.loads(done.stdout)["tau"]
+        assert not page.exists()
+        done = run("diagnose", path, "--json", "--report", page, "--missing", "drop")
+        assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["tau"]
+    assert 'class="canvas"' in looked_at(page)
 
 
 @pytest.mark.parametrize("name", SERIES)

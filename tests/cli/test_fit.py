@@ -168,7 +168,7 @@ def test_columns_that_are_free_go_by_their_names(run, tmp_path):
     north, east = rng.integers(-4, 5, (2, 600)).astype(float)
     heat = north + rng.standard_normal(600)
     np.savez(tmp_path / "free.npz", north=north, east=east, both=north + east, one=np.ones(600), heat=heat)
-    given = ("fit", tmp_path / "free.npz", "--target", "heat", "--alpha", 0)
+    given = ("fit", tmp_path / "free.npz", "--target", "heat", "--alpha", 0, "--features", "north,east,both,one")
     result = run(*given, "--no-standardize", "--report", tmp_path / "page.html")
     assert result.exit_code == 0
     assert "'north', 'east', 'both' are combinations of one another" in result.stdout

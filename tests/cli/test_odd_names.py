@@ -49,6 +49,33 @@ def test_odd_names_are_printed_as_they_are(run, odd, tmp_path):
     assert result.exit_code == 0
 
 
+def test_inspect_prints_odd_names_as_they_are(run, odd, tmp_path):
+    out = tmp_path / "[model].json"
+    assert run("fit", odd, "--target", "[y]", "--holdout", 0, "--out", out).exit_code == 0
+    for path, said in ((odd, "A record of 300 rows"), (out, "A linear model of '[y]'")):
+        result = run("inspect", path)
+        assert result.exit_code == 0, result.stderr
+        text = clean(result)
+        assert said in text
+        for name in ("self", "names", "pressure[bar]", "[/]", "[bold]", r"esc\x1b[2J\x9b31m\u202eend"):
+            assert f" {name} " in text
+        result = run("inspect", path, "--json")
+        clean(result)
+        found = json.loads(result.stdout)
+        assert [one["name"] for one in found.get("columns" if path == odd else "coefficients")][: len(NAMES)] == NAMES
+
+
+def test_inspect_prints_odd_cells_as_they_are(run, tmp_path):
+    levels = ["[red]a[/red]", "esc\x1b[2J", "self"]
+    with (tmp_path / "d.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["[/k]", "y"], *([levels[k % 3], k % 7 + (k % 3)] for k in range(60))])
+    assert run("fit", tmp_path / "d.csv", "--target", "y", "--out", tmp_path / "m.json").exit_code == 0
+    for name in ("d.csv", "m.json"):
+        text = clean(run("inspect", tmp_path / name))
+        for said in ("[red]a[/red]", r"esc\x1b[2J", "self", "[/k]"):
+            assert said in text
+
+
 def test_odd_names_in_errors_and_json(run, odd):
     result = run("fit", odd, "--target", "[/]no\x1b[2J")
     assert result.exit_code == 3

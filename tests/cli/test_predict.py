@@ -60,6 +60,26 @@ def test_without_a_file_they_are_printed(run, tmp_path, data, columns):
     assert as_json["prediction"] == pytest.approx(found)
 
 
+def test_columns_that_come_along_never_take_the_place_of_ours(run, tmp_path, columns):
+    names = [f"row {row}" for row in range(len(columns["x"]))]
+    taken = {"prediction": names, "prediction in the file": names, "probability of yes": names, "low": names}
+    table = pa.table({**taken, "x": columns["x"], "z": columns["z"], "fails": columns["fails"]})
+    csv.write_csv(table, tmp_path / "d.csv")
+    run("fit", tmp_path / "d.csv", "--target", "fails", "--model", "logistic", "--out", tmp_path / "m.json")
+    out = tmp_path / "p.csv"
+    done = run("predict", tmp_path / "m.json", tmp_path / "d.csv", "--out", out)
+    assert done.exit_code == 0, done.stderr
+    assert "is 'prediction in the file in the file' beside the predictions" in " ".join(done.stderr.split())
+    found = table_of(out)
+    assert set(found.column("prediction").to_pylist()) == {"yes", "no"}
+    assert found.column("probability of yes").to_pylist()[0] < 1
+    kept = "prediction in the file in the file", "prediction in the file", "probability of yes in the file", "low"
+    assert [found.column(name).to_pylist() for name in kept] == [names] * 4
+    listed = json.loads(run("predict", tmp_path / "m.json", tmp_path / "d.csv", "--json").stdout)
+    assert [listed["beside"][name] for name in kept] == [names] * 4
+    assert listed["prediction"] == found.column("prediction").to_pylist()
+
+
 @pytest.mark.parametrize("model", [TWO, THREE, LINEAR, POISSON])
 def test_a_model_survives_its_file(tmp_path, model):
     model.save(tmp_path / "model.json")

@@ -186,3 +186,32 @@ def test_a_formula_against_one_written_out():
 def test_formulas_that_are_refused(formula, message):
     with pytest.raises(InputError, match=message):
         FormulaRecipe.of(formula, FORMULAS)
+
+
+class TestTheEndOfEverySeries:
+    def held(self, sizes, share, usable=None):
+        groups = np.concatenate([[f"g{k}"] * size for k, size in enumerate(sizes)])
+        usable = np.ones(len(groups), dtype=bool) if usable is None else usable
+        found = chained(usable, groups)
+        flags, words = found.last(share)
+        return groups[found.rows][flags].tolist(), words, flags
+
+    def test_without_groups_it_is_the_end_of_the_record(self):
+        flags, words = chained(np.arange(50) != 3).last(0.2)
+        assert (flags.tolist(), words) == ([False] * 39 + [True] * 10, "the last 10 rows")
+
+    def test_of_every_group(self):
+        groups, words, flags = self.held([10, 20, 2], 0.2)
+        assert groups == ["g0"] * 2 + ["g1"] * 4
+        assert words == "the last rows of 2 of 3 groups (6 rows)"
+        assert flags[8:10].all()
+        assert not flags[:8].any()
+
+    def test_rows_that_are_dropped_do_not_count(self):
+        usable = np.arange(20) < 15  # the second group has five rows left
+        assert self.held([10, 10], 0.2, usable)[0] == ["g0", "g0", "g1"]
+
+    def test_where_groups_are_short_it_is_the_last_of_them(self):
+        groups, words, _ = self.held([2] * 10, 0.2)
+        assert groups == ["g8", "g8", "g9", "g9"]
+        assert words == "the last 2 of 10 groups, all short (4 rows)"

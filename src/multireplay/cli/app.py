@@ -32,6 +32,7 @@ EXIT_CODES = """\b
   4  the run diverged, so that its answer should not be used
   5  the run has not converged; its status says how far its answer is off
 130  interrupted by Ctrl-C; no file is left half-written
+141  nobody reads on, as after '| head'; nothing is said
 """
 
 

@@ -94,6 +94,8 @@ class DataFile:
         close = alike or difflib.get_close_matches(name, (*self.features, *self.source.refused), n=1)
         if close:
             return f"did you mean {close[0]!r}? "
+        if len(self.names) == 1 and name in self.names[0]:
+            return "if another sign parts its cells, give it with --separator; "
         parts = [one for one in self.names if "," in one and name in one]
         return f"a name with a comma is put in quotes, as '\"{parts[0]}\"'; " if parts else ""
 
@@ -120,7 +122,7 @@ class DataFile:
                 self.refuse(name)
         if self.source.in_tables:
             for batch in cast("TableSource", self.source).batches(names, 0, BLOCK):
-                yield batch.start, batch.data
+                yield batch.start, _usual(batch.data)
             return
         yield from self._array_blocks(names)
 
@@ -153,3 +155,13 @@ class DataFile:
             f"{self.path}: these columns take {in_words(size)}, more than half of {self.memory}; "
             "choose fewer columns, or give more memory with --memory"
         )
+
+
+def _usual(batch: Any) -> Any:
+    """A batch with text of the usual type in place of views, which much of Arrow cannot use."""
+    import pyarrow as pa
+
+    for place, column in enumerate(batch.schema):
+        if pa.types.is_string_view(column.type):
+            batch = batch.set_column(place, column.name, batch.column(place).cast(pa.string()))
+    return batch

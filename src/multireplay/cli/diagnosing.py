@@ -47,10 +47,10 @@ def read(file: DataFile, wanted: Looked) -> tuple[ChainedColumns, dict[str, str]
     columns = {name: _numbers(file, table, name) for name in looks}
     usable, dropped = np.ones(table.num_rows, dtype=bool), Counter[str]()
     for name, values in columns.items():
-        finite = np.isfinite(values)
-        bad = usable & ~(finite if values.ndim == 1 else finite.all(axis=1))
-        usable &= ~bad
-        dropped += Counter({f"nothing in {name!r}": int(bad.sum())})
+        for what, flags in (("nothing", np.isnan(values)), ("infinity", np.isinf(values))):
+            bad = usable & (flags if values.ndim == 1 else flags.any(axis=1))
+            usable &= ~bad
+            dropped += Counter({f"{what} in {name!r}": int(bad.sum())})
     if dropped and wanted.missing is Missing.error:
         raise InputError(
             f"{file.path}: {(~usable).sum()} of {len(usable)} rows cannot be used, the first at row "

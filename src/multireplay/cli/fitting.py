@@ -70,15 +70,12 @@ class Fit:
         held, dependence = self.model.fitted["holdout"], self.model.fitted["dependence"]
         lines = [str(self.worst), *self.model.fitted["about_rows"], *doubts_in(self.model)]
         if held is not None:
-            meaning, fit = (
-                MEANINGS[held["metric"]].format(held["baseline"]),
-                f"A fit to the first {held['learnt']} rows",
-            )
-            last = f"on the last {held['rows']} rows"
+            meaning = MEANINGS[held["metric"]].format(held["baseline"])
+            fit = f"A fit to the {'first' if held['groups'] == 1 else 'other'} {held['learnt']} rows has"
             if held["score"] is None:
-                lines.append(f"{fit} has no {held['metric']} {last}: {held['why_not']}.")
+                lines.append(f"{fit} no {held['metric']} on {held['on']}: {held['why_not']}.")
             else:
-                lines.append(f"{fit} has {last} {held['metric']} = {held['score']:.4g} ({meaning}).")
+                lines.append(f"{fit} on {held['on']} {held['metric']} = {held['score']:.4g} ({meaning}).")
         lines.append(self.model.fitted["diagnosis"]["sentence"])
         return [*lines, dependence] if dependence else lines
 
@@ -103,7 +100,7 @@ def fit_model(file: DataFile, wanted: Wanted, settings: Mapping[str, Any], share
         rows, targets = ready.matrix, ready.targets
         extra = _exposure(file, wanted, ready)
         done("fitting", 0.1)
-        held = _held_out(learn, kind, rows, targets, shares.held_out, extra)
+        held = _held_out(learn, kind, ready, shares.held_out, extra)
         done("fitting", 0.4)
         began = time.perf_counter()
         estimator = learn(rows, targets, extra)
@@ -236,29 +233,27 @@ def score_by(
 
 
 def _held_out(
-    learn: Callable[..., Any],
-    kind: ModelKind,
-    rows: NDArray[Any],
-    targets: NDArray[Any],
-    share: float,
-    extra: Mapping[str, NDArray[Any]],
+    learn: Callable[..., Any], kind: ModelKind, ready: Prepared, share: float, extra: Mapping[str, NDArray[Any]]
 ) -> dict[str, Any] | None:
-    """The score on the last rows of a fit to the others; None where nothing is held out."""
-    count = round(share * len(rows))
+    """The score on the end of every series of a fit to the other rows; None where nothing is held out."""
+    held, words = ready.chains.last(share)
+    rows, targets, count = ready.matrix, ready.targets, int(held.sum())
     if len(rows) < 50 or count < 2:
         return None
-    names, counts = np.unique(targets[:-count], return_counts=True)
+    groups = len(ready.chains.series)
+    learnt, tried = (~held, held) if groups > 1 else (slice(-count), slice(-count, None))  # without a copy
+    names, counts = np.unique(targets[learnt], return_counts=True)
     if kind is ModelKind.logistic and len(names) < 2:
         return None
-    parts = slice(-count), slice(-count, None)
-    first, last = ({name: values[part] for name, values in extra.items()} for part in parts)
-    estimator = learn(rows[:-count], targets[:-count], first, examine=False)
+    first, last = ({name: values[part] for name, values in extra.items()} for part in (learnt, tried))
+    estimator = learn(rows[learnt], targets[learnt], first, examine=False)
     if any(_diverged(result.status) for result in estimator.results_):
         return None
-    test = targets[-count:]
+    test = targets[tried]
     baseline = float(np.mean(test == names[counts.argmax()])) if kind is ModelKind.logistic else None
-    scored = score_by(kind, test, estimator.predict(rows[-count:], **last), **last)
-    return {"learnt": len(rows) - count, "rows": count, **scored, "baseline": baseline}
+    scored = score_by(kind, test, estimator.predict(rows[tried], **last), **last)
+    about = {"learnt": len(rows) - count, "rows": count, "groups": groups, "on": words}
+    return {**about, **scored, "baseline": baseline}
 
 
 def _dependence(estimator: Any) -> str | None:

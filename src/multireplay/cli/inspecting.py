@@ -98,9 +98,8 @@ class LookedAtModel:
             yield told[0] if len(told) == 1 else f"{len(told)} fits, one a class. The first: {told[0]}"
         yield from (line for line in fitted.get("about_rows") or () if isinstance(line, str))
         if isinstance(held, dict) and isinstance(held.get("score"), float):
-            yield f"{held.get('metric')} on the last {held.get('rows')} rows, which a trial fit had not seen: " + short(
-                held["score"]
-            )
+            on = held.get("on") or f"the last {held.get('rows')} rows"
+            yield f"{held.get('metric')} on {on}, which a trial fit had not seen: {short(held['score'])}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""

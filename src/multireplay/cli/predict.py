@@ -61,7 +61,8 @@ def predict(
     from multireplay.cli.data_file import DataFile
     from multireplay.cli.inferred import known_by
     from multireplay.cli.model import Model
-    from multireplay.cli.predicting import Predictor, score_of, scored, write_page
+    from multireplay.cli.predicted import write_page
+    from multireplay.cli.predicting import Predictor, score_of, scored
     from multireplay.tables.recipe import dropped_in_words
 
     learnt = Model.load(model)
@@ -75,7 +76,10 @@ def predict(
     if missing:
         needed = f"{data} has no column {', '.join(map(repr, missing))}, which the model {model} needs"
         raise InputError("; ".join(filter(None, (needed, record.guess(missing[0]).strip(" ;")))))
-    predictor = Predictor(learnt, record, known, level)
+    predictor = Predictor(learnt, record, known, level, None if report is None else {})
+    for name, called in predictor.names.items():
+        if called != name:
+            note(f"The column {name!r} of {data} is {called!r} beside the predictions.")
     try:
         columns = predictor.run(out, keep=as_json and out is None)
     except KeyboardInterrupt:
@@ -87,11 +91,12 @@ def predict(
         empty = predicted.null_count
         note(f"{empty} of {len(predicted)} rows have no prediction: {dropped_in_words(unscored)}.")
     if report is not None:
-        note(f"Report: {write_page(report, learnt, record, predicted, score, ctx.obj)}")
+        note(f"Report: {write_page(report, predictor, predicted, score, ctx.obj)}")
     if as_json:
         listed = {} if out else {name: column.to_pylist() for name, column in columns.items()}
+        beside = {name: listed.pop(name) for name in predictor.names.values() if name in listed}
         about = {"rows": len(predicted), "not_predicted": dict(unscored), "file": out, "score": score, "report": report}
-        print_json({**about, **listed})
+        print_json({**about, "beside": beside, **listed})
         return
     if out is not None:
         note(f"{len(predicted) - predicted.null_count} predictions of {learnt.target!r} are in {out}.")

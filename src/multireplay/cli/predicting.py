@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,12 @@ from multireplay.cli.model import Model
 from multireplay.cli.options import ModelKind
 from multireplay.errors import InputError
 from multireplay.inference import Uncertainty
-from multireplay.report import report_of_tables
 from multireplay.show.progress import step_bar
 from multireplay.tables import Design
 from multireplay.tables.cells import as_classes, as_lists, as_numbers
 
-SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-"""Of the rows: the quantiles of the predictions on the page."""
+WHAT = ("probability", "low", "high")
+"""What there is of every class."""
 LONG = 2**20
 """Rows from which there is a bar."""
 
@@ -41,6 +41,8 @@ class Predictor:
     record: DataFile
     known: Sequence[Uncertainty]
     level: float
+    drawn: dict[str, list[Any]] | None = None
+    """What a page draws besides the predictions, if there is one: chances, and the ends of intervals."""
     unscored: Counter[str] = field(default_factory=Counter)
     """How many rows have no prediction, by why."""
 
@@ -50,6 +52,19 @@ class Predictor:
         fitted, used = self.model.fitted, self.model.columns
         told = [fitted.get("group"), fitted.get("time"), *(fitted.get("left_out") or {})]
         return [name for name in told if name in self.record.names and name not in used]
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """What carried columns are called: another name where one of ours is the same."""
+        ours = {"prediction", *(f"{what} of {one}" for what in WHAT for one in self.model.classes)}
+        ours |= {"low", "high"} if self.known else set()
+        found: dict[str, str] = {}
+        for name in self.carried:
+            called = name
+            while called in ours or (called != name and called in self.record.names):
+                called += " in the file"
+            found[name] = called
+        return found
 
     def run(self, out: Path | None, keep: bool) -> dict[str, Any]:
         """Write all columns to the file, or print them; what is returned is the predictions alone.
@@ -63,17 +78,17 @@ class Predictor:
             advance = opened.enter_context(step_bar(rows, "predicting", "rows")) if rows >= LONG else None
             for first, block in self.record.batches([*self.model.columns, *carried]):
                 found = self._predicted(block, first)
-                alone = {"prediction": found["prediction"]}
+                beside = {self.names[name]: block.column(name) for name in carried}
+                beside = {name: column for name, column in beside.items() if not pa.types.is_nested(column.type)}
                 if not keep:
-                    beside = {name: block.column(name) for name in carried}
-                    beside = {name: column for name, column in beside.items() if not pa.types.is_nested(column.type)}
+                    alone = {"prediction": found["prediction"]}
                     if not beside and len(found) == 1 and as_text:  # an empty line would be no row
                         found = {name: values.fill_null(np.nan) for name, values in found.items()}
                     table = pa.table({**beside, **found})
                     writer = writer or _writer(out, table.schema, opened)
                     writer.write_table(table)
-                    found = alone  # the rest is written
-                made.append(found)
+                    found, beside = alone, {}  # the rest is written
+                made.append({**found, **beside})
                 if advance is not None:
                     advance(block.num_rows)
         return {name: pa.chunked_array([part[name] for part in made]) for name in made[0]}
@@ -95,10 +110,23 @@ class Predictor:
             found |= bands(self.model, self.known, rows, self.level)
         if spans is not None:
             found = {name: values * spans[usable] for name, values in found.items()}
+        if self.drawn is not None:
+            self._draw(found, usable)
         if usable.all():
             return {name: pa.array(values) for name, values in found.items()}
         places = pa.array(np.cumsum(usable) - 1, mask=~usable)
         return {name: pa.array(values).take(places) for name, values in found.items()}
+
+    def _draw(self, found: Mapping[str, NDArray[Any]], usable: NDArray[np.bool_]) -> None:
+        """Keep what the page draws, not a number for a row that cannot be scored."""
+        assert self.drawn is not None
+        chances = [found[f"probability of {name}"] for name in self.model.classes]
+        more = {"chance": chances[1] if len(chances) == 2 else np.max(chances, axis=0)} if chances else found
+        for name in ("chance", "low", "high"):
+            if name in more:
+                whole = np.full(len(usable), np.nan)
+                whole[usable] = more[name]
+                self.drawn.setdefault(name, []).append(whole)
 
 
 def _spans(column: Any, name: str, design: Design | None = None) -> NDArray[Any]:
@@ -120,7 +148,7 @@ def _writer(path: Path | None, schema: Any, opened: ExitStack) -> Any:
     return opened.enter_context(kind(file, schema))
 
 
-def _truth(record: DataFile, model: Model) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
+def truth_of(record: DataFile, model: Model) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
     """The target's column and where there is nothing in it, if the file has it."""
     column, place = record.features.get(model.target, (model.target, None))
     if column not in record.names:
@@ -137,7 +165,7 @@ def _truth(record: DataFile, model: Model) -> tuple[NDArray[Any], NDArray[np.boo
 
 def score_of(model: Model, record: DataFile, found: Any) -> dict[str, Any] | None:
     """The score of the predictions by the record's own target, if it has that, or why it is not defined."""
-    both = _truth(record, model)
+    both = truth_of(record, model)
     if both is None:
         return None
     there = ~both[1] & found.is_valid().to_numpy()
@@ -153,31 +181,3 @@ def scored(score: Mapping[str, Any], against: str) -> str:
     if score["score"] is None:
         return f"{score['metric']} {against} is not defined: {score['why_not']}."
     return f"{score['metric']} {against}: {score['score']:.4g}"
-
-
-def write_page(
-    path: Path, model: Model, record: DataFile, made: Any, score: dict[str, Any] | None, command: str
-) -> Path:
-    """A page with how the predictions are spread, and how good they are if that is known."""
-    predicted = np.asarray(made.drop_null().to_numpy())
-    spread: list[dict[str, Any]]
-    if model.kind is ModelKind.logistic:
-        found = zip(*np.unique(predicted, return_counts=True), strict=True)
-        spread = [{"class": str(name), "rows": int(n), "share": f"{n / len(predicted):.2%}"} for name, n in found]
-    elif not len(predicted):
-        spread = []
-    else:
-        found = zip(SHARES, np.quantile(predicted, SHARES), strict=True)
-        spread = [{"share of rows below": f"{share:.0%}", "prediction": float(value)} for share, value in found]
-    notes = [f"{len(predicted)} predictions of {model.target} by a {model.kind.value} model."]
-    if score is not None:
-        notes.append(scored(score, f"against the column {model.target} of the same file"))
-    tables: dict[str, Any] = {"Predictions": spread}
-    labels = model.classes if len(model.coef) > 1 else ("",)
-    tables["Coefficients"] = [
-        {"class": str(label), "feature": name, "coefficient": float(value)}
-        for label, row in zip(labels, model.coef, strict=True)
-        for name, value in zip(model.features, row, strict=True)
-    ]
-    title = f"{model.target}, predicted for {record.path.name}"
-    return report_of_tables(path, title, tables, notes=notes, command=command)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.options import Missing, ModelKind
-from multireplay.cli.targets import check_target, twins
+from multireplay.cli.targets import alike, check_target, twins
 from multireplay.errors import InputError
 from multireplay.tables import ChainedRows, Design, Kind, Look, Recipe, Times, as_times, chained, look_at
 from multireplay.tables.cells import as_classes, as_labels, as_lists, as_numbers
@@ -88,7 +88,9 @@ def prepare(file: DataFile, wanted: Wanted) -> Prepared:
     time = wanted.time
     left_out: dict[str, str] = {}
     if asked is None:
-        time, looks, left_out = told_apart(time, looks, lambda look: not_used(file, table, look))
+        time, looks, left_out = told_apart(
+            time, looks, lambda look: not_used(file, table, look) or same_in_all(table, look)
+        )
     if not looks:
         unused = f": {', '.join(f'{name!r} {why}' for name, why in left_out.items())}" if left_out else ""
         besides = "" if time is None else f" besides the time {time!r}"
@@ -147,6 +149,15 @@ def not_used(file: DataFile, table: Any, look: Look) -> str:
     return ""
 
 
+def same_in_all(table: Any, look: Look) -> str:
+    """A word on a column of numbers that are all the same, from which nothing can be predicted."""
+    column = table.column(look.name)
+    if look.kind is not Kind.number or pa.types.is_nested(column.type) or look.missing:
+        return ""
+    values = as_numbers(column, look.name)
+    return f"is {values[0]:g} in all rows" if len(values) > 1 and values.min() == values.max() else ""
+
+
 def _recipe(file: DataFile, looks: dict[str, Look]) -> Recipe:
     """One term a column, or one a number of a list where only that is asked for."""
     from multireplay.tables.recipe import Term
@@ -191,6 +202,7 @@ def _finished(
     matrix, target = _taken(design.matrix, chains), _taken(targets, chains)
     doubts = check_target(file, wanted, target, chains.rows)
     doubts += twins(wanted.target, target, dict(zip(recipe.names, matrix.T, strict=True)))
+    doubts += alike(recipe)
     return Prepared(
         matrix, target, recipe, replace(chains, sentences=(*chains.sentences, *doubts)), time,
         {name: _taken(values, chains) for name, values in also.items()}, left_out, design.reasons,

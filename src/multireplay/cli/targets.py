@@ -71,3 +71,14 @@ def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
         return not any(sizes)
     one, other = one / sizes[0], other / sizes[1]
     return bool(abs(one @ other) >= (1 - SAME) * np.sqrt((one @ one) * (other @ other)))
+
+
+def alike(recipe: Any) -> list[str]:
+    """A word on categories whose levels differ only in capital letters, such as Yes and yes."""
+    found = []
+    for term in getattr(recipe, "terms", ()):
+        folded = [level.casefold() for level in term.levels]
+        twice = [level for level, one in zip(term.levels, folded, strict=True) if folded.count(one) > 1]
+        if twice:
+            found.append(f"{term.column!r} has {', '.join(map(repr, twice[:4]))}, which are taken for different ones.")
+    return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +40,10 @@ class SeenRows(NamedTuple):
     fitted: Vector
     actual: Vector
     weight: Vector
+
+    def cut(self, part: slice | NDArray[np.int64]) -> SeenRows:
+        """Some of the rows."""
+        return SeenRows(*(values[part] for values in self))
 
 
 class Pieces(NamedTuple):
@@ -110,14 +116,44 @@ def look(record: Record, x: Vector, threads: int) -> FittedActual | Missing:
     seen = at_rows(problem, x, record.spread(spread_count(record)))
     if not (np.isfinite(seen.fitted).all() and np.isfinite(seen.actual).all()):
         return Missing("What is fitted is beyond the range of numbers at this answer.")
-    edges = np.unique(np.quantile(seen.fitted, np.linspace(0, 1, BINS + 1)[1:-1]))
-    edges = edges[edges > seen.fitted.min()]
+    edges = _edges(seen.fitted)
     bounds = batch_bounds(record.length, record.dim, PIECES)
     totals = fold(record, _Residuals(problem, x, edges), bounds, Folding(threads))
     scores, sums, groups = (np.array(parts) for parts in zip(*totals, strict=True))
     pieces = _pieces(scores, sums, np.diff(bounds))
     mean = float(sums[:, 1].sum() / sums[:, 0].sum())
     return FittedActual(_what(problem), seen, pieces, _bins(groups), _correlation(record, problem, x, mean))
+
+
+def look_at_rows(what: str, fitted: Vector, actual: Vector) -> FittedActual:
+    """Look at the residuals of rows that are at hand, in their order, whatever has fitted them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = look_at_rows("responses", np.arange(100.0), np.arange(100.0) + 1)
+    >>> found.pieces.residual.mean(), len(found.bins.actual)
+    (np.float64(1.0), 10)
+    """
+    seen, edges = SeenRows(fitted, actual, np.ones(len(fitted))), _edges(fitted)
+    bounds = np.linspace(0, len(fitted), min(PIECES, len(fitted)) + 1).astype(np.int64)
+    parts = [slice(*ends) for ends in pairwise(bounds)]
+    sums, groups = (np.array(found) for found in zip(*(_sums(seen.cut(part), edges) for part in parts), strict=True))
+    pieces = _pieces(np.zeros((len(parts), 0)), sums, np.diff(bounds))
+    left = actual - fitted
+    some = [left[start : start + STRETCH] for start in _starts(len(left), min(STRETCH, len(left)), STRETCHES)]
+    whole = [left] if len(left) <= STRETCHES * STRETCH else some
+    return FittedActual(what, seen.cut(_spread(len(fitted))), pieces, _bins(groups), _correlated(whole, left.mean()))
+
+
+def _spread(rows: int) -> NDArray[np.int64]:
+    return np.linspace(0, rows - 1, min(rows, LOOKED_AT)).astype(np.int64)
+
+
+def _edges(fitted: Vector) -> Vector:
+    """Between the groups of rows."""
+    edges = np.unique(np.quantile(fitted, np.linspace(0, 1, BINS + 1)[1:-1]))
+    return np.asarray(edges[edges > fitted.min()])
 
 
 def spread_count(record: Record) -> int:
@@ -146,11 +182,18 @@ class _Residuals(BlockSum):
         return np.zeros(len(self.x)), np.zeros(5), np.zeros((len(self.edges) + 1, 3))
 
     def of(self, block: Columns) -> Part:
-        fitted, actual, weight = at_rows(self.problem, self.x, block)
-        residual, place = actual - fitted, np.searchsorted(self.edges, fitted, side="right")
-        sums = np.array([weight, weight * residual, weight * residual**2, weight * actual, weight * actual**2])
-        groups = [np.bincount(place, part, len(self.edges) + 1) for part in (weight, weight * fitted, weight * actual)]
-        return self.problem.operator_sums(self.x[None, :], block)[0], sums.sum(axis=1), np.array(groups).T
+        return self.problem.operator_sums(self.x[None, :], block)[0], *_sums(
+            at_rows(self.problem, self.x, block), self.edges
+        )
+
+
+def _sums(seen: SeenRows, edges: Vector) -> tuple[Vector, Vector]:
+    """What is summed of rows: over all of them, and by bin."""
+    fitted, actual, weight = seen
+    residual, place = actual - fitted, np.searchsorted(edges, fitted, side="right")
+    sums = np.array([weight, weight * residual, weight * residual**2, weight * actual, weight * actual**2])
+    groups = [np.bincount(place, part, len(edges) + 1) for part in (weight, weight * fitted, weight * actual)]
+    return sums.sum(axis=1), np.array(groups, dtype=np.float64).T
 
 
 def _pieces(scores: Vector, sums: Vector, rows: Vector) -> Pieces:
@@ -190,15 +233,25 @@ def _correlation(record: Record, problem: ResidualProblem, x: Vector, mean: floa
     room = spread_count(record) * (2 if whole else 1)
     size = min(record.length if whole else STRETCH, room)
     count = 1 if size == record.length else min(STRETCHES, record.length // size)
-    starts = np.linspace(0, record.length - size, count).astype(np.int64)
-    most = min(MOST_LAGS, size // 4)
-    total = np.zeros(most + 1)
-    for start in starts:
-        seen = at_rows(problem, x, record.take(np.arange(start, start + size)))
-        left = seen.actual - seen.fitted - mean
-        total += correlate(left, left, method="fft")[size - 1 : size + most] / (size - np.arange(most + 1))
-    values = np.asarray(total / total[0] if total[0] > 0 else np.zeros(most + 1))
-    return Correlation(values[: _lags(values, count * size) + 1], count * size)
+    seen = (at_rows(problem, x, record.take(start + np.arange(size))) for start in _starts(record.length, size, count))
+    return _correlated((rows.actual - rows.fitted for rows in seen), mean)
+
+
+def _starts(rows: int, size: int, count: int) -> NDArray[np.int64]:
+    """Where stretches of that size begin, at even spaces."""
+    return np.linspace(0, rows - size, count).astype(np.int64)
+
+
+def _correlated(stretches: Iterable[Vector], mean: float) -> Correlation:
+    """Of stretches of residuals, all of one length."""
+    total, rows = np.zeros(1), 0
+    for left in stretches:
+        left, size = left - mean, len(left)
+        most = min(MOST_LAGS, size // 4)
+        total = total + correlate(left, left, method="fft")[size - 1 : size + most] / (size - np.arange(most + 1))
+        rows += size
+    values = np.asarray(total / total[0] if total[0] > 0 else np.zeros(len(total)))
+    return Correlation(values[: _lags(values, rows) + 1], rows)
 
 
 def _lags(values: Vector, rows: int) -> int:

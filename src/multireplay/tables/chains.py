@@ -22,6 +22,8 @@ class ChainedRows:
     """What a person should know: groups, gaps, repeated times, dropped rows."""
     places: NDArray[np.int64] | None = None
     """How many usual steps after the beginning of its group a row is: gaps and dropped rows count."""
+    series: tuple[int, ...] = ()
+    """How many of the rows are of each group; one number where there are no groups."""
 
     @property
     def count(self) -> int:
@@ -32,6 +34,23 @@ class ChainedRows:
     def lengths(self) -> tuple[int, ...]:
         """How many rows each has."""
         return tuple(np.diff(np.append(np.flatnonzero(self.starts), len(self.rows))).tolist())
+
+    def last(self, share: float) -> tuple[NDArray[np.bool_], str]:
+        """Which rows are the last share of every series, and which these are in words.
+
+        Where series are so short that this is hardly a row, they are the last series as a whole.
+        """
+        sizes = np.array(self.series)
+        counts = np.round(share * sizes).astype(np.int64)
+        if len(sizes) == 1:
+            words = f"the last {counts.sum()} rows"
+        elif 2 * counts.sum() >= share * sizes.sum():
+            words = f"the last rows of {(counts > 0).sum()} of {len(sizes)} groups ({counts.sum()} rows)"
+        else:
+            counts = np.where(np.cumsum(sizes[::-1])[::-1] <= share * sizes.sum(), sizes, 0)
+            words = f"the last {(counts > 0).sum()} of {len(sizes)} groups, all short ({counts.sum()} rows)"
+        to_end = np.repeat(np.cumsum(sizes), sizes) - np.arange(sizes.sum())
+        return to_end <= np.repeat(counts, sizes), words
 
 
 def chained(usable: NDArray[np.bool_], groups: Any = None, times: Times | None = None) -> ChainedRows:
@@ -70,7 +89,8 @@ def chained(usable: NDArray[np.bool_], groups: Any = None, times: Times | None =
     chain = chain[kept]
     starts = np.ones(len(chain), dtype=bool)
     starts[1:] = np.diff(chain) != 0
-    return ChainedRows(order[kept], starts, tuple(sentences), places[kept])
+    series = np.add.reduceat(kept, first, dtype=np.int64) if count else np.zeros(0, dtype=np.int64)
+    return ChainedRows(order[kept], starts, tuple(sentences), places[kept], tuple(series[series > 0].tolist()))
 
 
 def _in_time(
@@ -95,7 +115,7 @@ def _in_time(
     if same.sum() > inside.sum() / 2:
         raise InputError(
             f"{times.name} is the same in {same.sum() + 1} rows and more: this looks like several series in one file, "
-            "which a group column tells apart"
+            "which a group column tells apart, or days without their hours, which belong in one column"
         )
     found, jumps = np.zeros(len(values), dtype=bool), np.where(same, 0, 1)
     ends = [times.show(int(place(times.values))) for place in (np.argmin, np.argmax)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,11 @@ CLOCK = "holds times of day, which do not tell one day from the next: join them 
 EXACT = 2**53
 """The largest whole number that is told apart from the next as a number with a point."""
 NUMBER = r"^[-+($€£¥₹\s]*(\d+([.,' ]\d{3})*[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?[\s%)$€£¥₹]*$"
+CODE = r"^0\d+$"
+"""A whole number with a zero before it: a name, as 02139, and not an amount."""
+WHEN = {"time", "timestamp", "ts", "epoch", "unix", "unixtime", "date", "datetime", "when", "utc"}
+"""What a column of times is called."""
+PARTS = (1, 10**3, 10**6, 10**9)
 SHOWN = 3
 """Cells that an error names."""
 
@@ -82,6 +88,8 @@ def _look(name: str, column: Any, wanted: bool) -> Look:
         return Look(name, Kind.text, column.null_count, about=CLOCK)
     if _is_date(inner):
         return Look(name, Kind.date, column.null_count, about=DATES)
+    if pa.types.is_integer(inner) and _is_epoch(name, column):
+        return Look(name, Kind.date, column.null_count, about=DATES)
     if pa.types.is_integer(inner) and _beyond(column):
         about = (
             f"holds whole numbers beyond {EXACT}, which are names rather than amounts, and not told apart as numbers"
@@ -106,14 +114,19 @@ def _levels(name: str, column: Any, wanted: bool) -> Look:
     if not wanted and look_like_dates(found):
         return Look(name, Kind.date, missing, about=DATES)
     numbers = pc.match_substring_regex(found, NUMBER)
-    if not wanted and pc.sum(numbers).as_py() > len(found) / 2:
+    codes = pc.any(pc.match_substring_regex(found, CODE)).as_py() and pc.all(numbers).as_py()
+    if not (wanted or codes) and pc.sum(numbers).as_py() > len(found) / 2:
         about = _words_among("numbers", column, found.filter(pc.invert(numbers)))
         return Look(name, Kind.mixed, missing, about=about)
     strays = found.slice(0, 0) if wanted else no_dates_among(found)
     if len(strays):
         return Look(name, Kind.mixed, missing, about=_words_among("dates", column, strays))
     if not wanted and (len(found) > LEVELS or ROWS_A_LEVEL * len(found) > len(column)):
-        about = f"holds {len(found)} different texts in {len(column)} rows, too many for categories unless asked for"
+        what = f"numbers with zeros before them, as {found[0]}," if codes else "texts"
+        about = (
+            f"holds {len(found)} different {what} in {len(column)} rows; categories are at most {LEVELS}, of "
+            f"{ROWS_A_LEVEL} rows each on average, unless asked for with --categorical {name}"
+        )
         return Look(name, Kind.text, missing, about=about)
     return Look(name, Kind.category, missing, tuple(sorted(found.to_pylist(), key=_as_people_count)))
 
@@ -135,10 +148,21 @@ def _as_people_count(level: str) -> tuple[bool, float, str]:
         return True, 0.0, level
 
 
+def _ends(column: Any) -> list[int]:
+    ends = pc.min_max(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
+    return [end for end in ends.as_py().values() if end is not None]
+
+
+def _is_epoch(name: str, column: Any) -> bool:
+    """Whether a column that is called a time holds parts of a second since 1970, of days from 1990 to 2100."""
+    if not WHEN & set(re.findall("[a-z]+", name.lower())):
+        return False
+    return any(all(20 <= end / (365.25 * 86_400 * parts) <= 130 for end in _ends(column)) for parts in PARTS)
+
+
 def _beyond(column: Any) -> bool:
     """Whether whole numbers are too large to be told apart as numbers with a point."""
-    ends = pc.min_max(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
-    return any(abs(end) > EXACT for end in ends.as_py().values() if end is not None)
+    return any(abs(end) > EXACT for end in _ends(column))
 
 
 def _not_a_number(column: Any, kind: Any) -> int:

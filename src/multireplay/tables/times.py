@@ -18,6 +18,7 @@ from multireplay.tables.cells import as_chunked, as_numbers
 DAYS = (
     "%Y-%m-%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%Y%m%d", "%d/%m/%y", "%m/%d/%y",
     "%d.%m.%y", "%Y-%m", "%d %b %Y", "%b %d %Y", "%b %d, %Y", "%d-%b-%Y", "%d-%b-%y", "%b %Y", "%b-%Y", "%b-%y",
+    "%a %b %d %Y", "%a, %d %b %Y",
 )  # fmt: skip
 HOURS = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 """What may follow a day."""
@@ -27,10 +28,10 @@ PERIODS = tuple(
     re.compile(pattern)
     for pattern in (
         r"(?P<year>\d{4})[-: ]?[Qq](?P<quarter>[1-4])", r"[Qq](?P<quarter>[1-4])[-/ ]?(?P<year>\d{4})",
-        r"(?P<year>\d{4})[Mm](?P<month>0?[1-9]|1[0-2])", r"(?P<year>\d{4})-?[Ww](?P<week>[0-5]\d)",
+        r"(?P<year>\d{4})[Mm](?P<month>0?[1-9]|1[0-2])", r"(?P<year>\d{4})-?[Ww](?P<week>[0-5]\d)(-?(?P<day>[1-7]))?",
     )
 )  # fmt: skip
-"""Quarters, months and weeks: 2019Q1, Q1 2019, 2019M01, 2019-W01."""
+"""Quarters, months, weeks and their days: 2019Q1, Q1 2019, 2019M01, 2019-W01, 2019-W01-7."""
 LOOKED_AT = 200
 FEWEST = 4
 """Dates that make a column one of dates, with at most one other text for so many."""
@@ -117,6 +118,8 @@ def _from_text(column: Any, name: str) -> Times:
     missing = np.asarray(column.is_null().to_numpy())
     readings = [_moments(moments, name, missing) for moments in _readings(column)]
     if not readings:
+        if pc.all(pc.match_substring_regex(column, r"^\d+$")).as_py():  # with zeros before them
+            return as_times(column.cast(pa.int64()), name)
         raise InputError(
             f"column {name!r} holds text such as {column.drop_null()[0].as_py()!r}, which is no date or number"
         )
@@ -136,6 +139,11 @@ def _readings(column: Any) -> list[Any]:
     few = column.drop_null().slice(0, LOOKED_AT)
     if not len(few):
         return []
+    parts = pc.extract_regex(column, r"^(?P<moment>.*:\d\d)[.,](?P<part>\d{1,9})$")
+    if parts.null_count == column.null_count:  # of a second
+        part = pc.utf8_rpad(pc.struct_field(parts, "part"), 9, "0").cast(pa.int64()).cast(pa.duration("ns"))
+        moments = _readings(pc.struct_field(parts, "moment"))
+        return [pc.add(found.cast(pa.timestamp("ns")), part) for found in moments]
     likely = [day + hour for day in DAYS for hour in HOURS if not _read(few, day + hour).null_count]
     found = [_read(column, way) for way in likely]
     others = [read(column) for read in (_periods, _with_zone) if read(few) is not None]
@@ -151,7 +159,9 @@ def _read(cells: Any, way: str) -> Any:
 
 
 def _with_zone(cells: Any) -> Any:
-    """Moments in the way of ISO 8601, with parts of a second or a zone."""
+    """Moments in the way of ISO 8601, with parts of a second or a zone, also after a blank."""
+    cells = pc.replace_substring_regex(cells, r"(\d)\s*(UTC|GMT)$", r"\1Z")
+    cells = pc.replace_substring_regex(cells, r"(:\d\d(?:\.\d+)?)\s+([-+]\d\d:?\d\d)$", r"\1\2")
     for kind in (pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
         try:
             return cells.cast(kind)
@@ -178,10 +188,10 @@ def _first_day(text: str) -> date | None:
         found = pattern.fullmatch(text.strip())
         if found is None:
             continue
-        parts = {name: int(number) for name, number in found.groupdict().items()}
+        parts = {name: int(number) for name, number in found.groupdict().items() if number}
         if "week" in parts:
             try:
-                return date.fromisocalendar(parts["year"], parts["week"], 1)
+                return date.fromisocalendar(parts["year"], parts["week"], parts.get("day", 1))
             except ValueError:
                 return None
         return date(parts["year"], parts["month"] if "month" in parts else 3 * parts["quarter"] - 2, 1)

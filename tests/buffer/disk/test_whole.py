@@ -42,7 +42,7 @@ def test_many_rows_are_what_numpy_reads(tmp_path):
         ("1,2\n3,4\n", r"log.csv needs the names of its columns in the first line, which is 1,2"),
         ("a,a\n3,4\n", r"log.csv has two columns called 'a'"),
         ("a,b\n", r"log.csv is empty: it has no rows below the names"),
-        ("", r"log.csv cannot be read as CSV: Empty CSV file"),
+        ("", r"log.csv cannot be read as CSV: there are no names with rows below them"),
         (
             "when,a\n2020-01-02,1\n2020-01-01,2\n",
             r"log.csv has when = \d+ at row 1 .*, after \d+ in row 0",

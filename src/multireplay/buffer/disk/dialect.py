@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from multireplay.buffer.disk.files import named
-from multireplay.buffer.disk.tidy import tidied
+from multireplay.buffer.disk.tidy import NOTHING, TEXT, tidied, with_codes
 from multireplay.errors import InputError
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -69,18 +69,22 @@ class Dialect:
     def read(self, path: Path) -> Any:
         """The table of a file, read as a whole, by one thread so that errors know the row."""
         found = self.of(path)
-        assert found.encoding
-        try:
-            table = found._read(path)
-        except UnicodeDecodeError:  # a letter far down
-            return replace(found, encoding="latin-1")._read(path)
-        in_letters = any(pa.types.is_binary(column.type) for column in table.schema)  # of another encoding
-        if in_letters and self.encoding is None:
-            return replace(found, encoding="latin-1")._read(path)
-        return table
+        if self.encoding is not None:
+            try:
+                return found._read(path)
+            except UnicodeError as error:
+                raise InputError(f"{path} is not written in {self.encoding}: {error}; leave --encoding out") from None
+        for encoding in (found.encoding, "cp1252"):
+            try:
+                table = replace(found, encoding=encoding)._read(path)
+            except UnicodeError:  # a letter far down
+                continue
+            if not any(pa.types.is_binary(column.type) for column in table.schema):  # of another encoding
+                return table
+        return replace(found, encoding="latin-1")._read(path)
 
     def _read(self, path: Path) -> Any:
-        null = [*pyarrow.csv.ConvertOptions().null_values, "-", "--", "---", "?", *self.missing]
+        null = [*pyarrow.csv.ConvertOptions().null_values, *NOTHING, *self.missing]
         wrong: list[Any] = []
 
         def other(row: Any) -> str:
@@ -89,23 +93,39 @@ class Dialect:
             wrong.append(row)
             return "error"
 
-        try:
-            table = pyarrow.csv.read_csv(
+        def read(**chosen: Any) -> Any:
+            return pyarrow.csv.read_csv(
                 self._even(path) if self.separator == " " else path,
                 pyarrow.csv.ReadOptions(use_threads=False, encoding=self.encoding, skip_rows=self.above),
                 pyarrow.csv.ParseOptions(delimiter=self.separator, invalid_row_handler=other),
-                pyarrow.csv.ConvertOptions(decimal_point=self.decimal, null_values=null),
+                pyarrow.csv.ConvertOptions(decimal_point=self.decimal, null_values=null, **chosen),
             )
+
+        try:
+            table = read()
         except pa.ArrowInvalid as error:
             if not wrong:
-                raise
+                raise InputError(f"{path} cannot be read as CSV: there are no names with rows below them") from None
             row, number = wrong[0], str(error).partition("Row #")[2].partition(":")[0]
             raise InputError(
                 f"{path} cannot be read as CSV: it has {row.expected_columns} names of columns, but "
                 f"{row.actual_columns} cells in the line {reprlib.repr(row.text)} (number {number} with the names); "
                 "put the names first, and remove titles, totals and remarks"
             ) from None
-        return tidied(table, self.decimal or ".", self.missing)
+        if self._has_codes(path):
+            table = with_codes(table, lambda some: read(include_columns=some, column_types=dict.fromkeys(some, TEXT)))
+        return tidied(table, self.decimal or ".", null)
+
+    def _has_codes(self, path: Path) -> bool:
+        """Whether a cell is a whole number with a zero before it, as 02139: a name, not an amount."""
+        assert self.encoding
+        assert self.separator
+        with pa.input_stream(path) as stream:
+            found: bytes = stream.read()
+        if self.encoding.startswith("utf-16"):
+            found = found.decode(self.encoding, errors="replace").encode()
+        edge = rb'[\n\r"' + re.escape(self.separator).encode() + b"]"
+        return re.search(edge + rb"[ \t]*0\d+[ \t]*" + edge, found + b"\n") is not None
 
     def _even(self, path: Path) -> Any:
         """The file with one space wherever it has several."""
@@ -144,10 +164,13 @@ def _separator(lines: list[str]) -> str:
 
 
 def _tried(head: bytes) -> str:
+    for start, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if 4 * head[start::2].count(0) > len(head):  # every other byte of plain letters is 0
+            return encoding
     try:
         head[: max(len(head) - 3, 0)].decode("utf8")  # a letter may be cut at the end
     except UnicodeDecodeError as error:
-        return "utf8" if error.end >= len(head) - 6 else "latin-1"
+        return "utf8" if error.end >= len(head) - 6 else "cp1252"
     return "utf8"
 
 

@@ -46,7 +46,8 @@ class TableSource(Source):
         """Which columns are numbers, which are dates, and which are neither."""
         if len(set(schema.names)) < len(schema.names):
             twice = next(name for name in schema.names if schema.names.count(name) > 1)
-            raise InputError(f"{label} has two columns called {twice!r}")
+            blank = "cells without a name in its first line: put the names there, and remove titles above them"
+            raise InputError(f"{label} has {f'two columns called {twice!r}: rename one' if twice else blank}")
         fields = {column.name: field_of(column.type) for column in schema}
         self.fields = {name: field for name, field in fields.items() if field is not None}
         self.times = {column.name: Field(np.dtype(np.int64), None) for column in schema if is_date(column.type)}

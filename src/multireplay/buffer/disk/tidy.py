@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-SIGNS = ("", "%", "$", "€", "£", "¥", "₹")
+SIGNS = ("", "%", "$", "€", "£", "¥", "₹", "EUR", "USD", "GBP", "CHF", "JPY")
 """What may stand before or after a number; a column has one of them in all of its cells, or none."""
+UNIT = re.compile(r"[-+]?[\d.,' \u00a0\u202f]*\d[.,]?\s*([^\d\s.,][^\d]*)")
+"""What else may stand after one, as kg or °C."""
 _SPACES = " \u00a0\u202f'"
 FEW = 100
+NOTHING = ("-", "--", "---", "?")
+"""Texts that stand for nothing, besides those of Arrow; a minus beside a plus does not."""
+TEXT = pa.string()
+CODE = r"^\s*0\d+\s*$"
+"""A whole number with a zero before it."""
 
 
 def tidied(table: Any, decimal: str, missing: Sequence[str] = ()) -> Any:
     """Names without blanks around them, numbers as people write them, and no empty cells at the ends.
 
-    A text for nothing that is a number, such as -999, stands for it however it is written: -999.0.
+    Texts for nothing are that among other texts too. One that is a number, such as -999, stands for it however it is
+    written: -999.0.
     """
     names = [_bare(name) for name in table.column_names]
     names[0] = names[0].removeprefix("#").strip() or names[0]  # names in a comment, as NumPy writes them
-    columns = [read_numerals(column, decimal) for column in table.columns]
+    columns = [read_numerals(_emptied(column, missing), decimal) for column in table.columns]
     for word in filter(_is_number, missing):
         columns = [_without(column, float(word)) for column in columns]
     end = table.num_rows
@@ -33,11 +41,35 @@ def tidied(table: Any, decimal: str, missing: Sequence[str] = ()) -> Any:
     return pa.table([columns[k] for k in kept], names=[names[k] for k in kept]).slice(0, end)
 
 
+def with_codes(table: Any, as_text: Callable[[list[str]], Any]) -> Any:
+    """The table with columns of numbers as text where one of them has zeros before it, as names such as 02139 have."""
+    numbers = [column.name for column in table.schema if pa.types.is_integer(column.type) or _is_float(column.type)]
+    names = [name for name in numbers if table.column_names.count(name) == 1]
+    cells = as_text(names) if names else table
+    for name in names:
+        if pc.any(pc.match_substring_regex(cells.column(name), CODE)).as_py():
+            table = table.set_column(table.column_names.index(name), name, cells.column(name))
+    return table
+
+
+def _is_float(kind: Any) -> bool:
+    return bool(pa.types.is_floating(kind))
+
+
 def _is_number(word: str) -> bool:
     try:
         return math.isfinite(float(word))
     except ValueError:
         return False
+
+
+def _emptied(column: Any, words: Sequence[str]) -> Any:
+    if not pa.types.is_string(column.type):
+        return column
+    cells = pc.utf8_trim_whitespace(column)
+    signs = pc.any(pc.equal(cells, "+")).as_py()
+    nothing = pa.array([word for word in words if not (signs and word == "-")], TEXT)
+    return pc.if_else(pc.is_in(cells, nothing), pa.scalar(None, TEXT), column)
 
 
 def _without(column: Any, number: float) -> Any:
@@ -67,10 +99,14 @@ def read_numerals(column: Any, decimal: str) -> Any:
     if not pa.types.is_string(column.type):
         return column
     cells = pc.replace_substring_regex(pc.utf8_trim_whitespace(column), '^"(.*)"$', r"\1")  # quotes after a blank
+    cells = pc.replace_substring(pc.replace_substring_regex(cells, r"^\((.*\d.*)\)$", r"-\1"), "\u2212", "-")
     cells = pc.if_else(pc.equal(cells, ""), pa.scalar(None, pa.string()), cells)
     known = cells.drop_null()
+    if pc.any(pc.match_substring_regex(known, CODE)).as_py():
+        return column
     thousands = rf"[{_SPACES}{',' if decimal == '.' else '.'}]"
-    for sign in SIGNS if len(known) else ():
+    unit = UNIT.fullmatch(known[0].as_py()) if len(known) else None
+    for sign in (*SIGNS, *([unit[1].strip()] if unit else [])) if len(known) else ():
         pattern = _pattern(sign, thousands, decimal)
         if _all_match(known.slice(0, FEW), pattern) and _all_match(known, pattern):
             bare = pc.replace_substring_regex(cells, rf"{thousands}|\s|{re.escape(sign)}", "")

@@ -36,7 +36,12 @@ def blocks_of(evidence: Evidence) -> list[Block]:
     heading = Heading("What is fitted, and what is left")
     if isinstance(found, Missing):
         return [heading, Text(found.reason, tone="remark")]
-    blocks: list[Block] = [heading, Text(_sentence(found))]
+    return [heading, *blocks_on(found)]
+
+
+def blocks_on(found: FittedActual) -> list[Block]:
+    """All that can be drawn of what is fitted beside what was observed."""
+    blocks: list[Block] = [Text(_sentence(found))]
     twofold = len(np.unique(found.spread.actual[:POINTS])) <= 2
     blocks.append(_split(found) if twofold and found.what == "probabilities" else _points(found))
     if found.what in ("probabilities", "counts"):
