@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 256
 """Up to so many coordinates the moments of every batch are kept, and one pass gives the standard errors too."""
-TIGHT, TIGHT_OF_FEW = 1e-8, 1e-6
-"""Steps of a nonlinear fit end at this distance, in standard errors; of few rows of many features rounding is more."""
+TIGHT = 1e-8
+"""Steps of a nonlinear fit end at this distance, in standard errors."""
 MOST = 100
 ROUNDED = 0.01
 """A fit that rounding may have moved by more standard errors than this is made again in a better basis, …"""
@@ -222,8 +222,7 @@ def _by_steps(run: Run, known: Known | None) -> Fitted:
 def _steps_from(start: Vector, run: Run, known: Known | None) -> Fitted:
     if known is not None:
         start = known.basis @ np.linalg.lstsq(known.basis, start, rcond=None)[0]
-    tight = TIGHT if known is None or known.span is None else TIGHT_OF_FEW
-    steps = Corrections(run, tight, run.passes or MOST, known=known)
+    steps = Corrections(run, TIGHT, run.passes or MOST, known=known)
     points = steps.of(start if run.on_the_whole_space else run.feasible.projected(start), None)
     found = Fitted(points[-1], steps.images, steps.distance, float(steps.passes), steps.notes, tuple(points))
     return _shortest(found, known)
