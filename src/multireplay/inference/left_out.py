@@ -57,14 +57,20 @@ def left_out(matrices: Vector, scores: Vector, rows: Vector, penalty: Vector) ->
     whole = (matrices.sum(axis=0) - matrices) / others[:, None, None] + penalty
     size = np.sqrt(np.abs(np.diagonal(whole.mean(axis=0))))
     scale = 1 / np.where(size > 0, size, 1.0)
-    found = np.full(scores.shape, np.nan)
-    for b in range(count):
-        right = scale * scores[b] * rows[b] / others[b]
-        try:
-            found[b] = (count - 1) * scale * np.linalg.solve(scale[:, None] * whole[b] * scale, right)
-        except np.linalg.LinAlgError:
-            continue
-    return found
+    matrices = scale[:, None] * whole * scale
+    right = scale * scores * (rows / others)[:, None]
+    try:
+        found = np.linalg.solve(matrices, right[:, :, None])[:, :, 0]
+    except np.linalg.LinAlgError:  # of one of them
+        found = np.array([_solved(*each) for each in zip(matrices, right, strict=True)])
+    return np.asarray((count - 1) * scale * found)
+
+
+def _solved(matrix: Vector, right: Vector) -> Vector:
+    try:
+        return np.linalg.solve(matrix, right)
+    except np.linalg.LinAlgError:
+        return np.full(len(right), np.nan)
 
 
 def in_place_of(found: Vector, plain: Vector) -> Vector:
