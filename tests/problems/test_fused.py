@@ -5,7 +5,7 @@ import pytest
 
 import multireplay as mr
 from multireplay.engine.sums import OperatorSum
-from multireplay.problems.fused import LEAST_BYTES, can_be_fused, difference_sum, regression_sum
+from multireplay.problems.fused import LEAST_BYTES, WIDE, can_be_fused, difference_sum, regression_sum
 
 LINKS = ("identity", "logistic", "probit", "exp", "softplus", "leaky_relu")
 
@@ -24,21 +24,22 @@ def test_a_regression_is_summed_as_by_two_products(link, kind):
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-10)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
-def test_rows_that_are_left_over_are_counted(count):
-    rows, x = rows_of(count, 3), np.arange(3.0)
-    np.testing.assert_allclose(regression_sum(rows, np.zeros(count), x, 0), (rows @ x) @ rows, rtol=1e-12)
-    then, discounts = rows_of(count, 3, seed=1), np.linspace(0, 1, count)
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize("dim", [3, WIDE])
+def test_rows_that_are_left_over_are_counted(count, dim):
+    rows, x = rows_of(count, dim), np.linspace(0, 1, dim)
+    np.testing.assert_allclose(regression_sum(rows, np.zeros(count), x, 0), (rows @ x) @ rows, rtol=1e-9)
+    then, discounts = rows_of(count, dim, seed=1), np.linspace(0, 1, count)
     expected = (rows @ x - discounts * (then @ x) - 1) @ rows
-    np.testing.assert_allclose(difference_sum(rows, then, discounts, np.ones(count), x), expected, rtol=1e-12)
+    np.testing.assert_allclose(difference_sum(rows, then, discounts, np.ones(count), x), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("ended", [False, True])
 def test_a_block_of_transitions_is_summed_alike_however_it_is_done(ended):
-    path, rng = rows_of(9001, 16, seed=2), np.random.default_rng(3)
-    columns = {"features": path[:-1], "next_features": path[1:], "rewards": rng.standard_normal(9000)}
+    path, rng = rows_of(18001, 16, seed=2), np.random.default_rng(3)
+    columns = {"features": path[:-1], "next_features": path[1:], "rewards": rng.standard_normal(18000)}
     if ended:
-        columns["terminated"] = rng.random(9000) < 0.1
+        columns["terminated"] = rng.random(18000) < 0.1
     problem, x = mr.PolicyEvaluation(0.9), rng.standard_normal(16)
     assert can_be_fused(columns["features"], x)
     fused = OperatorSum(problem, x[None, :]).of(columns)[0][0]
@@ -56,17 +57,17 @@ def test_what_the_loop_is_not_for_is_left_to_linear_algebra():
 
 
 def test_weights_count_in_a_large_block():
-    rows, rng = rows_of(9000, 16, seed=4), np.random.default_rng(5)
-    columns = {"features": rows, "targets": rng.standard_normal(9000), "weights": rng.random(9000)}
+    rows, rng = rows_of(18000, 16, seed=4), np.random.default_rng(5)
+    columns = {"features": rows, "targets": rng.standard_normal(18000), "weights": rng.random(18000)}
     x = rng.standard_normal(16)
     expected = (columns["weights"] * (rows @ x - columns["targets"])) @ rows
     np.testing.assert_allclose(mr.GLM().operator_sums(x[None, :], columns)[0], expected, rtol=1e-10)
 
 
 def test_a_link_of_the_users_own_is_called():
-    rows, x = rows_of(9000, 16, seed=6), np.full(16, 0.1)
+    rows, x = rows_of(18000, 16, seed=6), np.full(16, 0.1)
     problem = mr.GLM(lambda z: 2 * z, lipschitz=2.0)
-    found = problem.operator_sums(x[None, :], {"features": rows, "targets": np.zeros(9000)})[0]
+    found = problem.operator_sums(x[None, :], {"features": rows, "targets": np.zeros(18000)})[0]
     np.testing.assert_allclose(found, 2 * (rows @ x) @ rows, rtol=1e-10)
 
 

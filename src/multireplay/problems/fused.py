@@ -11,34 +11,49 @@ from multireplay._check import Vector
 from multireplay._jit import kernel
 from multireplay.problems.links import apply
 
-LEAST_BYTES, NARROWEST = 2**20, 16
+WIDE = 256
+"""Features from which on four rows at a time are better than two."""
+LEAST_BYTES, NARROWEST = 2**21, 16
 """Blocks of fewer bytes, or features, are left to linear algebra: they stay in the cache between two products, and a
 small record is fitted before the loop is compiled."""
 
 
 @kernel
-def _regression(rows, outcomes, x, code, total):  # type: ignore[no-untyped-def]
-    """Adds Σ_t (f(ψ_tᵀx) − y_t) ψ_t to `total`: four rows at a time, so that x and the sum are read a quarter as often."""
+def _by_twos(rows, outcomes, x, code, total):  # type: ignore[no-untyped-def]
+    """Adds Σ_t (f(ψ_tᵀx) − y_t) ψ_t to `total`: two rows at a time, so that x and the sum are read less often."""
     count, dim = rows.shape
-    fours = count - count % 4
-    for t in range(0, fours, 4):
-        a = b = c = d = 0.0
+    twos = count - count % 2
+    for t in range(0, twos, 2):
+        a = b = 0.0
         for j in range(dim):
+            a += rows[t, j] * x[j]
+            b += rows[t + 1, j] * x[j]
+        a, b = apply(code, a) - outcomes[t], apply(code, b) - outcomes[t + 1]
+        for j in range(dim):
+            total[j] += a * rows[t, j] + b * rows[t + 1, j]
+    if twos < count:
+        a = 0.0
+        for j in range(dim):
+            a += rows[twos, j] * x[j]
+        a = apply(code, a) - outcomes[twos]
+        for j in range(dim):
+            total[j] += a * rows[twos, j]
+
+
+@kernel
+def _by_fours(rows, outcomes, x, code, total):  # type: ignore[no-untyped-def]
+    """The same four rows at a time, but for those that are left over: better from some hundred features on."""
+    for t in range(0, rows.shape[0] - 3, 4):
+        a = b = c = d = 0.0
+        for j in range(rows.shape[1]):
             a += rows[t, j] * x[j]
             b += rows[t + 1, j] * x[j]
             c += rows[t + 2, j] * x[j]
             d += rows[t + 3, j] * x[j]
         a, b = apply(code, a) - outcomes[t], apply(code, b) - outcomes[t + 1]
         c, d = apply(code, c) - outcomes[t + 2], apply(code, d) - outcomes[t + 3]
-        for j in range(dim):
+        for j in range(rows.shape[1]):
             total[j] += a * rows[t, j] + b * rows[t + 1, j] + c * rows[t + 2, j] + d * rows[t + 3, j]
-    for t in range(fours, count):
-        a = 0.0
-        for j in range(dim):
-            a += rows[t, j] * x[j]
-        a = apply(code, a) - outcomes[t]
-        for j in range(dim):
-            total[j] += a * rows[t, j]
 
 
 @kernel
@@ -57,14 +72,14 @@ def _differences(rows, then, discounts, outcomes, x, total):  # type: ignore[no-
         b -= discounts[t + 1] * d + outcomes[t + 1]
         for j in range(dim):
             total[j] += a * rows[t, j] + b * rows[t + 1, j]
-    for t in range(twos, count):
+    if twos < count:
         a = c = 0.0
         for j in range(dim):
-            a += rows[t, j] * x[j]
-            c += then[t, j] * x[j]
-        a -= discounts[t] * c + outcomes[t]
+            a += rows[twos, j] * x[j]
+            c += then[twos, j] * x[j]
+        a -= discounts[twos] * c + outcomes[twos]
         for j in range(dim):
-            total[j] += a * rows[t, j]
+            total[j] += a * rows[twos, j]
 
 
 def can_be_fused(rows: Any, x: Vector) -> bool:
@@ -90,8 +105,12 @@ def regression_sum(rows: NDArray[Any], outcomes: NDArray[Any], x: Vector, code: 
     >>> regression_sum(np.eye(2), np.array([1.0, 2.0]), np.array([3.0, 3.0]), IDENTITY)
     array([2., 1.])
     """
-    total = np.zeros(len(x))
-    _regression(rows, np.ascontiguousarray(outcomes, dtype=np.float64), x, code, total)
+    total, wide = np.zeros(len(x)), np.ascontiguousarray(outcomes, dtype=np.float64)
+    fours = len(rows) // 4 * 4 if len(x) >= WIDE else 0
+    if fours:
+        _by_fours(rows, wide, x, code, total)
+    if fours < len(rows):
+        _by_twos(rows[fours:], wide[fours:], x, code, total)
     return total
 
 

@@ -29,8 +29,8 @@ ELSEWHERE = 2**16
 """So many of the samples on a device are enough to see a Jacobian change."""
 ALIKE = 16.0
 """Features on a device stay as they are where their sizes are between this and its inverse."""
-PART, CACHED = 2**11, 2**19
-"""Rows that are worked on at once, and numbers, so that they stay in the cache."""
+PART, CACHED, AT_HAND = 2**11, 2**19, 2**17
+"""Rows that are worked on at once, numbers, so that they stay in the cache, and numbers that are copied at a time."""
 THREADED = 2**20
 """Numbers from which on a second thread is worth starting."""
 SMALL = 1e-30
@@ -220,7 +220,7 @@ class Samples:
 
         def fourth(block: Columns) -> Vector:
             squares = block["features"] ** 2
-            return np.einsum("ij,ij->j", squares, squares).astype(np.float64)
+            return np.einsum("ij,ij->j", squares, squares)
 
         return np.asarray(self._added(fourth, self.blocks()) / self.count)
 
@@ -266,8 +266,10 @@ def _in_parts(given: Columns, rows: Positions) -> tuple[Columns, Vector]:
         for name, column in given.items()
     }
 
+    step = max(16, min(PART // 4, AT_HAND // given["features"].shape[1]))
+
     def part(start: int) -> Vector:
-        here = slice(start, start + PART // 4)
+        here = slice(start, start + step)
         squares: Vector = np.zeros(0)
         for name, column in given.items():
             taken = column[rows[here]]
@@ -278,7 +280,7 @@ def _in_parts(given: Columns, rows: Positions) -> tuple[Columns, Vector]:
         return squares
 
     with ThreadPoolExecutor(2) as pool:
-        return found, np.asarray(sum(pool.map(part, range(0, len(rows), PART // 4))) / len(rows))
+        return found, np.asarray(sum(pool.map(part, range(0, len(rows), step))) / len(rows))
 
 
 def _in_units(column: Any, scale: Vector, precision: Any) -> Any:
