@@ -220,7 +220,7 @@ class Samples:
 
         def fourth(block: Columns) -> Vector:
             squares = block["features"] ** 2
-            return np.einsum("ij,ij->j", squares, squares)
+            return np.asarray(np.einsum("ij,ij->j", squares, squares), dtype=np.float64)
 
         return np.asarray(self._added(fourth, self.blocks()) / self.count)
 
