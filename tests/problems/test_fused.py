@@ -5,7 +5,8 @@ import pytest
 
 import multireplay as mr
 from multireplay.engine.sums import OperatorSum
-from multireplay.problems.fused import LEAST_BYTES, WIDE, can_be_fused, difference_sum, regression_sum
+from multireplay.problems.fused import WIDE, difference_sum, regression_sum
+from multireplay.problems.residual import LEAST_BYTES, can_be_fused
 
 LINKS = ("identity", "logistic", "probit", "exp", "softplus", "leaky_relu")
 

@@ -13,9 +13,6 @@ from multireplay.problems.links import apply
 
 WIDE = 256
 """Features from which on four rows at a time are better than two."""
-LEAST_BYTES, NARROWEST = 2**21, 16
-"""Blocks of fewer bytes, or features, are left to linear algebra: they stay in the cache between two products, and a
-small record is fitted before the loop is compiled."""
 
 
 @kernel
@@ -42,7 +39,7 @@ def _by_twos(rows, outcomes, x, code, total):  # type: ignore[no-untyped-def]
 
 @kernel
 def _by_fours(rows, outcomes, x, code, total):  # type: ignore[no-untyped-def]
-    """The same four rows at a time, but for those that are left over: better from some hundred features on."""
+    """Adds Σ_t (f(ψ_tᵀx) − y_t) ψ_t to `total`, four rows at a time, but for the rows that are left over then."""
     for t in range(0, rows.shape[0] - 3, 4):
         a = b = c = d = 0.0
         for j in range(rows.shape[1]):
@@ -80,18 +77,6 @@ def _differences(rows, then, discounts, outcomes, x, total):  # type: ignore[no-
         a -= discounts[twos] * c + outcomes[twos]
         for j in range(dim):
             total[j] += a * rows[twos, j]
-
-
-def can_be_fused(rows: Any, x: Vector) -> bool:
-    """Whether rows are dense, in order and large enough for the loop to be worth it."""
-    return (
-        isinstance(rows, np.ndarray)
-        and rows.flags.c_contiguous
-        and rows.dtype.char in "fd"
-        and x.dtype == np.float64
-        and rows.nbytes >= LEAST_BYTES
-        and rows.shape[1] >= NARROWEST
-    )
 
 
 def regression_sum(rows: NDArray[Any], outcomes: NDArray[Any], x: Vector, code: int) -> Vector:

@@ -20,7 +20,7 @@ from multireplay.errors import InputError
 from multireplay.problems.base import Problem, as_constraint, refuse, row_blocks
 from multireplay.problems.directions import is_nearly_singular
 from multireplay.problems.exact import solve_known, solve_linear
-from multireplay.problems.fused import can_be_fused, difference_sum
+from multireplay.problems.fused import difference_sum
 from multireplay.problems.packed import (
     DenseTable,
     IndexedRows,
@@ -232,7 +232,7 @@ class PolicyEvaluation(ResidualProblem):
 
     def fused_sum(self, x: Vector, columns: Columns) -> Vector | None:
         now, then = self._pairs(columns)
-        fits = "weights" not in columns and can_be_fused(then, x)
+        fits = "weights" not in columns and then.flags.c_contiguous
         return difference_sum(now, then, self._discounts(columns), columns["rewards"], x) if fits else None
 
     def scores(self, samples: TransitionSamples, x: Vector) -> Vector:

@@ -15,7 +15,6 @@ from multireplay.buffer.columns import Columns
 from multireplay.buffer.foreign import array_of, as_numpy, is_foreign, like
 from multireplay.errors import FeatureError, InputError
 from multireplay.problems.base import GROWTH, UNBOUNDED, Problem, picked, row_blocks
-from multireplay.problems.fused import can_be_fused
 from multireplay.problems.packed import IndexedRows, Rows, largest_square, square_lengths
 
 NARROW = 32
@@ -24,6 +23,9 @@ PIECE = 900_000
 """… of so many multiplications, below what OpenBLAS takes for a small product (10⁶)."""
 DENSE = 2000
 """Up to this many sparse features a d × d matrix is made dense."""
+LEAST_BYTES, NARROWEST = 2**21, 16
+"""Blocks of fewer bytes, or features, are left to linear algebra: they stay in the cache between two products, and a
+small record is fitted before the loop is compiled."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,18 @@ class ResidualProblem(Problem):
         lengths = np.einsum("ij,ij->i", rows, rows, dtype=np.float64) if dense else square_lengths(rows)
         watched = [self.outcomes_of(samples), self.scores(samples, x0)]
         return extremes(lengths, *watched) if weights is None else extremes(weights * lengths, weights, *watched)
+
+
+def can_be_fused(rows: Any, x: Vector) -> bool:
+    """Whether rows are dense, in order and large enough for the loop to be worth it."""
+    return (
+        isinstance(rows, np.ndarray)
+        and rows.flags.c_contiguous
+        and rows.dtype.char in "fd"
+        and x.dtype == np.float64
+        and rows.nbytes >= LEAST_BYTES
+        and rows.shape[1] >= NARROWEST
+    )
 
 
 def squared_products(rows: Rows, weights: Vector, which: Positions | None) -> Vector:
