@@ -9,6 +9,7 @@ from scipy.signal import lfilter
 import multireplay as mr
 from multireplay.engine.sums import batch_bounds
 from multireplay.inference.left_out import in_place_of, left_out
+from multireplay.inference.sight import RecordAt
 
 ROWS, DIM = 1500, 4
 
@@ -95,3 +96,15 @@ def test_intervals_hold_with_many_sticky_coordinates():
         low, high = result.interval().T
         held.append((low <= 0) & (high >= 0))
     assert 0.93 < np.mean(held) < 0.985
+
+
+def test_the_record_is_looked_at_once(monkeypatch):
+    """Whether batches are to be left out, effective sample sizes and marks come from the same look."""
+    looks, look = [], RecordAt.sight
+    monkeypatch.setattr(RecordAt, "sight", lambda self, mean: looks.append(mean) or look(self, mean))
+    problem, columns = problems()["logistic"]
+    result = mr.solve(problem, mr.Buffer(**columns))
+    with pytest.warns(mr.UncertaintyWarning):
+        result.summary()
+    assert result.uncertainty.images.left_out
+    assert len(looks) == 1

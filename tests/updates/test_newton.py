@@ -151,6 +151,17 @@ def test_a_tolerance_is_kept(case, tolerance):
     assert (np.abs(result.x - problem.fit_exactly(buffer)) < tolerance * result.standard_error + 1e-9).all()
 
 
+@pytest.mark.parametrize("seed", [4, 10, 1])
+def test_a_tolerance_is_kept_with_few_rows_a_coordinate_in_the_coarse_epoch(seed, monkeypatch):
+    monkeypatch.setattr(coarse, "COARSE", 256)  # 8 rows a coordinate, as with a thousand of them
+    rng = np.random.default_rng(seed)
+    A = lfilter([1.0], [1.0, -0.9], rng.standard_normal((8192, 128)), axis=0)
+    buffer = mr.Buffer(features=A, targets=A @ rng.standard_normal(128) + rng.standard_normal(8192))
+    result = mr.solve(mr.GLM(), buffer, update=mr.Newton(tolerance=1e-3))
+    away = (np.abs(result.x - mr.GLM().fit_exactly(buffer)) / result.standard_error).max()
+    assert away <= result.distance <= 1e-3
+
+
 def test_too_few_corrections_are_said_to_be_so():
     rng = np.random.default_rng(0)
     F = scipy.signal.lfilter([1.0], [1.0, -0.9], rng.standard_normal((60_001, 60)), axis=0)

@@ -54,17 +54,26 @@ def left_out(matrices: Vector, scores: Vector, rows: Vector, penalty: Vector) ->
     count, others = len(rows), rows.sum() - rows
     if count < 2:  # nothing is left
         return np.full(scores.shape, np.nan)
-    whole = (matrices.sum(axis=0) - matrices) / others[:, None, None] + penalty
-    size = np.sqrt(np.abs(np.diagonal(whole.mean(axis=0))))
+    whole = matrices.sum(axis=0) - matrices
+    whole /= others[:, None, None]
+    whole += penalty
+    size = np.sqrt(np.abs(np.diagonal(whole, axis1=1, axis2=2).mean(axis=0)))
     scale = 1 / np.where(size > 0, size, 1.0)
-    found = np.full(scores.shape, np.nan)
-    for b in range(count):
-        right = scale * scores[b] * rows[b] / others[b]
-        try:
-            found[b] = (count - 1) * scale * np.linalg.solve(scale[:, None] * whole[b] * scale, right)
-        except np.linalg.LinAlgError:
-            continue
-    return found
+    whole *= scale
+    whole *= scale[:, None]
+    right = scale * scores * (rows / others)[:, None]
+    try:
+        found = np.linalg.solve(whole, right[:, :, None])[:, :, 0]
+    except np.linalg.LinAlgError:  # of one of them
+        found = np.array([_solved(*each) for each in zip(whole, right, strict=True)])
+    return np.asarray((count - 1) * scale * found)
+
+
+def _solved(matrix: Vector, right: Vector) -> Vector:
+    try:
+        return np.asarray(np.linalg.solve(matrix, right), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return np.full(len(right), np.nan)
 
 
 def in_place_of(found: Vector, plain: Vector) -> Vector:

@@ -29,12 +29,13 @@ START = np.zeros(1, dtype=np.int64)
 class Sight(NamedTuple):
     """Of every coordinate: the variance of a row's score, 0 where it is rounding, and the visits of its feature.
 
-    And how many features are active at once in a row, on average: 1 of one-hot rows, about a third of dense ones.
+    And how `crowded` it is: features that are active at once for each independent row, by the median of visits. 0 where
+    spread rows say that visits are many: they are nearly independent then, and there are more.
     """
 
     row_variance: Vector
     visits: Vector
-    active: float
+    crowded: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +81,10 @@ class RecordAt:
             squares[few] = sum(total[0] for total in totals) / record.length
             visits[few] = _visits(np.array([total[1] for total in totals]) / np.diff(bounds)[:, None])
         centre = mean - problem.penalty_diagonal(len(self.x)) * self.x
-        variance = squares - centre**2
-        return Sight(np.where(variance > rounding, variance, 0.0), visits, _active(columns.get("features")))
+        variance, typical = squares - centre**2, float(np.median(visits))
+        many = typical > SPREAD / 8 and record.length > SPREAD
+        crowded = 0.0 if many or not typical else _active(columns.get("features")) / typical
+        return Sight(np.where(variance > rounding, variance, 0.0), visits, crowded)
 
 
 class _Energies(BlockSum):
@@ -99,7 +102,10 @@ class _Energies(BlockSum):
 
 
 def _active(rows: Any) -> float:
-    """The mean of (Σ_j u_tj)²/Σ_j u_tj² over rows, with u_tj = ψ_tj² over its mean; 1 where features are not dense."""
+    """Features that are active at once in a row, on average: 1 of one-hot rows, about a third of dense ones.
+
+    The mean of (Σ_j u_tj)²/Σ_j u_tj² over rows, with u_tj = ψ_tj² over its mean; 1 where features are not dense.
+    """
     if not isinstance(rows, np.ndarray):
         return 1.0
     squares = np.square(rows, dtype=np.float64)

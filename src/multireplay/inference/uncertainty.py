@@ -13,7 +13,7 @@ from multireplay._check import Vector, number_in
 from multireplay.errors import InputError, UncertaintyWarning, warn
 from multireplay.inference.images import Images
 from multireplay.inference.longrun import BatchMeans, LongRun, Spread, WaldTest
-from multireplay.inference.sight import SPREAD, RecordAt, Sight
+from multireplay.inference.sight import RecordAt, Sight
 from multireplay.inference.summary import Summary, coefficient_row
 
 FEW = 30.0
@@ -171,18 +171,11 @@ class Uncertainty:
             found = parts.sum(axis=1) / (parts @ (1 / np.maximum(counts, 1e-9)))
         return np.asarray(np.nan_to_num(found, nan=np.inf, posinf=np.inf))
 
-    @cached_property
+    @property
     def crowded(self) -> float:
-        """Features that are active at once for each independent row, by the median of visits; 0 where not known.
-
-        Nor is it where spread rows say that visits are many: they are nearly independent then, and there are more.
-        """
-        sight, images = self._whole._sight, self.images
-        if sight is None or images is None:
-            return 0.0
-        typical = float(np.median(sight.visits))
-        many = typical > SPREAD / 8 and images.rows.sum() > SPREAD
-        return 0.0 if many or not typical else sight.active / typical
+        """Features that are active at once for each independent row, see `Sight`; 0 where not known."""
+        sight = self._whole._sight
+        return 0.0 if sight is None else sight.crowded
 
     @cached_property
     def _sight(self) -> Sight | None:
@@ -225,22 +218,13 @@ class Uncertainty:
         half, effective = spread.quantile(level) * error, self.effective
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = self.x / error
-        chances, held = spread.p_value(ratios), np.isnan(error)
-        rows = [
-            coefficient_row(
-                name,
-                float(self.x[i]),
-                (float(error[i]), float(ratios[i]), float(chances[i])),
-                (float(self.x[i] - half[i]), float(self.x[i] + half[i])),
-                None if effective is None else float(effective[i]),
-                "on the boundary"
-                if held[i]
-                else "the record says nothing of it"
-                if np.isinf(error[i])
-                else self.doubts.get(i, ""),
-            )
-            for i, name in enumerate(self.names)
-        ]
+        ends = zip((self.x - half).tolist(), (self.x + half).tolist(), strict=True)
+        tests = zip(error.tolist(), ratios.tolist(), spread.p_value(ratios).tolist(), strict=True)
+        known = [None] * len(error) if effective is None else effective.tolist()
+        marks = [self.doubts.get(i, "") for i in range(len(error))]
+        for i in np.flatnonzero(~np.isfinite(error)):
+            marks[i] = "on the boundary" if np.isnan(error[i]) else "the record says nothing of it"
+        rows = list(map(coefficient_row, self.names, self.x.tolist(), tests, ends, known, marks))
         how = f"Standard errors under dependence: {by or BatchMeans()!r}"
         notes = [*self.notes, *([self.doubt_note()] if self.doubts else [])]
         if effective is None:

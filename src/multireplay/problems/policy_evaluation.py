@@ -20,6 +20,7 @@ from multireplay.errors import InputError
 from multireplay.problems.base import Problem, as_constraint, refuse, row_blocks
 from multireplay.problems.directions import is_nearly_singular
 from multireplay.problems.exact import solve_known, solve_linear
+from multireplay.problems.fused import difference_sum
 from multireplay.problems.packed import (
     DenseTable,
     IndexedRows,
@@ -229,6 +230,11 @@ class PolicyEvaluation(ResidualProblem):
         following = self._discounts(columns).astype(following.dtype, copy=False) * following
         return np.asarray(weighted((now @ points.T).T - columns["rewards"] - following, columns))
 
+    def fused_sum(self, x: Vector, columns: Columns) -> Vector | None:
+        now, then = self._pairs(columns)
+        fits = "weights" not in columns and then.flags.c_contiguous
+        return difference_sum(now, then, self._discounts(columns), columns["rewards"], x) if fits else None
+
     def scores(self, samples: TransitionSamples, x: Vector) -> Vector:
         return scores_of(samples.features, x) - as_numpy(samples.discounts) * scores_of(samples.next_features, x)
 
@@ -270,10 +276,7 @@ class PolicyEvaluation(ResidualProblem):
         return np.asarray(np.einsum("ij,ij->j", along, onward))
 
     def moments(self, columns: Columns) -> tuple[Any, Vector]:
-        """Σ w_t ψ(s_t)(ψ(s_t) − γψ(s_{t+1}))ᵀ and Σ w_t r_t ψ(s_t), with 0 for γ where the episode ended.
-
-        See `Problem`.
-        """
+        """Σ w_t ψ(s_t)(ψ(s_t) − γψ(s_{t+1}))ᵀ and Σ w_t r_t ψ(s_t), with 0 for γ where the episode ended."""
         now, then = self._pairs(columns)
         rewards, discounts = columns["rewards"].astype(np.float64, copy=False), self._discounts(columns)
         if not isinstance(now, np.ndarray):

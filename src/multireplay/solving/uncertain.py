@@ -51,9 +51,9 @@ def uncertainty_of(result: Result) -> Uncertainty:
     source = None if run is None else RecordAt(run.record, x, run.threads, partial(images_at, run, x))
     notes = () if images is None else _notes(result, images, names)
     found = Uncertainty(x, names, images, source, why, notes)
-    if images is None or not _holds_itself(run, found):
-        return found
-    return Uncertainty(x, names, left_out_at(run, x, images), source, why, notes)
+    if images is not None and _holds_itself(run, found):
+        found.images = left_out_at(run, x, images)
+    return found
 
 
 def _holds_itself(run: Run, found: Uncertainty) -> bool:

@@ -151,8 +151,10 @@ def _fit(samples: Samples, z0: Vector, rows: int, some: bool) -> Coarse:
     linear, z = samples.problem.is_linear, samples.start(z0)
     first, second = samples.jacobians(z)
     effective = samples.effective(z) if some else np.inf
-    slope = _slope((first + second) / 2, samples.scale, rows if some else None)
-    half, rate = (first - second) / 2, np.inf
+    whole, half, rate = first + second, first - second, np.inf
+    whole /= 2
+    half /= 2
+    slope = _slope(whole, samples.scale, rows if some else None)
     if slope.dependable:
         half = half.astype(slope.matrix.dtype, copy=False) if isinstance(half, np.ndarray) else half
         rate = slope.factors.rate(half, POWER_STEPS)

@@ -48,6 +48,8 @@ LEAVES = 0.25
 the way, up to this, even where two corrections shrink by more: the slowest direction may be hidden."""
 SURELY = 0.7
 """Corrections end at this share of the tolerance: the estimate of a distance is not sure to more."""
+LATE = 5
+"""After so many corrections what is left is where some rows' Jacobian is too large, which they undo most slowly."""
 NEAR = 30.0
 """Standard errors are taken from batches at a point that is at most so many of them away from the answer."""
 CHEAP = 4.0
@@ -60,7 +62,6 @@ AFFORDABLE = 1e12
 """Multiplications for a Jacobian of the whole record that are always allowed, …"""
 PASSES_WORTH = 300
 """… and otherwise as many as so many passes need."""
-
 WIDEST_KEPT = 1024
 """Up to so many coordinates a result keeps the inverse Jacobian, for estimators that need more pieces than batches."""
 
@@ -200,9 +201,10 @@ class Corrections:
             away = distance_of(now.move, self.error, x, slope.scale)
             least = CONTRACTS if fresh else min(LEAVES, max(rate, self.aged))
             left = ratio if self.record.problem.is_linear else max(ratio, least)
-            self.distance = min(1.0, left) * away / slope.damping
+            slowest, surely = (slope.slowest, 1.0) if len(trail) > LATE else (1.0, SURELY)
+            self.distance = min(1.0, left) * away / slope.damping / slowest
             there = away <= NEAR and (last is not None or trusted)  # or a misfit elsewhere makes the errors large
-            there = there and self.distance <= SURELY * self.tolerance
+            there = there and self.distance <= surely * self.tolerance
             if len(done) >= self.most or (there and not self.all_of_them):
                 return self._ended(done, now)
             if len(done) % PATIENCE == 0 and (found := runaway_note(self.run, x, now.move)):

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay.buffer.foreign import as_numpy
 from multireplay.buffer.record import Record
-from multireplay.engine.sums import Batches, Folding, Linearization, Part, batch_bounds, fold, operator_batches
+from multireplay.engine.sums import Batches, Folding, OperatorSum, Part, batch_bounds, fold, operator_batches
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import MULTIPLICATIONS, in_place_of, left_out
 from multireplay.inference.left_out import WIDEST as WIDEST_HELD
 from multireplay.inference.residuals import distance_of, standard_errors
+from multireplay.problems.base import as_double
 from multireplay.problems.constrained import affine_vi
 from multireplay.updates.base import Unsuitable
 from multireplay.updates.coarse import MOST_NUMBERS, coarse_rows
@@ -23,6 +25,8 @@ from multireplay.updates.samples import Samples
 from multireplay.updates.slope import Slope
 
 if TYPE_CHECKING:
+    from multireplay.buffer.columns import Columns
+    from multireplay.problems import Problem
     from multireplay.solving.run import Run
 
 FEWEST = 4
@@ -95,16 +99,21 @@ def images_at(run: Run, x: Vector) -> Images:
     return replace(images_of(run, x, batches, slope), unknown=known.unknown)
 
 
-class BatchJacobians(Linearization):
-    """Σ_t F̃(x, ξ_t) and Σ_t of its derivative at x, both by stretches."""
+class BatchJacobians(OperatorSum):
+    """Σ_t F̃(x, ξ_t) and Σ_t of its derivative at x, both by stretches, without the penalty."""
+
+    def __init__(self, problem: Problem, x: Vector) -> None:
+        super().__init__(problem, x[None, :])
+        self.least = max(16, 2 * len(x))
 
     def zero(self) -> Part:
-        return np.zeros(len(self.x)), np.zeros((len(self.x),) * 2)
+        return *super().zero(), np.zeros((self.points.shape[1],) * 2)
 
-    def add(self, total: Part, part: Part) -> Part:
-        for one, other in zip(total, part[:2], strict=True):
-            one += other
-        return total
+    @np.errstate(over="ignore", invalid="ignore")
+    def of(self, block: Columns) -> Part:
+        wide = as_double(block)
+        matrix = self.problem.jacobian_sum(self.points[0], wide)
+        return *super().of(wide), matrix if self.problem.on_host else as_numpy(matrix)
 
 
 def left_out_at(run: Run, x: Vector, images: Images) -> Images:
@@ -116,7 +125,7 @@ def left_out_at(run: Run, x: Vector, images: Images) -> Images:
     bounds = batch_bounds(record.length, record.dim)
     totals = fold(record, BatchJacobians(record.problem, x), bounds, Folding(run.threads))
     rows = np.diff(bounds).astype(np.float64)
-    scores = np.array([total[0] for total in totals]) / rows[:, None] + penalty * x
+    scores = np.array([total[0][0] for total in totals]) / rows[:, None] + penalty * x
     scores -= np.average(scores, axis=0, weights=rows)  # which is 0 at the fit
     found = left_out(np.array([total[1] for total in totals]), scores, rows, np.diag(penalty))
     return replace(images, values=in_place_of(found, images.values), left_out=True)

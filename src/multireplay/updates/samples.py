@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -29,8 +29,10 @@ ELSEWHERE = 2**16
 """So many of the samples on a device are enough to see a Jacobian change."""
 ALIKE = 16.0
 """Features on a device stay as they are where their sizes are between this and its inverse."""
-PART = 2**11
-"""Rows that are worked on at once."""
+PART, CACHED, AT_HAND = 2**11, 2**19, 2**17
+"""Rows that are worked on at once, numbers, so that they stay in the cache, and numbers that are copied at a time."""
+THREADED = 2**20
+"""Numbers from which on a second thread is worth starting."""
 SMALL = 1e-30
 """Mean squares from this to its inverse are safe in single precision."""
 
@@ -76,13 +78,19 @@ class Samples:
         """The column of features, where x has a coordinate for each of them."""
         return self.columns.get("features") if self.problem.by_feature else None
 
-    def blocks(self) -> Iterator[Columns]:
+    @property
+    def _are_many(self) -> bool:
+        """Whether a second thread is worth starting."""
+        return isinstance(self.features, np.ndarray) and self.features.size >= THREADED
+
+    def blocks(self, rows: int = 0) -> Iterator[Columns]:
         """The samples in blocks of an even number of rows, where they are dense arrays here; otherwise all at once."""
         if not isinstance(self.features, np.ndarray):
             yield self.columns
             return
-        for start in range(0, self.count, PART):
-            yield {name: column[start : start + PART] for name, column in self.columns.items()}
+        rows = rows or max(2, min(PART, CACHED // len(self.scale)) // 2 * 2)
+        for start in range(0, self.count, rows):
+            yield {name: column[start : start + rows] for name, column in self.columns.items()}
 
     @cached_property
     def some(self) -> Columns:
@@ -108,14 +116,18 @@ class Samples:
 
         def part(first: int) -> Array:
             total, count = None, (self.count + 1 - first) // 2
-            for block in self.blocks():
+            for block in self.blocks(max(PART, 4 * len(self.scale))):  # adding a matrix is little beside making it
                 rows = {name: column[first::2] for name, column in block.items()}
                 found = sums(self.place(z), rows)
                 total = found if total is None else np.add(total, found, out=total)
             if not isinstance(total, np.ndarray):
                 return mean_there(total, count, self.units, self.penalty)
-            found = self.units[:, None] * total * self.units / count + np.diag(self.penalty)
-            return np.asarray(found, dtype=self.precision)
+            found = total.astype(self.precision, copy=False)  # and nothing large is there twice
+            units = (self.units / np.sqrt(count)).astype(self.precision)
+            found *= units
+            found *= units[:, None]
+            found[np.diag_indices_from(found)] += self.penalty.astype(self.precision)
+            return found
 
         if self.problem.users_code or not self.problem.on_host:  # a thread of one's own costs a device milliseconds
             return part(0), part(1)
@@ -131,32 +143,48 @@ class Samples:
         enough = max(COARSE, 8 * len(self.scale)) if self.problem.on_host else self.count
         rows = self._every(max(1, self.count // enough))
         taken = row_count(rows)
-        begun = self.problem.descent(self.place(zero), rows)
+        begun = self._descent(zero, rows)
         if begun is None:
             return self._newton(z0)
         ridge = self.penalty + self.heaviness / self.count / 4
 
         def value(z: Vector) -> tuple[float, Vector]:
-            loss, total = (self.problem.descent(self.place(z), rows) if z.any() else begun) or (0.0, zero)
+            loss, total = (self._descent(z, rows) if z.any() else begun) or (0.0, zero)
             return loss / taken + float(ridge @ z**2) / 2, self.units * total / taken + ridge * z
 
         close = {"maxiter": STEPS, "gtol": CLOSE / np.sqrt(self.count), "ftol": 0.0}
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(minimize(value, zero, jac=True, method="L-BFGS-B", options=close).x)
 
+    def _descent(self, z: Vector, rows: Columns) -> tuple[float, Vector] | None:
+        """The loss over some of the samples and its gradient, if there is one; by two threads if they are many."""
+        if not self._are_many:
+            return self.problem.descent(self.place(z), rows)
+
+        @np.errstate(over="ignore", invalid="ignore")
+        def part(half: slice) -> tuple[float, Vector] | None:
+            return self.problem.descent(self.place(z), {name: column[half] for name, column in rows.items()})
+
+        middle = row_count(rows) // 2
+        with ThreadPoolExecutor(2) as pool:
+            one, other = pool.map(part, (slice(middle), slice(middle, None)))
+        return None if one is None or other is None else (one[0] + other[0], one[1] + other[1])
+
     def effective(self, z: Vector) -> float:
         """Rows that the Jacobian's worst known diagonal entry is as good as: (Σ w a²)² / Σ (w a²)², at z."""
         if not isinstance(self.features, np.ndarray):
             return np.inf
-        sums = np.zeros((2, len(self.scale)))
+
+        @np.errstate(all="ignore")
+        def powers(block: Columns) -> Vector:
+            squares, slopes = block["features"] ** 2, self.problem.slopes(self.place(z), block)
+            if slopes is not None:
+                squares *= slopes[:, None].astype(squares.dtype, copy=False)
+            return np.array([squares.sum(axis=0), np.einsum("ij,ij->j", squares, squares)], dtype=np.float64)
+
+        sums = self._added(powers, self.blocks())
         with np.errstate(all="ignore"):
-            for block in self.blocks():
-                squares, slopes = block["features"] ** 2, self.problem.slopes(self.place(z), block)
-                if slopes is not None:
-                    squares *= slopes[:, None].astype(squares.dtype, copy=False)
-                sums += squares.sum(axis=0), np.einsum("ij,ij->j", squares, squares)
-            found = sums[0] ** 2 / sums[1]
-        return float(np.nan_to_num(found, nan=0.0).min())
+            return float(np.nan_to_num(sums[0] ** 2 / sums[1], nan=0.0).min())
 
     def ageing(self, z: Vector, then: Vector) -> float:
         """By what share the diagonal of J changes at most from z to `then`; NaN where it is lost."""
@@ -168,16 +196,17 @@ class Samples:
         return self._change(z, then, [self.columns]) if np.isnan(found) else found  # a feature may be in others only
 
     def _change(self, z: Vector, then: Vector, blocks: Iterable[Columns]) -> float:
-        before = after = 0.0
+        @np.errstate(all="ignore")
+        def diagonals(block: Columns) -> Vector:
+            here, there = (self.problem.slopes(self.place(point), block) for point in (z, then))
+            if here is None or there is None:
+                return np.ones((2, len(z)))
+            squares = array_of(block["features"]) ** 2
+            return np.array([as_numpy(slopes @ squares) for slopes in (here, there)], dtype=np.float64)
+
+        before, after = self._added(diagonals, blocks)
         with np.errstate(all="ignore"):
-            for block in blocks:
-                here, there = (self.problem.slopes(self.place(point), block) for point in (z, then))
-                if here is None or there is None:
-                    return 0.0
-                squares = array_of(block["features"]) ** 2
-                before, after = before + here @ squares, after + there @ squares
-            change: Any = after / before - 1
-        return float(np.abs(change if isinstance(change, np.ndarray) else as_numpy(change)).max())
+            return float(np.abs(after / before - 1).max())
 
     @cached_property
     def heaviness(self) -> Vector:
@@ -188,11 +217,19 @@ class Samples:
             return np.where(found > 0, found, self.count)  # which is the most, of a feature that is in others only
         if not isinstance(features, np.ndarray):
             return np.full(len(self.scale), 3.0)
-        total = np.zeros_like(self.scale)
-        for block in self.blocks():
+
+        def fourth(block: Columns) -> Vector:
             squares = block["features"] ** 2
-            total += np.einsum("ij,ij->j", squares, squares)
-        return total / self.count
+            return np.asarray(np.einsum("ij,ij->j", squares, squares), dtype=np.float64)
+
+        return np.asarray(self._added(fourth, self.blocks()) / self.count)
+
+    def _added(self, part: Callable[[Columns], Vector], blocks: Iterable[Columns]) -> Vector:
+        """The sum of something over blocks of samples, by two threads where that is worth it."""
+        if not self._are_many:
+            return np.asarray(sum(map(part, blocks)))
+        with ThreadPoolExecutor(2) as pool:
+            return np.asarray(sum(pool.map(part, blocks)))
 
     def _newton(self, z: Vector) -> Vector:
         """Newton steps from z, each halved until F̂ falls."""
@@ -229,8 +266,10 @@ def _in_parts(given: Columns, rows: Positions) -> tuple[Columns, Vector]:
         for name, column in given.items()
     }
 
+    step = max(16, min(PART // 4, AT_HAND // given["features"].shape[1]))
+
     def part(start: int) -> Vector:
-        here = slice(start, start + PART // 4)
+        here = slice(start, start + step)
         squares: Vector = np.zeros(0)
         for name, column in given.items():
             taken = column[rows[here]]
@@ -241,7 +280,7 @@ def _in_parts(given: Columns, rows: Positions) -> tuple[Columns, Vector]:
         return squares
 
     with ThreadPoolExecutor(2) as pool:
-        return found, np.asarray(sum(pool.map(part, range(0, len(rows), PART // 4))) / len(rows))
+        return found, np.asarray(sum(pool.map(part, range(0, len(rows), step))) / len(rows))
 
 
 def _in_units(column: Any, scale: Vector, precision: Any) -> Any:

@@ -91,7 +91,8 @@ class Slope:
     `matrix` is J in units of `scale`, SJS, in which it is well scaled. The inverse of the mean of m independent rows is
     m/(m − d) times too large on average (inverse Wishart), which is taken out where `rows` is given. `damping` is for
     corrections of a fit of the same rows, most of whose error is where J is too small: (1 − d/m)²/(1 + d/m) of J⁻¹ in
-    all leaves least of it, a share √(d/m) or so.
+    all leaves least of it, a share √(d/m) or so. `slowest` is the smallest eigenvalue of this J⁻¹ times the Jacobian of
+    many more rows, where that of m is at most (1 + √(d/m))² times too large (Marchenko and Pastur 1967).
     """
 
     def __init__(self, matrix: Array, scale: Vector, rows: int | None = None) -> None:
@@ -99,6 +100,7 @@ class Slope:
         self.there: Array = None  # the scale where the columns lie, once it was needed there
         self.share = share = 0.0 if rows is None else min(0.5, len(scale) / rows)
         self.shrink, self.damping = 1 - share, (1 - share) / (1 + share)
+        self.slowest = self.shrink / (1 + share**0.5) ** 2
         self.factors = Lapack(matrix) if isinstance(matrix, np.ndarray) else Inverse(matrix)
         self.condition = self.factors.condition
 

@@ -42,10 +42,10 @@ class BatchMeans(LongRun):
     pieces: ClassVar[int] = 32
 
     def spread(self, values: Vector) -> Spread:
-        count = len(values)
-        variance = values.var(axis=0, ddof=1) / count * inflation(autocorrelation(values), count)
+        count, (squares, found) = len(values), autocorrelation(values)
+        variance = squares / (count - 1) / count * inflation(found, count)
         return Spread(
-            np.asarray(variance),
+            variance,
             lambda level: np.asarray(stdtrit(count - 1, (1 + level) / 2)),
             lambda ratio: np.asarray(2 * stdtr(count - 1, -np.abs(ratio))),
         )
@@ -53,7 +53,7 @@ class BatchMeans(LongRun):
     def covariance(self, values: Vector) -> Vector:
         """The covariances of the batches, each coordinate inflated as in `spread`."""
         count, parts = len(values), centred(values)
-        roots = np.sqrt(inflation(autocorrelation(values), count))
+        roots = np.sqrt(inflation(autocorrelation(values)[1], count))
         return np.asarray(roots[:, None] * (parts.T @ parts) * roots / (count - 1) / count)
 
     def wald(self, values: Vector, off: Vector) -> WaldTest:
@@ -79,12 +79,12 @@ class BatchMeans(LongRun):
         return WaldTest(statistic, (float(q), float(count - q)), float(fdtrc(q, count - q, statistic)))
 
 
-def autocorrelation(values: Vector) -> Vector:
-    """The lag-1 autocorrelation of every column, 0 of a constant one."""
+def autocorrelation(values: Vector) -> tuple[Vector, Vector]:
+    """The sum of squares of every column about its mean, and its lag-1 autocorrelation, 0 of a constant one."""
     parts = centred(values)
     squares = np.einsum("ij,ij->j", parts, parts)
     lagged = np.einsum("ij,ij->j", parts[1:], parts[:-1])
-    return np.asarray(lagged / np.where(squares > 0, squares, 1.0))
+    return squares, np.asarray(lagged / np.where(squares > 0, squares, 1.0))
 
 
 def inflation(found: Vector, count: int) -> Vector:
