@@ -19,7 +19,6 @@ from multireplay.errors import InputError
 from multireplay.problems.base import UNBOUNDED, as_constraint, refuse_outside
 from multireplay.problems.constrained import newton_vi
 from multireplay.problems.exact import EstimatingEquation, extragradient, largest_second_moment, root_of, solve_linear
-from multireplay.problems.fused import regression_sum
 from multireplay.problems.links import as_link
 from multireplay.problems.packed import Rows, SparseRegressionSamples, nonzeros
 from multireplay.problems.residual import (
@@ -177,11 +176,6 @@ class GLM(ResidualProblem):
     def residuals_at(self, points: Vector, columns: Columns) -> Vector:
         means = self.link.function((columns["features"] @ points.T).T)
         return weighted(means - columns["targets"], columns)
-
-    def fused_sum(self, x: Vector, columns: Columns) -> Vector | None:
-        if self.users_code or "weights" in columns:
-            return None
-        return regression_sum(columns["features"], columns["targets"], x, self.link.compiled)
 
     def scores(self, samples: RegressionSamples, x: Vector) -> Vector:
         return scores_of(samples.features, x)

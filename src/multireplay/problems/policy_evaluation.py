@@ -20,7 +20,6 @@ from multireplay.errors import InputError
 from multireplay.problems.base import Problem, as_constraint, refuse, row_blocks
 from multireplay.problems.directions import is_nearly_singular
 from multireplay.problems.exact import solve_known, solve_linear
-from multireplay.problems.fused import difference_sum
 from multireplay.problems.packed import (
     DenseTable,
     IndexedRows,
@@ -229,11 +228,6 @@ class PolicyEvaluation(ResidualProblem):
         following = (then @ points.T).T  # in the precision of the rows and the points
         following = self._discounts(columns).astype(following.dtype, copy=False) * following
         return np.asarray(weighted((now @ points.T).T - columns["rewards"] - following, columns))
-
-    def fused_sum(self, x: Vector, columns: Columns) -> Vector | None:
-        now, then = self._pairs(columns)
-        fits = "weights" not in columns and then.flags.c_contiguous
-        return difference_sum(now, then, self._discounts(columns), columns["rewards"], x) if fits else None
 
     def scores(self, samples: TransitionSamples, x: Vector) -> Vector:
         return scores_of(samples.features, x) - as_numpy(samples.discounts) * scores_of(samples.next_features, x)

@@ -23,9 +23,6 @@ PIECE = 900_000
 """… of so many multiplications, below what OpenBLAS takes for a small product (10⁶)."""
 DENSE = 2000
 """Up to this many sparse features a d × d matrix is made dense."""
-LEAST_BYTES, NARROWEST = 2**21, 16
-"""Blocks of fewer bytes, or features, are left to linear algebra: they stay in the cache between two products, and a
-small record is fitted before the loop is compiled."""
 
 
 @dataclass(frozen=True)
@@ -135,15 +132,8 @@ class ResidualProblem(Problem):
             return np.array([rows.T @ self.residuals_at(x, columns) for x in points], dtype=np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
             if len(points) == 1:  # products of a matrix and a vector: twice as fast as of two matrices
-                fused = self.fused_sum(points[0], columns) if can_be_fused(rows, points[0]) else None
-                if fused is not None:
-                    return fused[None, :]
                 return np.asarray(self.residuals_at(points[0], columns) @ rows, dtype=np.float64)[None, :]
             return np.asarray(self.residuals_at(points, columns) @ rows, dtype=np.float64)
-
-    def fused_sum(self, x: Vector, columns: Columns) -> Vector | None:
-        """Σ_t r_t(x) ψ_t in one loop over dense rows, without the penalty; None where there is no such loop."""
-        return None
 
     def energies(
         self, x: Vector, columns: Columns, starts: Positions, which: Positions | None = None
@@ -210,18 +200,6 @@ class ResidualProblem(Problem):
         lengths = np.einsum("ij,ij->i", rows, rows, dtype=np.float64) if dense else square_lengths(rows)
         watched = [self.outcomes_of(samples), self.scores(samples, x0)]
         return extremes(lengths, *watched) if weights is None else extremes(weights * lengths, weights, *watched)
-
-
-def can_be_fused(rows: Any, x: Vector) -> bool:
-    """Whether rows are dense, in order and large enough for the loop to be worth it."""
-    return (
-        isinstance(rows, np.ndarray)
-        and rows.flags.c_contiguous
-        and rows.dtype.char in "fd"
-        and x.dtype == np.float64
-        and rows.nbytes >= LEAST_BYTES
-        and rows.shape[1] >= NARROWEST
-    )
 
 
 def squared_products(rows: Rows, weights: Vector, which: Positions | None) -> Vector:
