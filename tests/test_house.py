@@ -24,7 +24,7 @@ FLOORS = (
     {"errors", "_check", "_jit", "_write", "vectors"},
     {"sets", "replay", "buffer", "show", "steps", "averaging", "tracking", "result", "tables"},
     {"problems"},
-    {"engine"},
+    {"engine", "spread"},
     {"inference"},
     {"updates"},
     {"solving"},

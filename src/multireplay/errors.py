@@ -31,6 +31,10 @@ class OperatorError(MultireplayError, RuntimeError):
     """The user's operator raised, returned the wrong shape, or returned a value that is not finite."""
 
 
+class WorkersError(MultireplayError, RuntimeError):
+    """Those who did the work are gone: a pool that broke, a cluster without workers, a scheduler that was restarted."""
+
+
 class DivergenceWarning(UserWarning):
     """A run stopped early because its iterates grew without bound; ``result.status`` says where."""
 

@@ -49,6 +49,7 @@ def solve(
     precision: Literal["float64", "float32"] = "float64",
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = False,
+    on: Any = None,
 ) -> Result:
     """Solve a problem from a stored record, one sample at a time: x ← Proj_X(x − η F̃(x, ξ)) (Eq. MER_update).
 
@@ -118,6 +119,11 @@ def solve(
         `Exact` of linear problems, `Multiscale`, `Interleaved`, and on disk `Serial` and `Skip`.
     progress : bool
         Show a progress bar.
+    on : dask.distributed.Client or concurrent.futures.Executor, optional
+        Who adds up the sums over all rows: each worker reads its own rows from where the record is, a shared disk or
+        object storage, and the answer is the one that this machine gives, to the last bit. `Exact` and `Newton` run
+        there, and all that a result works out later; steps one after the other do not. A record in memory is written
+        to a temporary folder first, for workers on this machine. See ``docs/scale.md``.
 
     Returns
     -------

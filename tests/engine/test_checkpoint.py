@@ -52,9 +52,9 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path, monkeypatch, options)
     buffer = stored(tmp_path / "record", record(20_000, 8))
     state, whole, begun = tmp_path / "state", StoredRecord.parts, []
 
-    def told(self, first, aside=0):
+    def told(self, first, aside=0, last=None):
         begun.append(first)
-        for number, block in enumerate(whole(self, first, aside)):
+        for number, block in enumerate(whole(self, first, aside, last)):
             if len(begun) == 1 and number == 2:
                 signal.raise_signal(signal.SIGINT)
             yield block

@@ -160,9 +160,9 @@ def test_interrupted_it_goes_on_to_the_same_bits(both, monkeypatch, tmp_path, na
     straight = in_order(PROBLEMS[name], both[0], **{**options, "checkpoint": None})
     blocks, firsts = StoredRecord.parts, []
 
-    def interrupted(self, first, aside=0):
+    def interrupted(self, first, aside=0, last=None):
         firsts.append(first)
-        for number, block in enumerate(blocks(self, first, aside)):
+        for number, block in enumerate(blocks(self, first, aside, last)):
             if number == 3:
                 raise KeyboardInterrupt
             yield block

@@ -67,12 +67,12 @@ def test_moments_and_jacobians_are_those_of_all_rows(both):
     logistic = as_record(mr.GLM("logistic"), buffer)
     for basis in (None, np.random.default_rng(0).standard_normal((8, 3))):
         sums_at, inside = Linearization(mr.GLM("logistic"), x, basis), np.eye(8) if basis is None else basis
-        (total,) = fold(logistic, sums_at, how=Folding(2))[0]
+        total, matrix, loss = fold(logistic, sums_at, how=Folding(2))[0]
         assert np.allclose(total, len(A) * mr.GLM("logistic").mean_operator(x, buffer.columns), atol=1e-9)
         place = x if basis is None else inside @ np.linalg.lstsq(inside, x, rcond=None)[0]
         here = (lambda p: p * (1 - p))(1 / (1 + np.exp(-A @ place)))
-        assert np.allclose(sums_at.matrix, inside.T @ A.T @ (here[:, None] * A) @ inside)
-        assert np.allclose(sums_at.loss, len(A) * mr.GLM("logistic").loss(x, buffer.columns))
+        assert np.allclose(matrix, inside.T @ A.T @ (here[:, None] * A) @ inside)
+        assert np.allclose(loss, len(A) * mr.GLM("logistic").loss(x, buffer.columns))
 
 
 class Rows(sums.BlockSum):
@@ -99,7 +99,10 @@ class Handed:
     def block_rows(self, least):
         return self.rows
 
-    def parts(self, first, aside=0):
+    def summed_elsewhere(self, block_sum, extent):
+        return None
+
+    def parts(self, first, aside=0, last=None):
         for begin, end in zip(self.ends, self.ends[1:], strict=False):
             if end > first:
                 start = max(begin, first)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -61,6 +61,8 @@ class Record(ABC):
     dim: int
     on_disk: bool
     row_bytes: int
+    is_spread = False
+    """Whether workers elsewhere make its sums."""
     budget: int | None = None
     """Bytes of memory that a run may take, where there is a limit."""
 
@@ -69,8 +71,12 @@ class Record(ABC):
         """The columns at these rows, counted from 0."""
 
     @abstractmethod
-    def parts(self, first: int, aside: int = 0) -> Generator[tuple[int, Columns], None, None]:
-        """The columns from row `first` on, counted from 0, part after part: the row it begins with, and its columns."""
+    def parts(self, first: int, aside: int = 0, last: int | None = None) -> Generator[tuple[int, Columns], None, None]:
+        """The columns from row `first` to before `last`, part after part: the row it begins with, and its columns."""
+
+    def summed_elsewhere(self, block_sum: Any, extent: Any) -> Generator[Any, None, None] | None:
+        """The sums over groups of blocks, where others make them; None where they are made here."""
+        return None
 
     @abstractmethod
     def head(self) -> Columns:
@@ -105,6 +111,9 @@ class Record(ABC):
         """All samples in order from row `first` on, counted from 0; small windows if `cached`."""
 
 
+R = TypeVar("R", bound=Record)
+
+
 class MemoryRecord(Record):
     """A record in memory."""
 
@@ -129,8 +138,9 @@ class MemoryRecord(Record):
         there = None if self.problem.on_host else array_of(next(iter(self.columns.values())))
         return self.take(spread_rows(self.length, count, there))
 
-    def parts(self, first: int, aside: int = 0) -> Generator[tuple[int, Columns], None, None]:
-        yield first, {name: column[first:] for name, column in self.columns.items()} if first else self.columns
+    def parts(self, first: int, aside: int = 0, last: int | None = None) -> Generator[tuple[int, Columns], None, None]:
+        whole = first == 0 and last in (None, self.length)
+        yield first, self.columns if whole else {name: column[first:last] for name, column in self.columns.items()}
 
     def at_once(self, aside: int = 0) -> int:
         return self.length
@@ -168,7 +178,9 @@ class StoredRecord(Record):
         return self._taken(spread_rows(self.length, count), verified=False)  # to check all for so few takes a pass
 
     def _taken(self, rows: Positions, verified: bool) -> Columns:
-        columns = self.stored.take(rows, self.names, verified)
+        return self._checked_at(self.stored.take(rows, self.names, verified), rows)
+
+    def _checked_at(self, columns: Columns, rows: Positions) -> Columns:
         try:
             self.problem.check(columns)
         except InputError:
@@ -177,8 +189,8 @@ class StoredRecord(Record):
             raise
         return columns
 
-    def parts(self, first: int, aside: int = 0) -> Generator[tuple[int, Columns], None, None]:
-        with closing(self.stored.blocks(self.names, first, aside=aside)) as blocks:
+    def parts(self, first: int, aside: int = 0, last: int | None = None) -> Generator[tuple[int, Columns], None, None]:
+        with closing(self.stored.blocks(self.names, first, last, aside=aside)) as blocks:
             for start, block in blocks:
                 yield start, self._checked(block, start)
 
@@ -220,13 +232,14 @@ def _gathered(blocks: Iterable[Positions], most: int) -> Iterator[Positions]:
 
 def as_record(problem: Problem, buffer: Buffer | StoredBuffer) -> Record:
     """The record of a buffer, its columns checked against what the problem reads."""
-    record: Record
-    if isinstance(buffer, StoredBuffer):
-        record = StoredRecord(problem, buffer)
-    else:
-        record = MemoryRecord(problem, problem.columns(buffer))
+    stored = isinstance(buffer, StoredBuffer)
+    return as_a_whole(StoredRecord(problem, buffer) if stored else MemoryRecord(problem, problem.columns(buffer)))
+
+
+def as_a_whole(record: R) -> R:
+    """The record, which as a whole has a solution as far as can be seen beforehand."""
     with closing(record.parts(0)) as parts:
-        problem.check_whole(columns for _, columns in parts)
+        record.problem.check_whole(columns for _, columns in parts)
     return record
 
 

@@ -18,6 +18,8 @@ from multireplay.errors import InputError
 
 MIN_ROWS = 4
 _CHUNK_VALUES = 2**21
+A_ROW = 80
+"""Bytes that `autocorrelations` takes for a row of a feature."""
 ENOUGH_TIMES = 50  # a record shorter than this many autocorrelation times cannot be trusted to show them
 
 Floats = NDArray[np.float64]
@@ -157,15 +159,17 @@ def estimate(
 def blocks(
     series: NDArray[Any], features: NDArray[np.intp], block_bytes: int = 128 * 2**20
 ) -> Iterator[tuple[NDArray[np.intp], Floats]]:
-    """The features that vary as contiguous rows with mean zero, some at a time, and which of the features they are.
-
-    A row of a feature is counted with 80 bytes, which is what `autocorrelations` takes.
-    """
-    block = max(1, block_bytes // (80 * series.shape[0]))
+    """The features that vary as contiguous rows with mean zero, some at a time, and which of the features they are."""
+    block = together(series.shape[0], block_bytes)
     for start in range(0, len(features), block):
         centred, varies = _centred(series, features[start : start + block])
         if varies.any():
             yield start + np.flatnonzero(varies), centred
+
+
+def together(rows: int, block_bytes: int = 128 * 2**20) -> int:
+    """How many features of so many rows are measured at a time, each with what `autocorrelations` takes."""
+    return max(1, block_bytes // (A_ROW * rows))
 
 
 def _centred(series: NDArray[Any], features: NDArray[np.intp]) -> tuple[Floats, NDArray[np.bool_]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay.diagnose.autocorrelation import Floats, autocorrelation
+from multireplay.diagnose.autocorrelation import Floats
 from multireplay.show.plotting import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, new_axes
 
 if TYPE_CHECKING:
@@ -37,17 +37,20 @@ class LagCurve:
     values: Floats
 
 
-def curves_of(columns: list[tuple[ColumnDiagnosis, Any]], lengths: tuple[int, ...] = ()) -> tuple[LagCurve, ...]:
-    """The curves of the slowest of some columns, each given with the series of its slowest feature, slowest first."""
+def curves_of(columns: list[tuple[ColumnDiagnosis, Any]], longest: int) -> tuple[LagCurve, ...]:
+    """The curves of the slowest of some columns, slowest first; the longest chain has so many rows.
+
+    Each is given with what makes the autocorrelations of its slowest feature, up to a lag.
+    """
     varying = [pair for pair in columns if pair[0].worst_feature is not None]
     shown = sorted(varying, key=lambda pair: -pair[0].tau_max)[:MOST_CURVES]
     if not shown:
         return ()
     wanted = [max(TIMES * column.tau_max, TURNS * (column.period or 0)) for column, _ in shown]
-    most = min(max(FEWEST_LAGS, int(max(wanted))), max(lengths or (len(shown[0][1]),)) - 1)
+    most = min(max(FEWEST_LAGS, int(max(wanted))), longest - 1)
     found = []
-    for column, series in shown:
-        values = autocorrelation(series, most, lengths)
+    for column, autocorrelations_to in shown:
+        values = autocorrelations_to(most)
         lags = _shown(values)
         found.append(LagCurve(column.label, column.tau_max, lags, values[lags]))
     return tuple(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +13,9 @@ from scipy.sparse import issparse
 
 from multireplay.buffer.buffer import STATES, Buffer
 from multireplay.buffer.columns import SparseColumn, as_sparse_column
+from multireplay.buffer.disk import StoredBuffer
 from multireplay.buffer.names import Names, names_in
-from multireplay.diagnose.autocorrelation import Floats, as_series, blocks, check_shape
+from multireplay.diagnose.autocorrelation import Floats, as_series, autocorrelation, blocks, check_shape
 from multireplay.diagnose.batches import autocorrelation_times
 from multireplay.diagnose.curves import curves_of
 from multireplay.diagnose.cycles import NOTHING_LEFT, remove_cycles
@@ -26,18 +28,19 @@ LEVEL = 0.02
 
 
 def diagnose(
-    buffer: Buffer | Mapping[str, ArrayLike] | ArrayLike | ChainedColumns,
+    buffer: Buffer | StoredBuffer | Mapping[str, ArrayLike] | ArrayLike | ChainedColumns,
     *,
     extra: Mapping[str, ArrayLike] | None = None,
     max_features: int | None = 64,
     groups: Any = None,
     time: Any = None,
+    on: Any = None,
 ) -> Diagnosis:
     """Measure how strongly the rows of a record depend on their neighbours; print it for a table and one sentence.
 
     Parameters
     ----------
-    buffer : Buffer, mapping of names to arrays, data frame or array
+    buffer : Buffer, StoredBuffer, mapping of names to arrays, data frame or array
         The ordered record, time along the first axis of every column. A bare array is named ``series``. Features go by
         the names of the buffer, or of a data frame. Columns of text in a data frame are left out.
     extra : mapping of names to arrays, optional
@@ -53,6 +56,8 @@ def diagnose(
     time : array of shape (rows,) or str, optional
         When a row was: numbers or dates that do not go back within a group, or the column that says so. A gap, or a
         time that is there twice, is a border too. By default the one column (or the index) of dates of a data frame.
+    on : dask.distributed.Client or concurrent.futures.Executor, optional
+        Who measures, each some of the features, for a `Buffer` or `StoredBuffer`: see `multireplay.solve`.
 
     Notes
     -----
@@ -92,6 +97,12 @@ def diagnose(
     """
     if max_features is not None and max_features < 1:
         raise InputError(f"max_features is {max_features}; it must be at least 1, or None for all.")
+    if on is not None or isinstance(buffer, StoredBuffer):
+        from multireplay.diagnose.stored import diagnose_stored  # which needs this module
+
+        if not isinstance(buffer, Buffer | StoredBuffer) or any(given is not None for given in (extra, groups, time)):
+            raise InputError("extra, groups and time are for a record in memory that is measured here")
+        return diagnose_stored(buffer, max_features, on)
     record = as_record(buffer, groups, time)
     columns = record.columns
     for name, values in (extra or {}).items():
@@ -122,8 +133,12 @@ def diagnose(
     for name, array in series.items():
         scalar = np.ndim(columns[name]) == 1 and not isinstance(array, SparseColumn)
         entries.append(_examine(name, array, (counts[name], record), (scalar, named[name]), level))
-    slowest = [(entry, _slowest(array, entry)) for entry, array in zip(entries, series.values(), strict=True)]
-    return Diagnosis(rows, tuple(entries), record.lengths, record.about, curves_of(slowest, record.lengths))
+    slowest = [
+        (entry, partial(autocorrelation, _slowest(array, entry), lengths=record.lengths))
+        for entry, array in zip(entries, series.values(), strict=True)
+    ]
+    curves = curves_of(slowest, max(record.lengths or (rows,)))
+    return Diagnosis(rows, tuple(entries), record.lengths, record.about, curves)
 
 
 def _in_order(name: str, series: Any, rows: NDArray[np.int64]) -> Any:
@@ -138,7 +153,15 @@ def _slowest(series: Any, column: ColumnDiagnosis) -> Any:
     return np.asarray(values.toarray() if issparse(values) else values, dtype=np.float64)[:, 0]
 
 
-class _Measured(NamedTuple):
+class Called(NamedTuple):
+    """Whether a column has one axis, the names of its features, and whether it is sparse."""
+
+    scalar: bool
+    names: Names | None
+    sparse: bool = False
+
+
+class Measured(NamedTuple):
     """What was found in some features, NaN where there is nothing; `reliable` is 0 or 1, `share` that of a cycle."""
 
     tau: Floats
@@ -150,9 +173,9 @@ class _Measured(NamedTuple):
     rest: Floats
 
 
-def _measure(series: Any, features: NDArray[np.intp], level: float, record: ChainedColumns) -> _Measured:
+def measure(series: Any, features: NDArray[np.intp], level: float, record: ChainedColumns) -> Measured:
     """Cycles taken out, then the sum over short lags against batches."""
-    found = _Measured(*np.full((len(_Measured._fields), len(features)), np.nan))
+    found = Measured(*np.full((len(Measured._fields), len(features)), np.nan))
     for varying, centred in blocks(series, features):
         cycles = remove_cycles(centred, level, record.lengths, record.places)
         times = autocorrelation_times(centred, level, record.lengths)
@@ -179,12 +202,24 @@ def _examine(
     sparse = isinstance(series, SparseColumn)
     if sparse:
         features = most_frequent(series, count)
-        found = _measure(series[:, features].tocsc(), np.arange(count), level, record)
+        found = measure(series[:, features].tocsc(), np.arange(count), level, record)
     else:
-        # Rounding keeps the features distinct because they are at least one apart before it.
-        features = np.linspace(0, width - 1, count).round().astype(np.intp)
-        found = _measure(series, features, level, record)
-    tau = found.tau
+        features = evenly(width, count)
+        found = measure(series, features, level, record)
+    return summed_up(name, (rows, width), found, features, Called(scalar, names, sparse))
+
+
+def evenly(width: int, count: int) -> NDArray[np.intp]:
+    """So many features of as many as there are, at even spaces."""
+    # Rounding keeps the features distinct because they are at least one apart before it.
+    return np.linspace(0, width - 1, count).round().astype(np.intp)
+
+
+def summed_up(
+    name: str, shape: tuple[int, int], found: Measured, features: NDArray[np.intp], called: Called
+) -> ColumnDiagnosis:
+    """One column by its slowest and its median feature, constant ones left out."""
+    (rows, width), (scalar, names, sparse), count, tau = shape, called, len(features), found.tau
     varies = np.flatnonzero(~np.isnan(tau))
     if varies.size == 0:
         return ColumnDiagnosis(name, width, math.nan, math.nan, None, math.nan, True, count, count, scalar, sparse)

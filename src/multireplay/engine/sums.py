@@ -1,8 +1,9 @@
 """Sums over fixed blocks of consecutive rows: the second way of running, beside chains.
 
 A sum says what it is of nothing (`zero`), of one block of rows (`of`), and how a part is added (`add`). It knows
-nothing of where it runs. Which rows make a block depends on the record alone, and parts are added in the order of their
-blocks: threads, memory and disk give the same answer to the last bit.
+nothing of where it runs. Which rows make a block, and which blocks a group, depends on the record alone; parts are
+added in the order of their blocks, and groups in theirs: threads, memory, disk and a cluster give the same answer to
+the last bit.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
-from itertools import islice, pairwise
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,6 +24,7 @@ from scipy.sparse import issparse
 
 from multireplay._check import Positions, Vector
 from multireplay.buffer.foreign import as_numpy
+from multireplay.engine.blocks import Block, Extent, blocks_of
 from multireplay.problems.base import as_double
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ BATCH_NUMBERS = 2**22
 """Where the sums of 32 batches would be more numbers than this, fewer batches are taken, but at least 8."""
 TOGETHER = 2**24
 """Bytes of blocks that a thread is given at a time, so that handing them out costs nothing beside reading them."""
+GROUP, MOST_GROUPS, WORTH = 2**26, 2**13, 32
+"""Bytes of a group of blocks at least, groups of a record at most, and how many times its sum a group is at least."""
 
 
 class BlockSum(ABC):
@@ -108,19 +112,15 @@ class SecondMoments(BlockSum):
 
 
 class Linearization(BlockSum):
-    """Σ_t F̃(x, ξ_t) by stretches, and over all of them Σ_t of its derivative at x and of the loss, where there is one.
-
-    All without the penalty. There is one matrix for all stretches, kept here: parts are added one after the other.
-    """
+    """Σ_t F̃(x, ξ_t), Σ_t of its derivative at x, and of the loss, NaN where there is none; all without the penalty."""
 
     def __init__(self, problem: Problem, x: Vector, basis: Vector | None = None) -> None:
         self.problem, self.x, self.basis, self.least = problem, x, basis, max(16, 2 * len(x))
         self.dim = len(x) if basis is None else basis.shape[1]
-        self.matrix, self.loss = np.zeros((self.dim, self.dim)), 0.0
         self.place: Vector = x if basis is None else np.asarray(np.linalg.lstsq(basis, x, rcond=None)[0])
 
     def zero(self) -> Part:
-        return (np.zeros(len(self.x)),)
+        return np.zeros(len(self.x)), np.zeros((self.dim, self.dim)), np.zeros(1)
 
     @np.errstate(over="ignore", invalid="ignore")
     def of(self, block: Columns) -> Part:
@@ -132,12 +132,6 @@ class Linearization(BlockSum):
         )
         matrix = problem.jacobian_sum(self.place, rows)
         return total, matrix if problem.on_host else as_numpy(matrix), loss
-
-    def add(self, total: Part, part: Part) -> Part:
-        self.matrix += part[1]
-        self.loss += part[2]
-        total[0][:] += part[0]
-        return total
 
 
 class ExtremeRows(BlockSum):
@@ -197,11 +191,11 @@ ALONE = Folding()
 """On one thread, and nobody is told."""
 
 
-class _Block(NamedTuple):
-    """Rows of one stretch, and the row after the last of them."""
+class Group(NamedTuple):
+    """The sum over a group of blocks of one stretch, its rows, and the row after the last of them."""
 
     stretch: int
-    columns: Columns
+    part: Part
     rows: int
     end: int
 
@@ -225,27 +219,57 @@ def fold(
     """
     ends = np.array([0, record.length]) if bounds is None else bounds
     totals = [block_sum.zero() for _ in ends[1:]] if kept is None else kept.totals
-    first = 0 if kept is None else kept.row
+    with closing(grouped(record, block_sum, ends, how, 0 if kept is None else kept.row)) as groups:
+        for group in groups:
+            totals[group.stretch] = block_sum.add(totals[group.stretch], group.part)
+            if kept is not None:
+                kept.note(group.end)
+    return totals
+
+
+def grouped(
+    record: Record, block_sum: BlockSum, bounds: Positions, how: Folding = ALONE, first: int = 0
+) -> Generator[Group, None, None]:
+    """The sums over groups of blocks from row `first` on, in their order: here, or where the record has them made."""
     rows = record.block_rows(block_sum.least)
+    size = sum(getattr(array, "nbytes", 0) for array in block_sum.zero())
+    group = max(GROUP, WORTH * size, record.length * record.row_bytes // MOST_GROUPS)
+    extent = Extent(rows, rows * max(1, group // (rows * record.row_bytes)), bounds, first, record.length)
+    elsewhere = record.summed_elsewhere(block_sum, extent)
+    if elsewhere is None:
+        yield from groups_of(record, block_sum, extent, how)
+        return
+    with closing(elsewhere):
+        for found in elsewhere:
+            how.advanced(found.rows)
+            yield found
+
+
+def groups_of(
+    record: Record, block_sum: BlockSum, extent: Extent, how: Folding = ALONE
+) -> Generator[Group, None, None]:
+    """The sums over the groups of these rows, made here."""
+    rows = extent.rows
     together = TOGETHER if record.budget is None else min(TOGETHER, record.budget // 32)
     many = max(1, together // (rows * record.row_bytes)) if block_sum.least <= 16 else 1
 
-    def work(blocks: list[_Block]) -> list[Part]:
+    def work(blocks: list[Block]) -> list[Part]:
         return [block_sum.of(block.columns) for block in blocks]
 
     alone = record.problem.users_code or not record.problem.on_host
-    threads = 1 if alone else min(how.threads, -(-record.length // (rows * many)))
+    threads = 1 if alone else min(how.threads, -(-(extent.last - extent.first) // (rows * many)) or 1)
     ahead = 2 * threads if record.budget is None else threads + 1
-    blocks = _blocks(record, ends, rows, first, aside=ahead * many * rows * record.row_bytes)
+    blocks = blocks_of(record, extent, aside=ahead * many * rows * record.row_bytes)
     narrow = one_thread_each() if record.problem.on_host else nullcontext()
+    total, begun = block_sum.zero(), extent.first
     with narrow, ThreadPoolExecutor(threads) as pool, closing(blocks):
         for done, parts in _in_order(pool if threads > 1 else None, work, _groups(blocks, many), ahead):
             for block, part in zip(done, parts, strict=True):
-                totals[block.stretch] = block_sum.add(totals[block.stretch], part)
+                total = block_sum.add(total, part)
                 how.advanced(block.rows)
-            if kept is not None:
-                kept.note(done[-1].end)
-    return totals
+                if block.closes:
+                    yield Group(block.stretch, total, block.end - begun, block.end)
+                    total, begun = block_sum.zero(), block.end
 
 
 def one_thread_each() -> Any:
@@ -261,7 +285,7 @@ def _controller() -> Any:
     return threadpoolctl.ThreadpoolController()  # looks at every loaded library, once
 
 
-def _groups(blocks: Iterable[_Block], count: int) -> Iterator[list[_Block]]:
+def _groups(blocks: Iterable[Block], count: int) -> Iterator[list[Block]]:
     iterator = iter(blocks)
     while group := list(islice(iterator, count)):
         yield group
@@ -269,10 +293,10 @@ def _groups(blocks: Iterable[_Block], count: int) -> Iterator[list[_Block]]:
 
 def _in_order(
     pool: ThreadPoolExecutor | None,
-    work: Callable[[list[_Block]], list[Part]],
-    groups: Iterator[list[_Block]],
+    work: Callable[[list[Block]], list[Part]],
+    groups: Iterator[list[Block]],
     ahead: int,
-) -> Iterator[tuple[list[_Block], list[Part]]]:
+) -> Iterator[tuple[list[Block], list[Part]]]:
     """The work on each group, in their order, with no more than `ahead` of them under way."""
     if pool is None:
         for group in groups:
@@ -283,37 +307,6 @@ def _in_order(
         waiting.extend((group, pool.submit(work, group)) for group in islice(groups, 1))
         done, future = waiting.popleft()
         yield done, future.result()
-
-
-def _blocks(record: Record, bounds: Positions, rows: int, first: int, aside: int) -> Generator[_Block, None, None]:
-    """The blocks from row `first` on, which is where one begins, put together from what the record hands out."""
-    edges = _edges(bounds, rows, first)
-    start, end, stretch = next(edges, (0, 0, 0))
-    waiting: list[Columns] = []
-    have = first  # the row after those that wait
-    with closing(record.parts(first, aside)) as parts:
-        for begin, columns in parts:
-            last = begin + int(next(iter(columns.values())).shape[0])
-            while start < end <= last:
-                here = {name: column[have - begin : end - begin] for name, column in columns.items()}
-                yield _Block(stretch, _joined([*waiting, here]) if waiting else here, end - start, end)
-                waiting, have = [], end
-                start, end, stretch = next(edges, (end, end, stretch))
-            if have < last:  # copied, so that the memory of the part is free again
-                waiting.append({name: column[have - begin :].copy() for name, column in columns.items()})
-                have = last
-
-
-def _edges(bounds: Positions, rows: int, first: int) -> Iterator[tuple[int, int, int]]:
-    """First row, the row after the last, and stretch of every block from row `first` on."""
-    for stretch, (begin, stop) in enumerate(pairwise(bounds.tolist())):
-        for start in range(begin, stop, rows):
-            if start >= first:
-                yield start, min(start + rows, stop), stretch
-
-
-def _joined(parts: list[Columns]) -> Columns:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 class Batches(NamedTuple):

@@ -35,6 +35,8 @@ from multireplay.updates.exact import can_be_kept
 
 DEFAULT_TAIL = 7 / 8
 USUAL = as_averaging(DEFAULT_TAIL)
+ASIDE = ("problem", "buffer", "progress", "on")
+"""Arguments that a run does not keep among the others."""
 CROWDED = 20
 """Fewer rows than this for every coordinate of a GLM, and its exact fit overfits: a block is held out by default."""
 DEFAULT_SHARE = 0.2
@@ -71,13 +73,13 @@ def resolve(given: Mapping[str, Any]) -> Run:
     if precision not in ("float64", "float32"):
         raise InputError(f"precision must be 'float64' or 'float32', not {precision!r}")
     backend = "auto" if given["backend"] == "auto" else as_backend(given["backend"])
-    record = as_record(over_batches(problem, buffer, backend), buffer)
+    record = _record(problem, buffer, backend, given["on"])
     update, why = choose_update(given, passes, record, feasible)
     run = Run(
         problem=problem,
         buffer=buffer,
         rows=len(buffer),
-        arguments={name: value for name, value in given.items() if name not in ("problem", "buffer", "progress")},
+        arguments={name: value for name, value in given.items() if name not in ASIDE},
         update=update,
         replay=replay,
         instead=None,
@@ -105,10 +107,26 @@ def resolve(given: Mapping[str, Any]) -> Run:
     return run
 
 
+def _record(problem: Problem, buffer: Buffer | StoredBuffer, backend: str, on: Any) -> Record:
+    """The record as the problem reads it, here or by the workers of `on`."""
+    if on is None:
+        return as_record(over_batches(problem, buffer, backend), buffer)
+    from multireplay.spread import spread_over  # seldom needed
+
+    if backend == "batched" or getattr(problem, "batch_operator", None) is not None:
+        raise InputError("the batched engine runs on one machine: leave on=... out, or write the operator for one row")
+    return spread_over(problem, buffer, on)
+
+
 def with_steps(run: Run, update: Update, why: str) -> Run:
     """The run with an update that takes steps: it has an order, and an engine."""
     record = run.record
     order = run.replay or default_order(record)
+    if record.is_spread:
+        raise InputError(
+            f"{update!r} takes one step after the other, in the order of {order!r}, which runs on one machine ({why}): "
+            "leave on=... out"
+        )
     stepper = make_stepper(record.problem, run.feasible, record.dim, run.backend, record.example, run.precision)
     engine = cast(Engine, stepper.name)
     instead = Shuffle(0) if run.replay is None and isinstance(order, Dyadic) else None
@@ -318,6 +336,11 @@ def as_share(holdout: Any, run: Run) -> float | None:
     if holdout == "auto":
         free = all(run.arguments[name] is None for name in ("update", "passes", "replay"))
         overfits = isinstance(record.problem, GLM) and FEWEST <= record.length < CROWDED * record.dim
+        if free and overfits and record.is_spread and isinstance(run.buffer, Buffer):
+            raise InputError(
+                f"{record.length} rows for {record.dim} coordinates are so few that a share is held out, which runs on "
+                "one machine: leave on=... out, or give holdout=None"
+            )
         return DEFAULT_SHARE if free and overfits and not record.on_disk else None
     if holdout is None:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
 from multireplay.engine.checkpoint import KeptPasses
-from multireplay.engine.sums import Batches, Folding, Linearization, as_batches, batch_bounds, fold
+from multireplay.engine.sums import Batches, Folding, Linearization, as_batches, batch_bounds, grouped
 from multireplay.inference.images import Images
 from multireplay.inference.on_set import OnSet
 from multireplay.inference.residuals import distance_of, standard_errors
@@ -306,11 +306,16 @@ class Corrections:
 def linearized(record: Record, x: Vector, basis: Vector | None, how: Folding) -> tuple[Batches, Slope, float]:
     """F̂ at x by batches, the Jacobian of all rows there, in a basis if there is one, and the loss, in one pass."""
     sums, bounds = Linearization(record.problem, x, basis), batch_bounds(record.length, record.dim)
-    totals = fold(record, sums, bounds, how)
-    batches = as_batches(record, x[None, :], np.array([total[:1] for total in totals]), bounds)[0]
+    means, (_, matrix, loss) = np.zeros((len(bounds) - 1, 1, len(x))), sums.zero()
+    with closing(grouped(record, sums, bounds, how)) as groups:
+        for group in groups:  # one matrix for all batches
+            means[group.stretch, 0] += group.part[0]
+            matrix += group.part[1]
+            loss += group.part[2]
+    batches = as_batches(record, x[None, :], means, bounds)[0]
     penalty = record.problem.penalty_diagonal(len(x))
-    slope = slope_of(sums.matrix / record.length, penalty, basis)
-    return batches, slope, sums.loss / record.length + float(penalty @ x**2) / 2
+    slope = slope_of(matrix / record.length, penalty, basis)
+    return batches, slope, float(loss[0]) / record.length + float(penalty @ x**2) / 2
 
 
 def images_of(run: Run, x: Vector, batches: Batches, slope: Slope, images: Vector | None = None) -> Images:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -130,19 +131,20 @@ class Exact(Update):
 def _checked(run: Run, known: Known) -> Known:
     """Raise where nothing is known, or a feature that seems never to be active is only too small to be squared."""
     never = [group[0] for group in known.groups if len(group) == 1]
-
-    def largest(samples: Any) -> float:
-        rows = getattr(samples, "features", None) if run.record.problem.by_feature else None
-        rows = None if getattr(samples, "weights", None) is not None else rows
-        return float(np.abs(rows[:, never]).max()) if isinstance(rows, np.ndarray) and never else 0.0
-
-    found = fold(run.record, Largest(run.record.problem, largest), how=Folding(run.threads))[0][0]
+    if not run.record.problem.by_feature or not never:
+        return
+    found = fold(run.record, Largest(run.record.problem, partial(_largest, never)), how=Folding(run.threads))[0][0]
     if found > 0:
         what = f"has values of at most {found:.3g}, whose squares are 0 in float64: multiply its column by their size"
         raise FeatureError(never[0], what)
     if not known.basis.size:
         raise InputError("there is nothing to fit: every feature in the buffer is 0, or every weight")
     return known
+
+
+def _largest(features: list[int], samples: Any) -> float:
+    rows = None if getattr(samples, "weights", None) is not None else getattr(samples, "features", None)
+    return float(np.abs(rows[:, features]).max()) if isinstance(rows, np.ndarray) else 0.0
 
 
 def can_be_kept(record: Record) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,7 +14,7 @@ from multireplay._check import Positions
 from multireplay.buffer.buffer import Buffer, buffer_of
 from multireplay.buffer.columns import Array, row_count
 from multireplay.buffer.disk.folder import save_folder
-from multireplay.buffer.disk.layout import Assembly, Layout, MappedColumn
+from multireplay.buffer.disk.layout import Assembly, Layout, MappedColumn, Part
 from multireplay.buffer.disk.memory import in_words, pages
 from multireplay.buffer.disk.source import Source
 from multireplay.buffer.disk.stream import IN_FLIGHT, block_rows, read_ahead, stream
@@ -83,6 +84,16 @@ class StoredBuffer:
     def feature_names(self) -> tuple[str, ...] | None:
         """The names of the features, if they have any."""
         return self._feature_names
+
+    @property
+    def path(self) -> str:
+        """Where it is, as it was given."""
+        return self._source.label
+
+    @property
+    def mapped(self) -> Mapping[str, MappedColumn]:
+        """What the columns are made of, by name."""
+        return MappingProxyType(self._columns)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -239,6 +250,20 @@ class StoredBuffer:
         """Write the folder form, block by block: one .npy file a column and a page that says what is there."""
         with closing(self.blocks()) as blocks:
             save_folder(path, self._fields, self._length, (block for _, block in blocks), self.feature_names)
+
+    def picked(self, name: str, features: Iterable[int]) -> StoredBuffer:
+        """Some features of a column, in rising order, as a record of their own with the one column ``series``."""
+        column, wanted, start, parts = self._columns[name], sorted(features), 0, []
+        for part in column.layout.parts:
+            field = self._source.field(part.name)
+            stop = start + Layout.width_of(part, field)
+            here = tuple(place - start for place in wanted if start <= place < stop)
+            if here:
+                among = here if part.pick is None else tuple(part.pick[place] for place in here)
+                parts.append(part if field.width is None else Part(part.name, among))
+            start = stop
+        series = MappedColumn(Layout(tuple(parts), flat=False), column.shift)
+        return StoredBuffer(self._source, {"series": series}, self.memory)
 
     def overhead(self, names: Iterable[str]) -> int:
         """Bytes that reading these columns takes beyond what it fills."""

@@ -1,0 +1,61 @@
+"""Where the rows are: a small description from which a worker opens the same record, lazily and once."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import weakref
+from functools import lru_cache
+from pathlib import Path
+from shutil import rmtree
+from typing import NamedTuple
+
+from multireplay.buffer import Buffer, StoredBuffer
+from multireplay.buffer.disk.layout import MappedColumn, resolve
+from multireplay.buffer.disk.opening import find_source
+from multireplay.errors import InputError
+
+KEPT = 4
+"""Records that a worker keeps open: an opened one holds no files, but the indexes of all of them."""
+MEMORY = 2**29
+"""Bytes with which a record that was in memory is read."""
+
+
+class Where(NamedTuple):
+    """A record on disk or in object storage: the path, what its columns are made of, and the memory to read it with."""
+
+    path: str
+    columns: tuple[tuple[str, MappedColumn], ...]
+    memory: int
+    fingerprint: str
+    """Of the record as it was when the run began: a worker that finds another one refuses."""
+
+
+def where_is(stored: StoredBuffer) -> Where:
+    """The description of a record that is not in memory; a relative path is that of the process that asks."""
+    path = stored.path if "://" in stored.path else os.path.abspath(stored.path)
+    return Where(path, tuple(stored.mapped.items()), stored.memory, stored.fingerprint())
+
+
+@lru_cache(maxsize=KEPT)
+def opened(where: Where) -> StoredBuffer:
+    """The record that a description is of, opened here; its files have to be those that were described."""
+    stored = StoredBuffer(find_source(Path(where.path), where.memory), dict(where.columns), where.memory)
+    if stored.fingerprint() != where.fingerprint:
+        raise InputError(f"{where.path} has changed since the run began: a file of it was written, added or removed")
+    return stored
+
+
+def brought_to_disk(buffer: Buffer) -> StoredBuffer:
+    """A record in memory as a folder of .npy files, for workers on this machine; the folder goes with what is given."""
+    folder = tempfile.mkdtemp(prefix="multireplay-")
+    try:
+        path = Path(folder, "record")
+        buffer.save(path)
+        source = find_source(path, MEMORY)
+        stored = StoredBuffer(source, resolve({name: name for name in buffer}, source), MEMORY, buffer.feature_names)
+    except BaseException:
+        rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(stored, rmtree, folder, ignore_errors=True)
+    return stored
