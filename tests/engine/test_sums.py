@@ -147,3 +147,11 @@ def test_a_small_budget_is_kept(tmp_path):
     buffer = record(60_000, 8)
     small = stored(tmp_path, buffer)
     assert np.isfinite(operator_batches(as_record(mr.GLM(), small), [np.zeros(8)], Folding(2))[0].means).all()
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_how_columns_lie_in_memory_changes_no_bit(both, name):
+    buffer = both[0]
+    lying = {n: np.asfortranarray(c) if c.ndim == 2 else np.repeat(c, 2)[::2] for n, c in buffer.columns.items()}
+    one, other = (mr.solve(PROBLEMS[name], where, update=mr.Exact()) for where in (buffer, mr.Buffer(**lying)))
+    assert one.x.tobytes() == other.x.tobytes()

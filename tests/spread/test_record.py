@@ -23,7 +23,7 @@ PROBLEMS = {
     "logistic": mr.GLM("logistic"),
     "penalized": mr.GLM("logistic", ridge=0.01),
     "policy evaluation": mr.PolicyEvaluation(0.9),
-    "on a set": mr.GLM(constraint=mr.NonNegative()),
+    "on a set": mr.GLM(constraint=mr.sets.NonNegative()),
 }
 
 
@@ -106,7 +106,7 @@ def test_a_pass_has_no_more_tasks_than_a_scheduler_can_take(both, monkeypatch):
     monkeypatch.setattr(spread_record, "TASKS", 4)
     pool = Posted(1000)
     there = spread_over(mr.GLM(), both[1], pool)
-    sums.fold(there, sums.OperatorSum(mr.GLM(), np.zeros((1, 6))))
+    sums.operator_batches(there, [np.zeros(6)])
     assert 2 <= len(pool.sent) <= 6
 
 
@@ -173,9 +173,10 @@ def test_a_temporary_folder_goes_with_the_result(both, tmp_path, monkeypatch):
 def test_a_value_that_is_not_finite_is_named(tmp_path):
     targets = np.zeros(40_000)
     targets[31_234] = np.nan
-    np.savez(tmp_path / "bad.npz", features=np.random.default_rng(0).standard_normal((40_000, 3)), targets=targets)
+    np.save(tmp_path / "features.npy", np.random.default_rng(0).standard_normal((40_000, 3)))
+    np.save(tmp_path / "targets.npy", targets)
     with pytest.raises(mr.InputError, match="row 31234"):
-        mr.solve(mr.GLM(), mr.Buffer.open(tmp_path / "bad.npz", memory="1 MB"), on=Posted())
+        mr.solve(mr.GLM(), mr.Buffer.open(tmp_path, memory="2 MB"), on=Posted())
 
 
 def test_a_file_that_was_written_anew_is_refused(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def blocks_of(record: Record, extent: Extent, aside: int) -> Generator[Block, No
         for begin, columns in parts:
             last = begin + int(next(iter(columns.values())).shape[0])
             while start < end <= last:
-                here = {name: column[have - begin : end - begin] for name, column in columns.items()}
+                here = {name: _straight(column[have - begin : end - begin]) for name, column in columns.items()}
                 yield Block(stretch, _joined([*waiting, here]) if waiting else here, end - start, end, closes)
                 waiting, have = [], end
                 start, end, stretch, closes = next(edges, (end, end, stretch, closes))
@@ -62,6 +62,11 @@ def _edges(extent: Extent) -> Iterator[tuple[int, int, int, bool]]:
             if extent.first <= start < extent.last:
                 end = min(start + extent.rows, stop)
                 yield start, end, stretch, end == stop or (end - begin) % extent.group == 0
+
+
+def _straight(column: Any) -> Any:
+    """The rows of a column side by side in memory, as they are on disk: products would differ in their last bit."""
+    return np.ascontiguousarray(column) if isinstance(column, np.ndarray) else column
 
 
 def _joined(parts: list[Columns]) -> Columns:
