@@ -13,6 +13,7 @@ import numpy as np
 
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.disk import StoredBuffer
+from multireplay.buffer.disk.layout import resolve
 from multireplay.buffer.disk.memory import bytes_of, in_words
 from multireplay.buffer.disk.opening import find_source
 from multireplay.buffer.disk.source import Source
@@ -115,35 +116,35 @@ class DataFile:
         found = list(self.batches(names))
         return pa.Table.from_batches([batch for _, batch in found])
 
-    def batches(self, names: Sequence[str]) -> Iterator[tuple[int, Any]]:
-        """Arrow batches of whole columns, whatever they hold, each with the number of its first row."""
+    def batches(self, names: Sequence[str], first: int = 0, last: int | None = None) -> Iterator[tuple[int, Any]]:
+        """Arrow batches of columns, whatever they hold, from one row to another, each with the number of its first."""
+        stop = self.source.rows if last is None else last
         for name in names:
             if name not in self.names:
                 self.refuse(name)
         if self.source.in_tables:
-            for batch in cast("TableSource", self.source).batches(names, 0, BLOCK):
-                yield batch.start, _usual(batch.data)
+            for batch in cast("TableSource", self.source).batches(names, first, BLOCK):
+                start, skipped = batch.start, max(0, first - batch.start)
+                if skipped < batch.data.num_rows and start < stop:
+                    yield start + skipped, _usual(batch.data).slice(skipped, stop - start - skipped)
+                if start + batch.data.num_rows >= stop:
+                    return
             return
-        yield from self._array_blocks(names)
+        yield from self._array_blocks(names, first, stop)
 
-    def _array_blocks(self, names: Sequence[str]) -> Iterator[tuple[int, Any]]:
+    def _array_blocks(self, names: Sequence[str], first: int, stop: int) -> Iterator[tuple[int, Any]]:
         """Batches of columns that are arrays; those with several numbers a row become lists."""
         import pyarrow as pa
 
-        opened = Buffer.open(self.path, {name: name for name in names}, self.memory)
-        blocks: Iterable[tuple[int, Any]]
-        if isinstance(opened, StoredBuffer):
-            blocks = opened.blocks()
-        else:
-            blocks = ((k, {name: opened[name][k : k + BLOCK] for name in names}) for k in range(0, len(opened), BLOCK))
-        for first, block in blocks:
+        mapped = resolve({name: name for name in names}, self.source)
+        for start, block in StoredBuffer(self.source, mapped, bytes_of(self.memory)).blocks(None, first, stop):
             columns = {}
             for name in names:
                 values = np.ascontiguousarray(block[name])
                 lists = values.ndim == 2
                 flat = pa.array(values.ravel())
                 columns[name] = pa.FixedSizeListArray.from_arrays(flat, values.shape[1]) if lists else flat
-            yield first, pa.record_batch(columns)
+            yield start, pa.record_batch(columns)
 
     def _in_memory(self, buffer: Buffer | StoredBuffer) -> Buffer:
         if isinstance(buffer, Buffer):

@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from multireplay.buffer.disk import StoredBuffer
+from multireplay.buffer.disk.layout import resolve
+from multireplay.buffer.disk.memory import bytes_of
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.options import Missing
 from multireplay.cli.prepared import labels_of, not_used, times_of, told_apart
@@ -64,6 +67,17 @@ def read(file: DataFile, wanted: Looked) -> tuple[ChainedColumns, dict[str, str]
         about += (f"Dropped {dropped.total()} rows: {dropped_in_words(dropped)}. A chain ends at each.",)
     taken = {name: values[chains.rows] for name, values in columns.items()}
     return ChainedColumns(taken, None, chains.lengths, about, chains.places), left_out
+
+
+def left_there(file: DataFile, asked: tuple[str, ...] | None) -> tuple[StoredBuffer, dict[str, str]]:
+    """The columns as a record that stays where it is, and those that are left out because they are no numbers."""
+    for name in asked or ():
+        if name not in file.source.fields:
+            file.refuse(name)
+    names = list(asked or file.source.fields)
+    left_out = {} if asked else dict.fromkeys(file.source.refused, "holds no numbers")
+    columns = resolve({name: name for name in names}, file.source)
+    return StoredBuffer(file.source, columns, bytes_of(file.memory)), left_out
 
 
 def _why_not(file: DataFile, table: Any, look: Look) -> str:

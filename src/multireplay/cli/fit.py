@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from multireplay.cli.app import app, exit_code, note
+from multireplay.cli.cluster import LocalWorkers, On, refuse_in_memory_options, workers_of
 from multireplay.cli.options import (
     DEFAULT_MEMORY,
     Data,
@@ -84,6 +85,8 @@ def fit(
     out: Annotated[Path | None, typer.Option(help="JSON file for the model, for 'multireplay predict'.")] = None,
     report: Report = None,
     memory: Memory = DEFAULT_MEMORY,
+    on: On = None,
+    workers: LocalWorkers = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -116,7 +119,17 @@ def fit(
     settings = {"alpha": alpha, "standardize": standardize, "passes": passes, "step": "auto" if step is None else step}
     if class_weight is not None:
         settings["class_weight"] = class_weight.value
-    found = fit_model(record, wanted, settings, Shares(holdout, level))
+    with workers_of(on, workers) as client:
+        if client is None:
+            found = fit_model(record, wanted, settings, Shares(holdout, level))
+        else:
+            from multireplay.cli.large import fit_large
+
+            refuse_in_memory_options(
+                formula=formula, categorical=categorical, missing=missing is Missing.drop, exposure=exposure,
+                class_weight=class_weight, group=group, report=report,
+            )  # fmt: skip
+            found = fit_large(record, wanted, settings, Shares(holdout, level), client)
     for name, why in found.model.fitted["left_out"].items():
         note(f"Left out: {name!r} {why}.")
     if out is not None and not found.diverged:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from multireplay.cli.app import INTERRUPTED, app, note
+from multireplay.cli.cluster import LocalWorkers, On, refuse_in_memory_options, workers_of
 from multireplay.cli.options import (
     DEFAULT_MEMORY,
     Data,
@@ -32,7 +33,11 @@ def predict(
     model: Annotated[Path, typer.Argument(help="A file that 'multireplay fit --out' has written.")],
     data: Data,
     out: Annotated[
-        Path | None, typer.Option(help="File for the predictions, .csv or .parquet; they are printed otherwise.")
+        Path | None,
+        typer.Option(
+            help="File for the predictions, .csv or .parquet; they are printed otherwise. With --on or --workers a new "
+            "folder of Parquet files."
+        ),
     ] = None,
     interval: Annotated[
         bool, typer.Option("--interval", help="Add the ends of an interval of the mean response: low and high.")
@@ -40,6 +45,8 @@ def predict(
     level: Level = 0.95,
     report: Report = None,
     memory: Memory = DEFAULT_MEMORY,
+    on: On = None,
+    workers: LocalWorkers = None,
     separator: Separator = None,
     encoding: Encoding = None,
     decimal: Decimal = None,
@@ -55,9 +62,10 @@ def predict(
 
     Example: multireplay predict model.json new.csv --out predictions.csv
     """
-    if out is not None and out.suffix not in (".csv", ".parquet"):
+    spread = on is not None or workers is not None
+    if not spread and out is not None and out.suffix not in (".csv", ".parquet"):
         raise InputError(f"{out}: predictions are written to a file that ends in .csv or .parquet")
-    check_outputs(force, [model, data], out=out, report=report)
+    check_outputs(force, [model, data], out=None if spread else out, report=report)
     from multireplay.cli.data_file import DataFile
     from multireplay.cli.inferred import known_by
     from multireplay.cli.model import Model
@@ -80,6 +88,13 @@ def predict(
     for name, called in predictor.names.items():
         if called != name:
             note(f"The column {name!r} of {data} is {called!r} beside the predictions.")
+    if spread:
+        from multireplay.cli.in_parts import predict_in_parts, say_parts
+
+        refuse_in_memory_options(report=report)
+        with workers_of(on, workers) as client:
+            say_parts(predict_in_parts(predictor, out, client), learnt, out, as_json)
+        return
     try:
         columns = predictor.run(out, keep=as_json and out is None)
     except KeyboardInterrupt:

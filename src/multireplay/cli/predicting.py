@@ -66,6 +66,11 @@ class Predictor:
             found[name] = called
         return found
 
+    def beside(self, block: Any) -> dict[str, Any]:
+        """Those columns of some rows, but for lists."""
+        found = {self.names[name]: block.column(name) for name in self.carried}
+        return {name: column for name, column in found.items() if not pa.types.is_nested(column.type)}
+
     def run(self, out: Path | None, keep: bool) -> dict[str, Any]:
         """Write all columns to the file, or print them; what is returned is the predictions alone.
 
@@ -77,9 +82,8 @@ class Predictor:
         with ExitStack() as opened:
             advance = opened.enter_context(step_bar(rows, "predicting", "rows")) if rows >= LONG else None
             for first, block in self.record.batches([*self.model.columns, *carried]):
-                found = self._predicted(block, first)
-                beside = {self.names[name]: block.column(name) for name in carried}
-                beside = {name: column for name, column in beside.items() if not pa.types.is_nested(column.type)}
+                found = self.predicted(block, first)
+                beside = self.beside(block)
                 if not keep:
                     alone = {"prediction": found["prediction"]}
                     if not beside and len(found) == 1 and as_text:  # an empty line would be no row
@@ -93,7 +97,7 @@ class Predictor:
                     advance(block.num_rows)
         return {name: pa.chunked_array([part[name] for part in made]) for name in made[0]}
 
-    def _predicted(self, block: Any, first: int) -> dict[str, Any]:
+    def predicted(self, block: Any, first: int) -> dict[str, Any]:
         """Predictions of some rows by name of the column, with nothing for a row that cannot be scored."""
         exposure = self.model.exposure
         try:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from multireplay.buffer import Buffer, StoredBuffer
 from multireplay.buffer.disk.layout import MappedColumn, resolve
 from multireplay.buffer.disk.opening import find_source
+from multireplay.buffer.disk.scaled import Scaled, ScaledBuffer
 from multireplay.errors import InputError
 
 KEPT = 4
@@ -27,6 +28,9 @@ class Where(NamedTuple):
     path: str
     columns: tuple[tuple[str, MappedColumn], ...]
     memory: int
+    rows: int
+    scaled: Scaled | None
+    """How features are standardized as they are read, if they are."""
     fingerprint: str
     """Of the record as it was when the run began: a worker that finds another one refuses."""
 
@@ -34,13 +38,16 @@ class Where(NamedTuple):
 def where_is(stored: StoredBuffer) -> Where:
     """The description of a record that is not in memory; a relative path is that of the process that asks."""
     path = stored.path if "://" in stored.path else os.path.abspath(stored.path)
-    return Where(path, tuple(stored.mapped.items()), stored.memory, stored.fingerprint())
+    scaled = stored.scaled if isinstance(stored, ScaledBuffer) else None
+    return Where(path, tuple(stored.mapped.items()), stored.memory, len(stored), scaled, stored.fingerprint())
 
 
 @lru_cache(maxsize=KEPT)
 def opened(where: Where) -> StoredBuffer:
     """The record that a description is of, opened here; its files have to be those that were described."""
     stored = StoredBuffer(find_source(Path(where.path), where.memory), dict(where.columns), where.memory)
+    if where.scaled is not None:
+        stored = ScaledBuffer(stored, where.scaled, min(len(stored), where.rows))
     if stored.fingerprint() != where.fingerprint:
         raise InputError(f"{where.path} has changed since the run began: a file of it was written, added or removed")
     return stored

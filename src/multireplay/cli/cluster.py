@@ -1,0 +1,56 @@
+"""--on and --workers: who does the work of a command, and the options that a record on disk has no use for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from multireplay.errors import InputError
+
+On = Annotated[
+    str | None,
+    typer.Option(
+        help="Read and work on the Dask cluster with this scheduler, such as tcp://10.0.0.1:8786. It is trusted with "
+        "the data, and its workers need multireplay and the same path."
+    ),
+]
+LocalWorkers = Annotated[
+    int | None, typer.Option("--workers", min=1, help="Read and work in so many processes on this machine (Dask).")
+]
+NO_DASK = "--on and --workers need Dask: pip install 'multireplay[dask]'"
+
+
+@contextmanager
+def workers_of(on: str | None, workers: int | None) -> Iterator[Any]:
+    """A client of the cluster at an address, or of one of so many processes here; None where neither is asked for."""
+    if on is None and workers is None:
+        yield None
+        return
+    if on is not None and workers is not None:
+        raise InputError("give --on or --workers, not both")
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise InputError(NO_DASK) from None
+    if on is None:
+        here = {"dashboard_address": ":0", "host": "127.0.0.1", "silence_logs": 50}
+        with LocalCluster(n_workers=workers, threads_per_worker=1, **here) as cluster, Client(cluster) as client:
+            yield client
+        return
+    try:
+        client = Client(on, timeout=10)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InputError(f"there is no Dask scheduler at {on}: {error}") from None
+    with client:
+        yield client
+
+
+def refuse_in_memory_options(**given: Any) -> None:
+    """Raise where an option is given that needs all rows in memory."""
+    for name, value in given.items():
+        if value:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} needs all rows in memory: leave --on and --workers out, or {option}")
