@@ -15,7 +15,6 @@ import json
 import os
 import pickle
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -98,9 +97,12 @@ def counted(sent: dict[str, int]) -> Any:
     return Counted
 
 
-def peak(who: int = resource.RUSAGE_SELF) -> float:
-    """The most memory that a process has had, in bytes."""
-    return 1024.0 * resource.getrusage(who).ru_maxrss
+def peak() -> float:
+    """The most memory that this process has had, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return 1024 * float(line.split()[1])
+    raise OSError("this system does not say how much memory a process has had")
 
 
 def one(way: str, folder: Path, kind: str) -> dict[str, Any]:
@@ -111,11 +113,12 @@ def one(way: str, folder: Path, kind: str) -> dict[str, Any]:
     sent = {"tasks": 0, "out": 0, "back": 0}
     with ExitStack() as stack:
         client = None if way == "one process" else cluster(int(way.split()[0]), stack)
+        tiny = mr.Buffer(features=np.random.default_rng(0).standard_normal((20_000, 4)), targets=np.arange(20_000) % 2)
+        mr.solve(KINDS[kind], tiny, on=client)  # loads compiled code, once in every process
         if client is not None:
-            client.run(__import__, "multireplay.spread.record", fromlist=["record"])
             spread_workers.DaskWorkers = counted(sent)  # type: ignore[misc]
         if way.endswith("small tasks"):
-            spread_record.MOST = spread_record.LEAST = 2**23
+            spread_record.MOST = spread_record.LEAST = 2**26
         buffer, began = opened(folder, kind), time.perf_counter()
         result = mr.solve(KINDS[kind], buffer, on=client, threads=1)
         seconds = time.perf_counter() - began

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         MultireplayError,
         OperatorError,
         UncertaintyWarning,
+        WorkersError,
     )
     from multireplay.estimators import MERClassifier, MERPoissonRegressor, MERRegressor, MERValueRegressor
     from multireplay.online import Online
@@ -62,7 +63,7 @@ _NAMES = {
     "buffer": "Buffer StoredBuffer",
     "diagnose": "Diagnosis diagnose",
     "errors": "AutocorrelationWarning ConvergenceWarning DivergenceWarning InputError MultireplayError OperatorError "
-    "UncertaintyWarning",
+    "UncertaintyWarning WorkersError",
     "estimators": "MERClassifier MERPoissonRegressor MERRegressor MERValueRegressor",
     "online": "Online",
     "problems": "GLM Multinomial PolicyEvaluation VariationalInequality",
@@ -124,6 +125,7 @@ __all__ = [
     "Result",
     "Reverse", "RichardsonRomberg", "Serial", "Shuffle", "Skip", "Status", "StoredBuffer", "Track",
     "UncertaintyWarning", "Uniform",
-    "VarianceReduced", "VariationalInequality", "diagnose", "estimators", "inference", "problems", "replay",
+    "VarianceReduced", "VariationalInequality", "WorkersError", "diagnose", "estimators", "inference", "problems",
+    "replay",
     "report", "rl", "sets", "simulate", "solve", "steps", "theory",
 ]  # fmt: skip
