@@ -232,8 +232,9 @@ def _gathered(blocks: Iterable[Positions], most: int) -> Iterator[Positions]:
 
 def as_record(problem: Problem, buffer: Buffer | StoredBuffer) -> Record:
     """The record of a buffer, its columns checked against what the problem reads."""
-    stored = isinstance(buffer, StoredBuffer)
-    return as_a_whole(StoredRecord(problem, buffer) if stored else MemoryRecord(problem, problem.columns(buffer)))
+    if isinstance(buffer, StoredBuffer):
+        return as_a_whole(StoredRecord(problem, buffer))
+    return as_a_whole(MemoryRecord(problem, problem.columns(buffer)))
 
 
 def as_a_whole(record: R) -> R:

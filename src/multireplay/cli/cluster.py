@@ -18,9 +18,16 @@ On = Annotated[
     ),
 ]
 LocalWorkers = Annotated[
-    int | None, typer.Option("--workers", min=1, help="Read and work in so many processes on this machine (Dask).")
+    int | None,
+    typer.Option(
+        "--workers", min=1, help="Read and work in so many processes on this machine, a Dask cluster for the while."
+    ),
 ]
 NO_DASK = "--on and --workers need Dask: pip install 'multireplay[dask]'"
+SECONDS = 10
+"""That a scheduler may take to answer."""
+QUIET = 50
+"""The level of what Dask logs that is not a person's business: all of it."""
 
 
 @contextmanager
@@ -36,12 +43,12 @@ def workers_of(on: str | None, workers: int | None) -> Iterator[Any]:
     except ImportError:
         raise InputError(NO_DASK) from None
     if on is None:
-        here = {"dashboard_address": ":0", "host": "127.0.0.1", "silence_logs": 50}
+        here = {"dashboard_address": ":0", "host": "127.0.0.1", "silence_logs": QUIET}
         with LocalCluster(n_workers=workers, threads_per_worker=1, **here) as cluster, Client(cluster) as client:
             yield client
         return
     try:
-        client = Client(on, timeout=10)
+        client = Client(on, timeout=SECONDS)
     except (OSError, TimeoutError, ValueError) as error:
         raise InputError(f"there is no Dask scheduler at {on}: {error}") from None
     with client:

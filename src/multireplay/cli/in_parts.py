@@ -48,7 +48,7 @@ class PredictingRows:
     """A task: the predictions for the rows from one to another, written to a file that is complete or not there."""
 
     predictor: Any
-    path: str
+    path: Any
     memory: str
     first: int
     last: int
@@ -76,8 +76,8 @@ class PredictingRows:
 
 
 @lru_cache(maxsize=2)
-def _opened(path: str, memory: str) -> DataFile:
-    return DataFile.open(Path(path), memory)
+def _opened(path: Any, memory: str) -> DataFile:
+    return DataFile.open(path, memory)
 
 
 def _sums(model: Model, column: Any, predicted: Any) -> Vector | None:
@@ -120,7 +120,8 @@ def predict_in_parts(predictor: Predictor, out: Path | None, on: Any) -> Made:
     unfinished, record, workers = beside(out, "unfinished"), predictor.record, as_workers(on)
     rows = record.source.rows
     size = max(min(MOST, max(LEAST, rows // (8 * workers.count))), -(-rows // TASKS))
-    sent, path = replace(predictor, record=None), os.path.realpath(record.path)  # type: ignore[arg-type]
+    sent = replace(predictor, record=None)  # type: ignore[arg-type]
+    path = Path(os.path.abspath(record.path)) if isinstance(record.path, Path) else record.path
 
     def tasks() -> Iterator[PredictingRows]:
         for number, first in enumerate(range(0, rows, size)):

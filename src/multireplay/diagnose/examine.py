@@ -161,7 +161,7 @@ class Called(NamedTuple):
     sparse: bool = False
 
 
-class Measured(NamedTuple):
+class FeatureTimes(NamedTuple):
     """What was found in some features, NaN where there is nothing; `reliable` is 0 or 1, `share` that of a cycle."""
 
     tau: Floats
@@ -173,9 +173,9 @@ class Measured(NamedTuple):
     rest: Floats
 
 
-def measure(series: Any, features: NDArray[np.intp], level: float, record: ChainedColumns) -> Measured:
+def measure(series: Any, features: NDArray[np.intp], level: float, record: ChainedColumns) -> FeatureTimes:
     """Cycles taken out, then the sum over short lags against batches."""
-    found = Measured(*np.full((len(Measured._fields), len(features)), np.nan))
+    found = FeatureTimes(*np.full((len(FeatureTimes._fields), len(features)), np.nan))
     for varying, centred in blocks(series, features):
         cycles = remove_cycles(centred, level, record.lengths, record.places)
         times = autocorrelation_times(centred, level, record.lengths)
@@ -216,7 +216,7 @@ def evenly(width: int, count: int) -> NDArray[np.intp]:
 
 
 def summed_up(
-    name: str, shape: tuple[int, int], found: Measured, features: NDArray[np.intp], called: Called
+    name: str, shape: tuple[int, int], found: FeatureTimes, features: NDArray[np.intp], called: Called
 ) -> ColumnDiagnosis:
     """One column by its slowest and its median feature, constant ones left out."""
     (rows, width), (scalar, names, sparse), count, tau = shape, called, len(features), found.tau

@@ -15,7 +15,7 @@ from multireplay.diagnose.autocorrelation import A_ROW, Floats, autocorrelation,
 from multireplay.diagnose.chains import Lengths
 from multireplay.diagnose.curves import curves_of
 from multireplay.diagnose.diagnosis import ColumnDiagnosis, Diagnosis
-from multireplay.diagnose.examine import LEVEL, Called, Measured, evenly, measure, summed_up
+from multireplay.diagnose.examine import LEVEL, Called, FeatureTimes, evenly, measure, summed_up
 from multireplay.diagnose.record import ChainedColumns
 from multireplay.errors import InputError
 from multireplay.spread.record import reachable
@@ -45,7 +45,7 @@ class Measuring(Reading):
 
     level: float
 
-    def __call__(self) -> Measured:
+    def __call__(self) -> FeatureTimes:
         series = self.series
         return measure(series, np.arange(series.shape[1]), self.level, ChainedColumns({}, lengths=self.lengths))
 
@@ -90,7 +90,7 @@ def diagnose_stored(buffer: Buffer | StoredBuffer, max_features: int | None, on:
     for name in names:
         check_shape(name, (rows, widths[name]))
         measured = [next(found) for _ in lots[name]]
-        whole = Measured(*(np.concatenate(parts) for parts in zip(*measured, strict=True)))
+        whole = FeatureTimes(*(np.concatenate(parts) for parts in zip(*measured, strict=True)))
         called = Called(stored.width(name) is None, _names(stored, name))
         entries.append(summed_up(name, (rows, widths[name]), whole, chosen[name], called))
 

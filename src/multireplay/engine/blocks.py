@@ -26,7 +26,7 @@ class Extent(NamedTuple):
     last: int
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """Rows of one stretch, the row after the last of them, and whether their group ends with them."""
 
     stretch: int
@@ -36,7 +36,7 @@ class Block(NamedTuple):
     closes: bool
 
 
-def blocks_of(record: Record, extent: Extent, aside: int) -> Generator[Block, None, None]:
+def blocks_of(record: Record, extent: Extent, aside: int) -> Generator[RowBlock, None, None]:
     """The blocks of these rows, put together from what the record hands out."""
     edges = _edges(extent)
     start, end, stretch, closes = next(edges, (0, 0, 0, False))
@@ -47,7 +47,7 @@ def blocks_of(record: Record, extent: Extent, aside: int) -> Generator[Block, No
             last = begin + int(next(iter(columns.values())).shape[0])
             while start < end <= last:
                 here = {name: _straight(column[have - begin : end - begin]) for name, column in columns.items()}
-                yield Block(stretch, _joined([*waiting, here]) if waiting else here, end - start, end, closes)
+                yield RowBlock(stretch, _joined([*waiting, here]) if waiting else here, end - start, end, closes)
                 waiting, have = [], end
                 start, end, stretch, closes = next(edges, (end, end, stretch, closes))
             if have < last:  # copied, so that the memory of the part is free again

@@ -24,7 +24,7 @@ from scipy.sparse import issparse
 
 from multireplay._check import Positions, Vector
 from multireplay.buffer.foreign import as_numpy
-from multireplay.engine.blocks import Block, Extent, blocks_of
+from multireplay.engine.blocks import Extent, RowBlock, blocks_of
 from multireplay.problems.base import as_double
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def groups_of(
     together = TOGETHER if record.budget is None else min(TOGETHER, record.budget // 32)
     many = max(1, together // (rows * record.row_bytes)) if block_sum.least <= 16 else 1
 
-    def work(blocks: list[Block]) -> list[Part]:
+    def work(blocks: list[RowBlock]) -> list[Part]:
         return [block_sum.of(block.columns) for block in blocks]
 
     alone = record.problem.users_code or not record.problem.on_host
@@ -285,7 +285,7 @@ def _controller() -> Any:
     return threadpoolctl.ThreadpoolController()  # looks at every loaded library, once
 
 
-def _groups(blocks: Iterable[Block], count: int) -> Iterator[list[Block]]:
+def _groups(blocks: Iterable[RowBlock], count: int) -> Iterator[list[RowBlock]]:
     iterator = iter(blocks)
     while group := list(islice(iterator, count)):
         yield group
@@ -293,10 +293,10 @@ def _groups(blocks: Iterable[Block], count: int) -> Iterator[list[Block]]:
 
 def _in_order(
     pool: ThreadPoolExecutor | None,
-    work: Callable[[list[Block]], list[Part]],
-    groups: Iterator[list[Block]],
+    work: Callable[[list[RowBlock]], list[Part]],
+    groups: Iterator[list[RowBlock]],
     ahead: int,
-) -> Iterator[tuple[list[Block], list[Part]]]:
+) -> Iterator[tuple[list[RowBlock], list[Part]]]:
     """The work on each group, in their order, with no more than `ahead` of them under way."""
     if pool is None:
         for group in groups:

@@ -8,7 +8,7 @@ import weakref
 from functools import lru_cache
 from pathlib import Path
 from shutil import rmtree
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from multireplay.buffer import Buffer, StoredBuffer
 from multireplay.buffer.disk.layout import MappedColumn, resolve
@@ -25,7 +25,7 @@ MEMORY = 2**29
 class Where(NamedTuple):
     """A record on disk or in object storage: the path, what its columns are made of, and the memory to read it with."""
 
-    path: str
+    path: Any
     columns: tuple[tuple[str, MappedColumn], ...]
     memory: int
     rows: int
@@ -37,7 +37,11 @@ class Where(NamedTuple):
 
 def where_is(stored: StoredBuffer) -> Where:
     """The description of a record that is not in memory; a relative path is that of the process that asks."""
-    path = stored.path if "://" in stored.path else os.path.abspath(stored.path)
+    path = getattr(stored, "where", Path(stored.path))
+    if path is None:
+        raise InputError(f"workers cannot open {stored.path} by themselves: write it to Parquet files, and open those")
+    if isinstance(path, Path):
+        path = Path(os.path.abspath(path))
     scaled = stored.scaled if isinstance(stored, ScaledBuffer) else None
     return Where(path, tuple(stored.mapped.items()), stored.memory, len(stored), scaled, stored.fingerprint())
 
@@ -45,7 +49,7 @@ def where_is(stored: StoredBuffer) -> Where:
 @lru_cache(maxsize=KEPT)
 def opened(where: Where) -> StoredBuffer:
     """The record that a description is of, opened here; its files have to be those that were described."""
-    stored = StoredBuffer(find_source(Path(where.path), where.memory), dict(where.columns), where.memory)
+    stored = StoredBuffer(find_source(where.path, where.memory), dict(where.columns), where.memory)
     if where.scaled is not None:
         stored = ScaledBuffer(stored, where.scaled, min(len(stored), where.rows))
     if stored.fingerprint() != where.fingerprint:

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import BrokenExecutor, Executor
+from contextlib import suppress
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -95,7 +96,9 @@ class DaskWorkers(Workers):
         return self.on.submit(perform, task, pure=False)
 
     def _call_off(self, futures: list[Any]) -> None:
-        if futures and self.on.status == "running":
+        if not futures or self.on.status != "running":
+            return
+        with suppress(OSError, RuntimeError, TimeoutError, ValueError):  # the scheduler is gone, and they with it
             self.on.cancel(futures, force=True, reason="the run of multireplay ended", msg=False)
 
     def _result(self, future: Any) -> Any:

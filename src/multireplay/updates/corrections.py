@@ -309,13 +309,11 @@ def linearized(record: Record, x: Vector, basis: Vector | None, how: Folding) ->
     means, (_, matrix, loss) = np.zeros((len(bounds) - 1, 1, len(x))), sums.zero()
     with closing(grouped(record, sums, bounds, how)) as groups:
         for group in groups:  # one matrix for all batches
-            means[group.stretch, 0] += group.part[0]
-            matrix += group.part[1]
-            loss += group.part[2]
+            sums.add((means[group.stretch, 0], matrix, loss), group.part)
     batches = as_batches(record, x[None, :], means, bounds)[0]
     penalty = record.problem.penalty_diagonal(len(x))
-    slope = slope_of(matrix / record.length, penalty, basis)
-    return batches, slope, float(loss[0]) / record.length + float(penalty @ x**2) / 2
+    value = float(loss[0]) / record.length + float(penalty @ x**2) / 2
+    return batches, slope_of(matrix / record.length, penalty, basis), value
 
 
 def images_of(run: Run, x: Vector, batches: Batches, slope: Slope, images: Vector | None = None) -> Images:
