@@ -1,7 +1,8 @@
 """The same fit by one process and by workers of a Dask cluster on this machine, from one Parquet folder.
 
-Time, memory of a worker, tasks, bytes sent, workers killed on the way, and dask-ml beside it. The folder is made once;
-each measurement runs in a process of its own, in turn. What `docs/scale.md` reckons with goes to a CSV file. Usage:
+Time, memory of a worker, tasks, bytes sent, workers killed on the way, and dask-ml beside it (pip install dask-ml
+"sparse<0.16": what it is made of does not know later ones). The folder is made once; each measurement runs in a process
+of its own, in turn. What `docs/scale.md` reckons with goes to a CSV file. Usage:
     python benchmarks/cluster.py --gigabytes 8 --out benchmarks/cluster.csv
     python benchmarks/cluster.py --kills 50 --gigabytes 1
     python benchmarks/cluster.py --sticky 30     (the methods of others on contiguous shards: benchmarks/sticky.py)

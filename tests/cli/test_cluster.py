@@ -102,7 +102,9 @@ def test_predictions_are_those_of_one_machine(run, folder, pool, tmp_path, monke
     assert there.exit_code == 0, there.stderr
     one, other = parquet.read_table(alone), parquet.read_table(parts)
     assert other.column_names == one.column_names
-    assert other.equals(one)
+    for name in one.column_names:  # rows at the borders of parts are multiplied with other neighbours
+        here_, there_ = (table.column(name).to_numpy() for table in (one, other))
+        assert there_ == pytest.approx(here_, rel=1e-12)
     assert len(list(parts.iterdir())) > 3
     both = json.loads(here.stdout), json.loads(there.stdout)
     assert both[1]["score"]["score"] == pytest.approx(both[0]["score"]["score"], rel=1e-9)
@@ -137,8 +139,9 @@ def test_classes_have_to_be_0_and_1(run, folder, pool):
     assert "count" in result.stderr or "targets" in result.stderr
 
 
-def test_an_address_where_nobody_is():
+def test_an_address_where_nobody_is(monkeypatch):
     pytest.importorskip("distributed")
+    monkeypatch.setattr(cluster, "SECONDS", 0.2)
     with pytest.raises(InputError, match="no Dask scheduler"), cluster.workers_of("tcp://127.0.0.1:1", None):
         pass
     with pytest.raises(InputError, match="not both"), cluster.workers_of("tcp://127.0.0.1:1", 2):

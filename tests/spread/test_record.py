@@ -14,7 +14,7 @@ from spread_tasks import Posted, kind_of
 
 import multireplay as mr
 from multireplay.engine import sums
-from multireplay.engine.blocks import Extent
+from multireplay.engine.sums import Extent
 from multireplay.spread import record as spread_record
 from multireplay.spread.record import _cuts, spread_over
 

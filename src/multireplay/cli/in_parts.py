@@ -31,8 +31,8 @@ from multireplay.spread import as_workers
 from multireplay.tables.cells import as_classes, as_numbers
 from multireplay.tables.recipe import dropped_in_words
 
-LEAST, MOST, TASKS = 2**16, 2**22, 2**13
-"""Rows of a file at least and at most, and files that there are at most."""
+LEAST, MOST_FILES = 2**20, 2**13
+"""Rows of a file at least, and files that there are at most: what is in a file depends on the record alone."""
 
 
 class Made(NamedTuple):
@@ -119,7 +119,7 @@ def predict_in_parts(predictor: Predictor, out: Path | None, on: Any) -> Made:
     out = Path(os.path.realpath(out))
     unfinished, record, workers = beside(out, "unfinished"), predictor.record, as_workers(on)
     rows = record.source.rows
-    size = max(min(MOST, max(LEAST, rows // (8 * workers.count))), -(-rows // TASKS))
+    size = max(LEAST, -(-rows // MOST_FILES))
     sent = replace(predictor, record=None)  # type: ignore[arg-type]
     path = Path(os.path.abspath(record.path)) if isinstance(record.path, Path) else record.path
 

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,7 +24,6 @@ from scipy.sparse import issparse
 
 from multireplay._check import Positions, Vector
 from multireplay.buffer.foreign import as_numpy
-from multireplay.engine.blocks import Extent, RowBlock, blocks_of
 from multireplay.problems.base import as_double
 
 if TYPE_CHECKING:
@@ -97,20 +96,6 @@ class MomentSum(BlockSum):
         return (moments[0].toarray() if issparse(moments[0]) else moments[0]), moments[1]
 
 
-class SecondMoments(BlockSum):
-    """Σ_t ψ_t ψ_tᵀ in a basis: what the record says of every direction, whatever is solved."""
-
-    def __init__(self, problem: Problem, dim: int, basis: Vector | None = None) -> None:
-        self.problem, self.dim, self.basis, self.least = problem, dim, basis, max(16, 2 * dim)
-
-    def zero(self) -> Part:
-        return (np.zeros((self.dim, self.dim)),)
-
-    def of(self, block: Columns) -> Part:
-        problem, rows = self.problem.in_basis(as_double(block), self.basis)
-        return (problem.second_moments(rows),)
-
-
 class Linearization(BlockSum):
     """Σ_t F̃(x, ξ_t), Σ_t of its derivative at x, and of the loss, NaN where there is none; all without the penalty."""
 
@@ -134,43 +119,6 @@ class Linearization(BlockSum):
         return total, matrix if problem.on_host else as_numpy(matrix), loss
 
 
-class ExtremeRows(BlockSum):
-    """Rows among which are those that the Lipschitz constant and the limit of a run from x0 depend on."""
-
-    def __init__(self, problem: Problem, x0: Vector) -> None:
-        self.problem, self.x0 = problem, x0
-
-    def zero(self) -> Part:
-        return ()
-
-    def of(self, block: Columns) -> Part:
-        rows = self.problem.extreme_rows(self.problem.samples(block), self.x0)
-        return ({name: column[rows] for name, column in block.items()},)
-
-    def add(self, total: Part, part: Part) -> Part:
-        return total + part
-
-    def samples(self, found: Part) -> Any:
-        """The packed samples of the rows that were found."""
-        return self.problem.samples({name: np.concatenate([part[name] for part in found]) for name in found[0]})
-
-
-class Largest(BlockSum):
-    """The largest value that a function of packed samples has on a block."""
-
-    def __init__(self, problem: Problem, function: Callable[[Any], float]) -> None:
-        self.problem, self.function = problem, function
-
-    def zero(self) -> Part:
-        return (-np.inf,)
-
-    def of(self, block: Columns) -> Part:
-        return (self.function(self.problem.samples(block)),)
-
-    def add(self, total: Part, part: Part) -> Part:
-        return (max(total[0], part[0]),)
-
-
 class Kept(NamedTuple):
     """A sum that was begun: the rows that are in it, the totals by stretch, and who is told of more."""
 
@@ -189,6 +137,26 @@ class Folding(NamedTuple):
 
 ALONE = Folding()
 """On one thread, and nobody is told."""
+
+
+class Extent(NamedTuple):
+    """Rows of a block and of a group, the stretches, and the rows that are added up, from where a group begins."""
+
+    rows: int
+    group: int
+    bounds: Positions
+    first: int
+    last: int
+
+
+class RowBlock(NamedTuple):
+    """Rows of one stretch, the row after the last of them, and whether their group ends with them."""
+
+    stretch: int
+    columns: Columns
+    rows: int
+    end: int
+    closes: bool
 
 
 class Group(NamedTuple):
@@ -259,7 +227,7 @@ def groups_of(
     alone = record.problem.users_code or not record.problem.on_host
     threads = 1 if alone else min(how.threads, -(-(extent.last - extent.first) // (rows * many)) or 1)
     ahead = 2 * threads if record.budget is None else threads + 1
-    blocks = blocks_of(record, extent, aside=ahead * many * rows * record.row_bytes)
+    blocks = _blocks(record, extent, aside=ahead * many * rows * record.row_bytes)
     narrow = one_thread_each() if record.problem.on_host else nullcontext()
     total, begun = block_sum.zero(), extent.first
     with narrow, ThreadPoolExecutor(threads) as pool, closing(blocks):
@@ -307,6 +275,43 @@ def _in_order(
         waiting.extend((group, pool.submit(work, group)) for group in islice(groups, 1))
         done, future = waiting.popleft()
         yield done, future.result()
+
+
+def _blocks(record: Record, extent: Extent, aside: int) -> Generator[RowBlock, None, None]:
+    """The blocks of these rows, put together from what the record hands out."""
+    edges = _edges(extent)
+    start, end, stretch, closes = next(edges, (0, 0, 0, False))
+    waiting: list[Columns] = []
+    have = extent.first  # the row after those that wait
+    with closing(record.parts(extent.first, aside, extent.last)) as parts:
+        for begin, columns in parts:
+            last = begin + int(next(iter(columns.values())).shape[0])
+            while start < end <= last:
+                here = {name: _straight(column[have - begin : end - begin]) for name, column in columns.items()}
+                yield RowBlock(stretch, _joined([*waiting, here]) if waiting else here, end - start, end, closes)
+                waiting, have = [], end
+                start, end, stretch, closes = next(edges, (end, end, stretch, closes))
+            if have < last:  # copied, so that the memory of the part is free again
+                waiting.append({name: column[have - begin :].copy() for name, column in columns.items()})
+                have = last
+
+
+def _edges(extent: Extent) -> Iterator[tuple[int, int, int, bool]]:
+    """First row, the row after the last, and stretch of every block, and whether its group ends there."""
+    for stretch, (begin, stop) in enumerate(pairwise(extent.bounds.tolist())):
+        for start in range(begin, stop, extent.rows):
+            if extent.first <= start < extent.last:
+                end = min(start + extent.rows, stop)
+                yield start, end, stretch, end == stop or (end - begin) % extent.group == 0
+
+
+def _straight(column: Any) -> Any:
+    """The rows of a column side by side in memory, as they are on disk: products would differ in their last bit."""
+    return np.ascontiguousarray(column) if isinstance(column, np.ndarray) else column
+
+
+def _joined(parts: list[Columns]) -> Columns:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 class Batches(NamedTuple):

@@ -14,8 +14,7 @@ from multireplay._check import Positions
 from multireplay.buffer import Buffer, StoredBuffer
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.record import StoredRecord, as_a_whole
-from multireplay.engine.blocks import Extent
-from multireplay.engine.sums import BlockSum, Group, groups_of
+from multireplay.engine.sums import BlockSum, Extent, Group, groups_of
 from multireplay.errors import InputError
 from multireplay.spread.where import Where, brought_to_disk, opened, where_is
 from multireplay.spread.workers import Workers, as_workers
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 SHARES = 8
 """Tasks for each worker in a pass, where that makes them no smaller or larger than …"""
-LEAST, MOST = 2**23, 2**29
+LEAST, MOST = 2**25, 2**29
 """… so many bytes; but …"""
 TASKS = 2**13
 """… no pass has more tasks."""

@@ -10,7 +10,8 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.buffer.foreign import Array
-from multireplay.engine.sums import Folding, Largest, fold, operator_batches
+from multireplay.engine.extremes import Largest
+from multireplay.engine.sums import Folding, fold, operator_batches
 from multireplay.inference.residuals import standard_errors
 from multireplay.problems import Problem
 from multireplay.updates.samples import COARSE

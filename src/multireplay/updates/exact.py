@@ -13,7 +13,8 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
 from multireplay.engine.checkpoint import kept_fold
-from multireplay.engine.sums import Batches, Folding, Largest, MomentSum, batch_bounds, fold
+from multireplay.engine.extremes import Largest
+from multireplay.engine.sums import Batches, Folding, MomentSum, batch_bounds, fold
 from multireplay.errors import FeatureError, InputError
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import in_place_of, left_out

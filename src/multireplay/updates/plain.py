@@ -16,8 +16,9 @@ from multireplay.buffer.disk.memory import in_words
 from multireplay.buffer.foreign import as_numpy, is_foreign
 from multireplay.buffer.record import Record, StoredRecord
 from multireplay.engine import Itinerary, Job, Stepper, arrange, make_stepper
+from multireplay.engine.extremes import ExtremeRows
 from multireplay.engine.readings import in_step
-from multireplay.engine.sums import ExtremeRows, Folding, fold, operator_batches
+from multireplay.engine.sums import Folding, fold, operator_batches
 from multireplay.errors import InputError, warn
 from multireplay.inference.residuals import residual_of
 from multireplay.problems import Problem

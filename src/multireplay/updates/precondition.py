@@ -12,8 +12,9 @@ from scipy.sparse.linalg import eigsh, svds
 
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
+from multireplay.engine.extremes import Largest
 from multireplay.engine.stepper import Preconditioner
-from multireplay.engine.sums import Largest, fold
+from multireplay.engine.sums import fold
 from multireplay.errors import InputError
 from multireplay.problems.base import row_blocks
 from multireplay.problems.packed import Rows, distinct, largest_square, squares, take

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from multireplay._check import Vector
 from multireplay.buffer.record import Record
-from multireplay.engine.sums import Folding, SecondMoments, fold
+from multireplay.engine.extremes import SecondMoments
+from multireplay.engine.sums import Folding, fold
 from multireplay.problems.residual import refuse_overflow
 from multireplay.updates.slope import Slope
 
