@@ -85,6 +85,14 @@ def test_workers_that_are_killed_in_every_phase_change_no_bit(client, both, tmp_
     assert len(list(tmp_path.iterdir())) == len(killed)
 
 
+def test_an_operator_of_ones_own_goes_with_the_task(client, both):
+    problem = mr.VariationalInequality(lambda x, sample: x - sample, dim=2)
+    buffer = mr.Buffer(samples=both[0]["samples"][:3000])
+    assert mr.solve(problem, buffer, on=client).x.tobytes() == mr.solve(problem, buffer).x.tobytes()
+    with ProcessPoolExecutor(1) as pool, pytest.raises(mr.InputError, match="in a module"):
+        mr.solve(problem, buffer, on=pool)
+
+
 def test_an_error_in_a_task_is_the_users_own(client, tmp_path):
     targets = np.zeros(40_000)
     targets[31_234] = np.nan

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import suppress
 from itertools import islice
+from pickle import PicklingError
 from typing import Any, TypeVar
 
 from multireplay.errors import InputError, WorkersError
@@ -73,6 +74,13 @@ class Workers:
             ) from error
         except concurrent.futures.CancelledError as error:
             raise WorkersError(f"tasks of this run were cancelled: {type(self.on).__name__} was shut down") from error
+        except (PicklingError, AttributeError) as error:
+            if isinstance(error, AttributeError) and "local object" not in str(error):
+                raise
+            raise InputError(
+                f"{type(self.on).__name__} cannot send the problem to other processes ({error}): write its functions "
+                "in a module, or use a Dask client, which can send them"
+            ) from error
 
 
 class DaskWorkers(Workers):
