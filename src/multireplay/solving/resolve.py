@@ -73,7 +73,7 @@ def resolve(given: Mapping[str, Any]) -> Run:
     if precision not in ("float64", "float32"):
         raise InputError(f"precision must be 'float64' or 'float32', not {precision!r}")
     backend = "auto" if given["backend"] == "auto" else as_backend(given["backend"])
-    record = _record(problem, buffer, backend, given["on"])
+    record = _record(problem, buffer, backend, given.get("on"))
     update, why = choose_update(given, passes, record, feasible)
     run = Run(
         problem=problem,
