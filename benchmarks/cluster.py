@@ -186,12 +186,17 @@ def under_fire(folder: Path, kills: int) -> list[dict[str, Any]]:
         client = cluster(2, stack)
 
         def kill() -> None:
-            while not over.wait(random.uniform(0.3, 2.0)):
+            seen: set[int] = set()  # one that has just begun is let be: its nanny would give it up
+            while not over.wait(random.uniform(0.3, 1.5)):
                 try:
-                    victim = random.choice(list(client.run(os.getpid).values()))
-                    os.kill(victim, signal.SIGKILL)
-                    killed.append(victim)
-                except (OSError, IndexError, RuntimeError, ValueError):
+                    there = set(client.run(os.getpid).values())
+                    if there & seen:
+                        victim = random.choice(sorted(there & seen))
+                        os.kill(victim, signal.SIGKILL)
+                        killed.append(victim)
+                    seen = there
+                    client.cluster.scale(2)
+                except (OSError, RuntimeError, ValueError):
                     continue  # it was gone already
 
         thread = threading.Thread(target=kill)

@@ -2,7 +2,7 @@
 
 The blocks of a page run in one namespace. A ``text`` block right after a ``python`` block is what that one prints, with
 ``...`` for what may differ. In ``console`` blocks the lines after ``$ multireplay ...`` are what the command prints.
-Before a block of commands that takes too long stands a comment ``<!-- not run: why -->``. The log of the demonstration
+Before a block that takes too long, or needs a cluster, stands a comment ``<!-- not run: why -->``. The log of the demonstration
 is there as ``out/power.csv``, as after ``make demo``.
 """
 
@@ -120,7 +120,7 @@ def run_page(page: Path) -> Iterator[Printed]:
     write_log(DemoFolder(Path("out")), sensor_log((0, 0)))
     namespace: dict[str, object] = {"__name__": "page"}
     for block in blocks_of(page.read_text(encoding="utf-8")):
-        if block.language == "python":
+        if block.language == "python" and block.run:
             yield run_python(block, namespace, page)
         elif block.language in SHELLS and block.run:
             yield from run_shell(block, page)
