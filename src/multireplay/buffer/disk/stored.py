@@ -86,16 +86,6 @@ class StoredBuffer:
         return self._feature_names
 
     @property
-    def path(self) -> str:
-        """Where it is, as it was given."""
-        return self._source.label
-
-    @property
-    def mapped(self) -> Mapping[str, MappedColumn]:
-        """What the columns are made of, by name."""
-        return MappingProxyType(self._columns)
-
-    @property
     def names(self) -> tuple[str, ...]:
         """The columns, in the order they were asked for."""
         return tuple(self._columns)
@@ -127,6 +117,16 @@ class StoredBuffer:
     def nbytes(self) -> int:
         """Bytes of all columns in memory; a column that is another one shifted takes none of its own."""
         return self._assembly(self.names).row_bytes * self._source.rows
+
+    @property
+    def path(self) -> str:
+        """Where it is, as it was given."""
+        return self._source.label
+
+    @property
+    def mapped(self) -> Mapping[str, MappedColumn]:
+        """What the columns are made of, by name."""
+        return MappingProxyType(self._columns)
 
     def __repr__(self) -> str:
         parts = (f"{name} {field.shape(self._length)} {field.dtype}" for name, field in self._fields.items())
