@@ -170,6 +170,21 @@ def test_a_temporary_folder_goes_with_the_result(both, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_rows_that_are_left_out_are_left_out_by_workers_too(tmp_path):
+    rng = np.random.default_rng(3)
+    for name, column in {"psi": rng.standard_normal((40_000, 3)), "rewards": rng.standard_normal(40_000)}.items():
+        np.save(tmp_path / f"{name}.npy", column)
+    np.save(tmp_path / "groups.npy", np.repeat(np.arange(16), 2500))
+    columns = {"features": "psi", "next_features": ("psi", +1), "rewards": "rewards"}
+    opened = mr.Buffer.open(tmp_path, columns, memory="2 MB", groups="groups")
+    assert isinstance(opened, mr.StoredBuffer)
+    assert opened.left_out == 15
+    here = mr.solve(mr.PolicyEvaluation(0.5), opened)
+    spread_record.opened.cache_clear()
+    assert everything(mr.solve(mr.PolicyEvaluation(0.5), opened, on=Posted())) == everything(here)
+    assert mr.diagnose(opened, on=Posted()).rows == len(opened)
+
+
 def test_a_value_that_is_not_finite_is_named(tmp_path):
     targets = np.zeros(40_000)
     targets[31_234] = np.nan

@@ -35,8 +35,7 @@ from multireplay.updates.exact import can_be_kept
 
 DEFAULT_TAIL = 7 / 8
 USUAL = as_averaging(DEFAULT_TAIL)
-ASIDE = ("problem", "buffer", "progress", "on")
-"""Arguments that a run does not keep among the others."""
+ASIDE = ("problem", "buffer", "progress", "on")  # arguments that a run does not keep among the others
 CROWDED = 20
 """Fewer rows than this for every coordinate of a GLM, and its exact fit overfits: a block is held out by default."""
 DEFAULT_SHARE = 0.2
@@ -111,7 +110,7 @@ def _record(problem: Problem, buffer: Buffer | StoredBuffer, backend: str, on: A
     """The record as the problem reads it, here or by the workers of `on`."""
     if on is None:
         return as_record(over_batches(problem, buffer, backend), buffer)
-    from multireplay.spread import spread_over  # seldom needed
+    from multireplay.spread import spread_over
 
     if backend == "batched" or getattr(problem, "batch_operator", None) is not None:
         raise InputError("the batched engine runs on one machine: leave on=... out, or write the operator for one row")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
+import zlib
 from functools import lru_cache
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from multireplay.buffer import Buffer, StoredBuffer
 from multireplay.buffer.disk.layout import MappedColumn, resolve
@@ -29,6 +32,8 @@ class Where(NamedTuple):
     columns: tuple[tuple[str, MappedColumn], ...]
     memory: int
     rows: int
+    left_out: bytes
+    """Rows that are left out: the steps from one to the next, packed."""
     scaled: Scaled | None
     """How features are standardized as they are read, if they are."""
     fingerprint: str
@@ -43,13 +48,17 @@ def where_is(stored: StoredBuffer) -> Where:
     if isinstance(path, Path):
         path = Path(os.path.abspath(path))
     scaled = stored.scaled if isinstance(stored, ScaledBuffer) else None
-    return Where(path, tuple(stored.mapped.items()), stored.memory, len(stored), scaled, stored.fingerprint())
+    left_out = zlib.compress(np.diff(stored.rows_left_out, prepend=0).tobytes(), 1)
+    columns = tuple(stored.mapped.items())
+    return Where(path, columns, stored.memory, len(stored), left_out, scaled, stored.fingerprint())
 
 
 @lru_cache(maxsize=KEPT)
 def opened(where: Where) -> StoredBuffer:
     """The record that a description is of, opened here; its files have to be those that were described."""
-    stored = StoredBuffer(find_source(where.path, where.memory), dict(where.columns), where.memory)
+    left_out = np.cumsum(np.frombuffer(zlib.decompress(where.left_out), dtype=np.int64))
+    source = find_source(where.path, where.memory)
+    stored = StoredBuffer(source, dict(where.columns), where.memory, None, left_out)
     if where.scaled is not None:
         stored = ScaledBuffer(stored, where.scaled, min(len(stored), where.rows))
     if stored.fingerprint() != where.fingerprint:

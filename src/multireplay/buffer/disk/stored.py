@@ -124,6 +124,11 @@ class StoredBuffer:
         return self._source.label
 
     @property
+    def rows_left_out(self) -> Positions:
+        """The stored rows with which those that are left out begin, ascending."""
+        return self._left_out
+
+    @property
     def mapped(self) -> Mapping[str, MappedColumn]:
         """What the columns are made of, by name."""
         return MappingProxyType(self._columns)
@@ -263,7 +268,7 @@ class StoredBuffer:
                 parts.append(part if field.width is None else Part(part.name, among))
             start = stop
         series = MappedColumn(Layout(tuple(parts), flat=False), column.shift)
-        return StoredBuffer(self._source, {"series": series}, self.memory)
+        return StoredBuffer(self._source, {"series": series}, self.memory, None, self._left_out)
 
     def overhead(self, names: Iterable[str]) -> int:
         """Bytes that reading these columns takes beyond what it fills."""
