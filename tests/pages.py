@@ -2,8 +2,8 @@
 
 The blocks of a page run in one namespace. A ``text`` block right after a ``python`` block is what that one prints, with
 ``...`` for what may differ. In ``console`` blocks the lines after ``$ multireplay ...`` are what the command prints.
-Before a block that takes too long, or needs a cluster, stands a comment ``<!-- not run: why -->``. The log of the demonstration
-is there as ``out/power.csv``, as after ``make demo``.
+Before a block that takes too long, or needs a cluster, stands a comment ``<!-- not run: why -->``. The log of the
+demonstration is there as ``out/power.csv``, as after ``make demo``.
 """
 
 from __future__ import annotations

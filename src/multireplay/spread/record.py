@@ -128,7 +128,7 @@ def reachable(buffer: Buffer | StoredBuffer, workers: Workers) -> StoredBuffer:
     if isinstance(buffer, StoredBuffer):
         return buffer
     stored = brought_to_disk(buffer)
-    if workers.see(stored.path):
+    if workers.see(stored.made_of[0]):
         return stored
     raise InputError(
         "the record is in memory, and not all workers are on this machine: buffer.save(...) it where they all can read "

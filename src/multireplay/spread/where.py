@@ -42,15 +42,15 @@ class Where(NamedTuple):
 
 def where_is(stored: StoredBuffer) -> Where:
     """The description of a record that is not in memory; a relative path is that of the process that asks."""
-    path = getattr(stored, "where", Path(stored.path))
+    label, columns, left_out = stored.made_of
+    path = getattr(stored, "where", Path(label))
     if path is None:
-        raise InputError(f"workers cannot open {stored.path} by themselves: write it to Parquet files, and open those")
+        raise InputError(f"workers cannot open {label} by themselves: write it to Parquet files, and open those")
     if isinstance(path, Path):
         path = Path(os.path.abspath(path))
     scaled = stored.scaled if isinstance(stored, ScaledBuffer) else None
-    left_out = zlib.compress(np.diff(stored.rows_left_out, prepend=0).tobytes(), 1)
-    columns = tuple(stored.mapped.items())
-    return Where(path, columns, stored.memory, len(stored), left_out, scaled, stored.fingerprint())
+    packed = zlib.compress(np.diff(left_out, prepend=0).tobytes(), 1)
+    return Where(path, tuple(columns.items()), stored.memory, len(stored), packed, scaled, stored.fingerprint())
 
 
 @lru_cache(maxsize=KEPT)

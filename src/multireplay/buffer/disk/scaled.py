@@ -33,7 +33,8 @@ class ScaledBuffer(StoredBuffer):
     """
 
     def __init__(self, stored: StoredBuffer, scaled: Scaled, rows: int | None = None) -> None:
-        super().__init__(stored._source, stored.mapped, stored.memory, stored.feature_names, stored.rows_left_out)
+        _, columns, left_out = stored.made_of
+        super().__init__(stored._source, columns, stored.memory, stored.feature_names, left_out)
         self.scaled, self._length = scaled, len(stored) if rows is None else rows
         self._mean, self._scale = map(np.array, scaled)
         field = self._fields["features"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
-from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -119,19 +118,9 @@ class StoredBuffer:
         return self._assembly(self.names).row_bytes * self._source.rows
 
     @property
-    def path(self) -> str:
-        """Where it is, as it was given."""
-        return self._source.label
-
-    @property
-    def rows_left_out(self) -> Positions:
-        """The stored rows with which those that are left out begin, ascending."""
-        return self._left_out
-
-    @property
-    def mapped(self) -> Mapping[str, MappedColumn]:
-        """What the columns are made of, by name."""
-        return MappingProxyType(self._columns)
+    def made_of(self) -> tuple[str, dict[str, MappedColumn], Positions]:
+        """Where it is, as it was given, what its columns are made of, and the rows that are left out, ascending."""
+        return self._source.label, dict(self._columns), self._left_out
 
     def __repr__(self) -> str:
         parts = (f"{name} {field.shape(self._length)} {field.dtype}" for name, field in self._fields.items())
