@@ -161,12 +161,14 @@ def by_dask_ml(folder: Path, kind: str) -> dict[str, Any]:
     return {"way": "dask-ml", "kind": kind, "seconds": seconds, "memory": memory, "x": x.tobytes().hex()}
 
 
-def measured(way: str, folder: Path, kind: str) -> dict[str, Any]:
-    """`one` in a process of its own, from files that are not cached."""
+def measured(way: str, folder: Path, kind: str, cold: bool) -> dict[str, Any]:
+    """`one` in a process of its own, from files that are all in the cache, or none of them."""
     for file in folder.iterdir():
-        descriptor = os.open(file, os.O_RDONLY)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(descriptor)
+        with file.open("rb", buffering=0) as opened_:
+            if cold:
+                os.posix_fadvise(opened_.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            while not cold and opened_.read(2**24):
+                pass
     command = [sys.executable, __file__, "--only", way, "--folder", str(folder), "--kind", kind]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     try:
@@ -208,6 +210,7 @@ def under_fire(folder: Path, kills: int) -> list[dict[str, Any]]:
                     same = result.x.tobytes() == here[kind]
                     took = f"{time.perf_counter() - began:.1f}"
                     rows.append({"kind": kind, "killed": len(killed) - before, "seconds": took, "same bits": same})
+                    print(f"{len(killed)} killed, {took} s, {same}", file=sys.stderr, flush=True)
         finally:
             over.set()
             thread.join()
@@ -246,7 +249,7 @@ def report(folder: Path, kinds: list[str], given: argparse.Namespace) -> bool:
     runs = []
     for kind in kinds:
         for way in (*WAYS, *["dask-ml"] * (not given.alone)):
-            found = [measured(way, folder, kind) for _ in range(given.repeats)]
+            found = [measured(way, folder, kind, given.cold) for _ in range(given.repeats)]
             runs.append(min(found, key=lambda run: run.get("seconds", np.inf)))
             print(f"{kind}, {way}: {runs[-1].get('seconds', np.nan):.3g} s", file=sys.stderr)
     print(table_of(runs))
@@ -280,6 +283,7 @@ def main() -> int:
     options.add_argument("--repeats", type=int, default=1)
     options.add_argument("--kills", type=int, default=0, help="instead: kill so many workers while fits go on")
     options.add_argument("--sticky", type=int, default=0, help="instead: so many seeds of records cut into shards")
+    options.add_argument("--cold", action="store_true", help="from disk, which may limit; otherwise from the cache")
     options.add_argument("--alone", action="store_true", help="leave dask-ml out, which takes most of the time")
     options.add_argument("--out", type=Path, help="CSV file for what was measured")
     options.add_argument("--keep", action="store_true", help="leave the folder on disk; a later run uses it again")
