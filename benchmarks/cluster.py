@@ -109,6 +109,17 @@ def peak() -> float:
     raise OSError("this system does not say how much memory a process has had")
 
 
+def processor() -> float:
+    """Seconds of a processor that this process has had."""
+    return sum(os.times()[:2])
+
+
+def warmed(kind: str) -> None:
+    """A small fit, which loads compiled code, once in every process."""
+    features = np.random.default_rng(0).standard_normal((20_000, 4))
+    mr.solve(KINDS[kind], mr.Buffer(features=features, targets=np.arange(20_000) % 2), threads=1)
+
+
 def one(way: str, folder: Path, kind: str) -> dict[str, Any]:
     """Fit once, this way; what it took."""
     from multireplay.spread import record as spread_record
@@ -117,16 +128,20 @@ def one(way: str, folder: Path, kind: str) -> dict[str, Any]:
     sent = {"tasks": 0, "out": 0, "back": 0}
     with ExitStack() as stack:
         client = None if way == "one process" else cluster(int(way.split()[0]), stack)
-        tiny = mr.Buffer(features=np.random.default_rng(0).standard_normal((20_000, 4)), targets=np.arange(20_000) % 2)
-        mr.solve(KINDS[kind], tiny, on=client)  # loads compiled code, once in every process
+        warmed(kind)
         if client is not None:
+            client.run(warmed, kind)
             spread_workers.DaskWorkers = counted(sent)  # type: ignore[misc]
         if way.endswith("small tasks"):
             spread_record.MOST = spread_record.LEAST = 2**26
-        buffer, began = opened(folder, kind), time.perf_counter()
+
+        def busy() -> float:
+            return processor() if client is None else sum(client.run(processor).values())
+
+        before, buffer, began = busy(), opened(folder, kind), time.perf_counter()
         result = mr.solve(KINDS[kind], buffer, on=client, threads=1)
         seconds = time.perf_counter() - began
-        memory = peak() if client is None else max(client.run(peak).values())
+        memory, cpu = peak() if client is None else max(client.run(peak).values()), busy() - before
     found = {
         "way": way,
         "kind": kind,
@@ -135,7 +150,7 @@ def one(way: str, folder: Path, kind: str) -> dict[str, Any]:
         "memory": memory,
         "bytes": buffer.nbytes,
     }
-    passes = max(1.0, round(result.passes))
+    found["cpu"], passes = cpu, max(1.0, round(result.passes))
     return {**found, **{name: number / passes for name, number in sent.items()}, "x": result.x.tobytes().hex()}
 
 
@@ -232,6 +247,7 @@ def table_of(runs: list[dict[str, Any]]) -> TextTable:
                 "kind": run["kind"],
                 "way": run["way"],
                 "seconds": f"{run['seconds']:.3g}",
+                "of processors": f"{run['cpu']:.3g}" if "cpu" in run else "",
                 "times one process": f"{run['seconds'] / alone['one process', run['kind']]:.2f}",
                 "passes": f"{run['passes']:.3g}" if "passes" in run else "",
                 "tasks a pass": f"{run['tasks']:.0f}" if run.get("tasks") else "",
@@ -254,7 +270,7 @@ def report(folder: Path, kinds: list[str], given: argparse.Namespace) -> bool:
             print(f"{kind}, {way}: {runs[-1].get('seconds', np.nan):.3g} s", file=sys.stderr)
     print(table_of(runs))
     if given.out is not None:
-        names = ("kind", "way", "bytes", "passes", "tasks", "out", "back", "memory", "seconds", "why")
+        names = ("kind", "way", "bytes", "passes", "tasks", "out", "back", "memory", "cpu", "seconds", "why")
         with given.out.open("w", newline="") as file:
             writer = csv.DictWriter(file, names, extrasaction="ignore")
             writer.writeheader()
