@@ -1,9 +1,9 @@
 """The same fit by one process and by workers of a Dask cluster on this machine, from one Parquet folder.
 
 Time, memory of a worker, tasks, bytes sent, workers killed on the way, and dask-ml beside it (pip install dask-ml). The
-folder is made once; each measurement runs in a process of its own, in turn, with one thread for sums and one that
-decodes ahead of it: on two cores, two workers gain where these two are not busy at once. What `docs/scale.md` reckons
-with goes to a CSV file. Usage:
+folder is made once; each measurement runs in a process of its own, in turn. The one process and every worker have one
+core each, on which they decode the files and add up the sums. What `docs/scale.md` reckons with goes to a CSV file.
+Usage:
     python benchmarks/cluster.py --gigabytes 8 --out benchmarks/cluster.csv
     python benchmarks/cluster.py --kills 50 --gigabytes 1
     python benchmarks/cluster.py --sticky 30     (the methods of others on contiguous shards: benchmarks/sticky.py)
@@ -115,7 +115,12 @@ def processor() -> float:
 
 
 def warmed(kind: str) -> None:
-    """A small fit, which loads compiled code, once in every process."""
+    """A small fit, which loads compiled code, and the libraries that read: once in every process."""
+    import pyarrow.parquet
+
+    import multireplay.spread.record  # noqa: F401
+
+    assert pyarrow.parquet
     features = np.random.default_rng(0).standard_normal((20_000, 4))
     mr.solve(KINDS[kind], mr.Buffer(features=features, targets=np.arange(20_000) % 2), threads=1)
 
@@ -129,8 +134,12 @@ def one(way: str, folder: Path, kind: str) -> dict[str, Any]:
     with ExitStack() as stack:
         client = None if way == "one process" else cluster(int(way.split()[0]), stack)
         warmed(kind)
-        if client is not None:
+        if client is None:
+            os.sched_setaffinity(0, {0})
+        else:
             client.run(warmed, kind)
+            for core, address in enumerate(client.nthreads()):
+                client.run(os.sched_setaffinity, 0, {core}, workers=[address])
             spread_workers.DaskWorkers = counted(sent)  # type: ignore[misc]
         if way.endswith("small tasks"):
             spread_record.MOST = spread_record.LEAST = 2**26

@@ -59,7 +59,7 @@ def measured(runs: list[dict[str, str]]) -> list[str]:
     """The table of the runs, and that of the calculation."""
     size = max(float(run["bytes"] or 0) for run in runs)
     lines = [
-        f"Measured on two cores with {size / 1e9:.2g} GB of Parquet (what a fit reads of it):",
+        f"Measured with {size / 1e9:.2g} GB of Parquet (what a fit reads of it) in the cache, a core for each worker:",
         "",
         "| fit | by | seconds | passes | tasks a pass | sent a pass | back a pass | memory of a worker |",
         "|---|---|--:|--:|--:|--:|--:|--:|",
