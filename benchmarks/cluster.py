@@ -211,7 +211,7 @@ def under_fire(folder: Path, kills: int) -> list[dict[str, Any]]:
 
         def kill() -> None:
             seen: set[int] = set()  # one that has just begun is let be: its nanny would give it up
-            while not over.wait(random.uniform(0.3, 1.5)):
+            while not over.wait(random.uniform(1.0, 4.0)):
                 try:
                     there = set(client.run(os.getpid).values())
                     if there & seen:
