@@ -16,7 +16,7 @@ RUNS = Path(__file__).parents[1] / "benchmarks" / "cluster.csv"
 BEGIN, END = "<!-- measured: docs/build_scale.py -->", "<!-- end of measured -->"
 SIZES = ((1e12, "1 TB", 40), (1e15, "1 PB", 1000))
 """Bytes, their name, and workers."""
-TASK, MOST_TASKS = 2**29, 2**13
+TASK, MOST_TASKS = 2**30, 2**13
 """Bytes of a task where there are many, and tasks that a pass has at most."""
 
 

@@ -22,9 +22,9 @@ from multireplay.spread.workers import Workers, as_workers
 if TYPE_CHECKING:
     from multireplay.problems import Problem
 
-SHARES = 8
+SHARES = 6
 """Tasks for each worker in a pass, where that makes them no smaller or larger than …"""
-LEAST, MOST = 2**25, 2**29
+LEAST, MOST = 2**27, 2**30
 """… so many bytes; but …"""
 TASKS = 2**13
 """… no pass has more tasks."""
