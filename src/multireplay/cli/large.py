@@ -132,7 +132,7 @@ def fit_large(file: DataFile, wanted: Wanted, settings: Mapping[str, Any], share
         "distance": None if result.status.code == "diverged" else result.distance,
         "free": [[names[i] for i in group] for group in result.free], "passes_taken": result.passes,
         "seconds": round(seconds, 3), "holdout": trial,
-        "diagnosis": {"tau": diagnosis.tau, "ess": diagnosis.ess, "sentence": diagnosis.sentence},
+        "diagnosis": {"tau": diagnosis.tau, "ess": diagnosis.ess, "sentence": diagnosis.in_short},
         "dependence": None, "multireplay": multireplay.__version__,
     }  # fmt: skip
     model = Model(

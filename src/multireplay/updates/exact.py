@@ -22,9 +22,9 @@ from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi, well_scaled
 from multireplay.problems.residual import refuse_overflow
 from multireplay.show.progress import step_bar
-from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
+from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update, as_epoch
 from multireplay.updates.coarse import coarse_start, has_few_rows, widest
-from multireplay.updates.corrections import Corrections, Singular, as_epoch, images_of, slope_of
+from multireplay.updates.corrections import Corrections, Singular, images_of, slope_of
 from multireplay.updates.doubts import UNEVEN, free_note, lost_beside_others, wrong_way_note
 from multireplay.updates.plain import extreme_samples
 from multireplay.updates.rank import Known, known_directions, spanned_by_rows
