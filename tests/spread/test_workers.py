@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from types import SimpleNamespace
@@ -121,11 +122,12 @@ def test_an_interruption_frees_the_cluster(client, both, monkeypatch):
     seen.clear()
     deadline = time.monotonic() + 20
     while tasks_left(client) and time.monotonic() < deadline:
+        gc.collect()  # errors of other tests may hold on to futures
         time.sleep(0.02)
     assert tasks_left(client) == 0
 
 
-@pytest.mark.parametrize(("problem", "last"), [(mr.GLM(), 4), (LOGISTIC, 20)], ids=repr)
+@pytest.mark.parametrize(("problem", "last"), [(mr.GLM(), 4), (LOGISTIC, 14)], ids=repr)
 def test_a_scheduler_that_went_away_and_a_checkpoint(both, tmp_path, monkeypatch, problem, last):
     monkeypatch.setattr(spread_workers, "LOOK", 0.1)
     monkeypatch.setattr("multireplay.engine.checkpoint.OFTEN", 0.0)

@@ -6,10 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from multireplay._check import Vector
 from multireplay.inference.images import Images
 from multireplay.result import Epoch
-from multireplay.tracking import Track, curve_at_the_end
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
@@ -46,6 +44,10 @@ class Needs:
 
 class Unsuitable(Exception):
     """An update found out from the data that it cannot be used; the text says why."""
+
+
+class Singular(Unsuitable):
+    """The Jacobian of all rows is singular, or all but that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +98,3 @@ class Update(ABC):
         Unsuitable
             If the data turn out not to be for this update.
         """
-
-
-def as_epoch(k: int, gap: float, length: int, x: Vector, track: Track | None) -> Epoch:
-    """What a pass without steps over `length` rows, so far apart, came to."""
-    curve = None if track is None else curve_at_the_end(track, length, x)
-    return Epoch(k, gap, length, 1.0, last=x, average=x, answer=x, taken=length, diverged=False, curve=curve)

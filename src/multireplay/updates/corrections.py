@@ -17,9 +17,10 @@ from multireplay.inference.images import Images
 from multireplay.inference.on_set import OnSet
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi
-from multireplay.result import CONVERGED
+from multireplay.result import CONVERGED, Epoch
 from multireplay.show.progress import step_bar
-from multireplay.updates.base import Unsuitable
+from multireplay.tracking import Track, curve_at_the_end
+from multireplay.updates.base import Singular
 from multireplay.updates.coarse import DOUBTFUL, FEW, Coarse
 from multireplay.updates.doubts import FAR_OUT, runaway_note, wrong_way_note
 from multireplay.updates.rank import Known, SlopeIn
@@ -332,10 +333,6 @@ def images_of(run: Run, x: Vector, batches: Batches, slope: Slope, images: Vecto
     return Images(values, means, sizes, there.images, boundary=boundary, set_active=there.active)
 
 
-class Singular(Unsuitable):
-    """The Jacobian of all rows is singular, or all but that."""
-
-
 def slope_of(matrix: Vector, penalty: Vector, basis: Vector | None) -> Slope:
     """The slope of a Jacobian, scaled by its diagonal, or in a basis in which it was worked out."""
     if basis is not None:
@@ -344,3 +341,9 @@ def slope_of(matrix: Vector, penalty: Vector, basis: Vector | None) -> Slope:
     diagonal = np.sqrt(np.abs(np.diag(matrix)))
     scale = 1 / np.where(diagonal > 0, diagonal, 1.0)
     return Slope(scale[:, None] * matrix * scale, scale)
+
+
+def as_epoch(k: int, gap: float, length: int, x: Vector, track: Track | None) -> Epoch:
+    """What a pass without steps over `length` rows, so far apart, came to."""
+    curve = None if track is None else curve_at_the_end(track, length, x)
+    return Epoch(k, gap, length, 1.0, last=x, average=x, answer=x, taken=length, diverged=False, curve=curve)

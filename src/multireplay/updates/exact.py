@@ -22,9 +22,9 @@ from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.constrained import affine_vi, well_scaled
 from multireplay.problems.residual import refuse_overflow
 from multireplay.show.progress import step_bar
-from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update, as_epoch
+from multireplay.updates.base import Found, Needs, Route, Singular, Unsuitable, Update
 from multireplay.updates.coarse import coarse_start, has_few_rows, widest
-from multireplay.updates.corrections import Corrections, Singular, images_of, slope_of
+from multireplay.updates.corrections import Corrections, as_epoch, images_of, slope_of
 from multireplay.updates.doubts import UNEVEN, free_note, lost_beside_others, wrong_way_note
 from multireplay.updates.plain import extreme_samples
 from multireplay.updates.rank import Known, known_directions, spanned_by_rows
@@ -132,9 +132,9 @@ class Exact(Update):
 def _checked(run: Run, known: Known) -> Known:
     """Raise where nothing is known, or a feature that seems never to be active is only too small to be squared."""
     never = [group[0] for group in known.groups if len(group) == 1]
-    if not run.record.problem.by_feature or not never:
-        return
-    found = fold(run.record, Largest(run.record.problem, partial(_largest, never)), how=Folding(run.threads))[0][0]
+    largest, found = Largest(run.record.problem, partial(_largest, never)), 0.0
+    if run.record.problem.by_feature and never:
+        found = fold(run.record, largest, how=Folding(run.threads))[0][0]
     if found > 0:
         what = f"has values of at most {found:.3g}, whose squares are 0 in float64: multiply its column by their size"
         raise FeatureError(never[0], what)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from multireplay._check import positive, whole_number
 from multireplay.engine.sums import one_thread_each
-from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update, as_epoch
+from multireplay.updates.base import Found, Needs, Route, Unsuitable, Update
 from multireplay.updates.coarse import coarse_fit
-from multireplay.updates.corrections import Corrections
+from multireplay.updates.corrections import Corrections, as_epoch
 
 if TYPE_CHECKING:
     from multireplay.solving.run import Run
