@@ -187,3 +187,22 @@ def test_a_file_whose_index_changed_though_size_and_time_did_not(tmp_path):
     assert os.stat(path).st_size == kept.st_size
     with pytest.raises(mr.InputError, match=r"a.parquet has changed since it was opened"):
         joined(buffer)
+
+
+def test_groups_that_end_where_files_do_are_left_out_on_disk_as_in_one_file(tmp_path):
+    rows = 40_000
+    whole = table(rows, id=np.repeat([0, 1, 2, 3], [10_000, 5000, 15_000, 10_000]), t=np.arange(rows))
+    wide = {f"x{k}": np.full(rows, float(k)) for k in range(40)}
+    whole = pa.table({**{name: whole.column(name) for name in whole.column_names}, **wide})
+    put(tmp_path / "one.parquet", whole)
+    cut(whole, tmp_path / "parts", (10_000, 12_000, 15_000, 30_001))
+    columns = {"features": ["x", "one", *wide], "next_features": (["x", "one", *wide], +1), "rewards": "r"}
+    for how in ({"groups": "id"}, {"groups": "id", "time": "t"}):
+        one, parts = (
+            mr.Buffer.open(tmp_path / name, columns, memory="24 MB", **how) for name in ("one.parquet", "parts")
+        )
+        assert isinstance(parts, mr.StoredBuffer)
+        assert len(parts) == len(one) == rows - 4  # a row less for the end of every group
+        for (_, here), (_, there) in zip(one.blocks(), parts.blocks(), strict=True):
+            for name in columns:
+                np.testing.assert_array_equal(here[name], there[name])
