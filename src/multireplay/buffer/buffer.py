@@ -110,7 +110,7 @@ class Buffer:
     @classmethod
     def open(
         cls,
-        path: str | os.PathLike[str],
+        path: Any,
         columns: Any = None,
         memory: int | str = "512 MB",
         time: Any = None,
@@ -123,18 +123,18 @@ class Buffer:
         ----------
         path
             A ``.npy`` or ``.npz`` file, a folder of ``.npy`` files (one a column), a Parquet file, a folder of Parquet
-            files (one after the other, in the natural order of their names), or a ``.csv`` file, which must be small.
+            files (in the natural order of their paths; keys of folders key=value are columns), or a small ``.csv``
+            file. But for NumPy's also a URI, ``"s3://bucket/folder"`` (gs, abfs, hdfs), or a pair of a pyarrow file
+            system and a path in it. Or Dask's DataFrame, Array or dictionary of Arrays, a partition at a time.
         columns
             What the columns are made of, by name: ``"psi"`` is a stored column, ``["a", "b"]`` stored columns side by
             side, ``("psi", +1)`` a stored column one row further on, so that a trajectory's next features need not be
-            stored. A ``.npy`` file holds one column, ``samples``; a number, a slice or a list of numbers picks
-            features of it. By default all stored columns under their own names.
+            stored. A ``.npy`` file holds one column, ``samples``; numbers or a slice pick features. By default all.
         memory
             How much memory may be used, such as ``"512 MB"`` or ``"2 GB"``, or a number of bytes.
         time
             A stored column that must not decrease, numbers or dates: it is read once and checked. It is a column of
-            the buffer only if `columns` names it. Shifts put nothing together across a gap in it, nor across a time
-            that is there twice (see `groups`).
+            the buffer only if `columns` names it. Shifts join nothing over a gap or a time that is there twice.
         names
             Of the features, if not those of the stored columns that lie side by side in them, or those that were saved.
         groups

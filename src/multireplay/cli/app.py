@@ -60,7 +60,7 @@ class Commands(TyperGroup):
             ctx = super().make_context(info_name, args, *rest, **extra)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
-        ctx.obj = shlex.join(given)  # for reports, which say how to repeat them
+        ctx.obj = shlex.join(map(_shown, given))  # for reports, which say how to repeat them
         return ctx
 
     def invoke(self, ctx: Any) -> Any:
@@ -80,6 +80,15 @@ class Commands(TyperGroup):
                     traceback.print_exc(file=sys.stderr)
                 note(_sentence(error), "red")
                 raise typer.Exit(BAD_INPUT if isinstance(error, InputError) else UNEXPECTED) from None
+
+
+def _shown(text: str) -> str:
+    """An argument without credentials."""
+    if "://" not in text:
+        return text
+    from multireplay.buffer.disk.remote import shown
+
+    return shown(text)
 
 
 def _flowing(text: str) -> str:

@@ -56,12 +56,14 @@ def read(file: DataFile, wanted: Looked) -> tuple[ChainedColumns, dict[str, str]
             dropped += Counter({f"{what} in {name!r}": int(bad.sum())})
     if dropped and wanted.missing is Missing.error:
         raise InputError(
-            f"{file.path}: {(~usable).sum()} of {len(usable)} rows cannot be used, the first at row "
-            f"{np.argmin(usable)} (counting from 0): {dropped_in_words(dropped)}. Leave them out with --missing drop, "
-            "or mend the file"
+            f"{file.path}: {(~usable).sum()} of {len(usable)} rows cannot be used, the first at "
+            f"{file.source.at(int(np.argmin(usable)))} (counting from 0): {dropped_in_words(dropped)}. "
+            "Leave them out with --missing drop, or mend the file"
         )
     times = None if time is None else times_of(file, table, time)
-    chains = chained(usable, None if wanted.group is None else labels_of(file, table, wanted.group), times)
+    chains = chained(
+        usable, None if wanted.group is None else labels_of(file, table, wanted.group), times, file.source.at
+    )
     about = chains.sentences
     if dropped:
         about += (f"Dropped {dropped.total()} rows: {dropped_in_words(dropped)}. A chain ends at each.",)

@@ -17,6 +17,7 @@ from multireplay.cli.options import (
     Memory,
     Na,
     Separator,
+    as_data,
     dialect,
     print_json,
 )  # fmt: skip
@@ -25,7 +26,10 @@ from multireplay.show.text import TextTable, say, terminal
 
 @app.command()
 def inspect(
-    file: Annotated[Path, typer.Argument(help="A model that 'multireplay fit --out' has written, or a record.")],
+    file: Annotated[
+        Path,
+        typer.Argument(parser=as_data, help="A model that 'multireplay fit --out' has written, or a record."),
+    ],
     everything: Annotated[bool, typer.Option("--all", help="All coefficients or columns, however many.")] = False,
     memory: Memory = DEFAULT_MEMORY,
     separator: Separator = None,

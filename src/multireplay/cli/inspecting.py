@@ -29,7 +29,7 @@ def is_model(path: Path) -> bool:
     """Whether a file says that it is JSON, as only models do here."""
     if path.suffix == ".json":
         return True
-    if not path.is_file():
+    if not isinstance(path, Path) or not path.is_file():
         return False
     with path.open("rb") as file:
         return file.read(64).lstrip()[:1] == b"{"

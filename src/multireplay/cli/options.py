@@ -19,12 +19,23 @@ from multireplay.show.text import CONTROL
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
+
+def as_data(text: str) -> Any:
+    """The file or folder that is meant, here or elsewhere."""
+    if "://" not in text:
+        return Path(text)
+    from multireplay.buffer.disk.remote import as_path
+
+    return as_path(text)
+
+
 Data = Annotated[
     Path,
     typer.Argument(
+        parser=as_data,
         help="The record: a .csv (or .tsv, .txt, .gz), .parquet, .feather, .npz or .npy file, or a folder of Parquet "
-        "or .npy files. "
-        "The order of its rows is their order in time."
+        "or .npy files; also s3://bucket/folder and its like (gs, abfs, hdfs). "
+        "The order of its rows is their order in time.",
     ),
 ]
 

@@ -83,6 +83,8 @@ def is_ours(path: Path) -> bool:
 
 def _is_in(path: Path, given: Path) -> bool:
     """Whether the path is this file, or a part of the record in this folder."""
+    if not isinstance(given, Path):  # it is elsewhere
+        return False
     if os.path.realpath(path) == os.path.realpath(given):
         return True
     if not given.exists():

@@ -190,13 +190,13 @@ def _finished(
     if design.reasons and wanted.missing is Missing.error:
         row = int(np.argmin(design.usable))
         raise InputError(
-            f"{file.path}: {(~design.usable).sum()} of {len(design.usable)} rows cannot be used, the first at row "
-            f"{row} (counting from 0): {dropped_in_words(design.reasons)}. Leave them out with --missing drop, or "
-            "mend the file"
+            f"{file.path}: {(~design.usable).sum()} of {len(design.usable)} rows cannot be used, the first at "
+            f"{file.source.at(row)} (counting from 0): {dropped_in_words(design.reasons)}. "
+            "Leave them out with --missing drop, or mend the file"
         )
     times = None if time is None else times_of(file, table, time)
     groups = None if wanted.group is None else labels_of(file, table, wanted.group)
-    chains = chained(design.usable, groups, times)
+    chains = chained(design.usable, groups, times, file.source.at)
     if len(chains.rows) < 2:
         raise too_few(file, len(chains.rows), design.reasons)
     matrix, target = _taken(design.matrix, chains), _taken(targets, chains)

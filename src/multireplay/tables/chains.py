@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,10 +54,16 @@ class ChainedRows:
         return to_end <= np.repeat(counts, sizes), words
 
 
-def chained(usable: NDArray[np.bool_], groups: Any = None, times: Times | None = None) -> ChainedRows:
+def chained(
+    usable: NDArray[np.bool_],
+    groups: Any = None,
+    times: Times | None = None,
+    at: Callable[[int], str] = "row {}".format,
+) -> ChainedRows:
     """Put the rows together into chains, in which a row follows on the one before it.
 
     A chain ends with its group, at a gap in time, at a time that is there twice, and at a row that cannot be used.
+    Errors name a row as `at` does.
 
     Examples
     --------
@@ -79,7 +86,7 @@ def chained(usable: NDArray[np.bool_], groups: Any = None, times: Times | None =
         sentences.append(f"{len(names)} groups, each a chain of its own, taken as independent of the others.")
     first = np.flatnonzero(breaks)
     if times is not None:
-        found, steps[1:], said = _in_time(times, order, breaks)
+        found, steps[1:], said = _in_time(times, order, breaks, at)
         breaks |= found
         sentences += said
     places = np.cumsum(steps)
@@ -94,22 +101,22 @@ def chained(usable: NDArray[np.bool_], groups: Any = None, times: Times | None =
 
 
 def _in_time(
-    times: Times, order: NDArray[np.int64], breaks: NDArray[np.bool_]
+    times: Times, order: NDArray[np.int64], breaks: NDArray[np.bool_], at: Callable[[int], str]
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64], list[str]]:
     """Where time jumps or stands still within a group, by how many steps, and a word; an error if it goes back."""
     if times.missing.any():
         row = int(np.argmax(times.missing))
-        raise InputError(f"the time column {times.name!r} has nothing at row {row} (counting from 0)")
+        raise InputError(f"the time column {times.name!r} has nothing at {at(row)} (counting from 0)")
     values = times.values[order]
     steps = np.diff(values)
     inside = ~breaks[1:]
     back = np.flatnonzero((steps < 0) & inside)
     if len(back):
-        before, after = order[back[0]], order[back[0] + 1]
+        before, after = int(order[back[0]]), int(order[back[0] + 1])
         several = "; the rows of several series in one file are told apart with a group column" if inside.all() else ""
         raise InputError(
-            f"the rows are not in time order: {times.name} is {times.show(after)} at row {after} (counting from 0), "
-            f"after {times.show(before)} at row {before}; sort the rows by {times.name!r}{several}"
+            f"the rows are not in time order: {times.name} is {times.show(after)} at {at(after)} (counting from 0), "
+            f"after {times.show(before)} at {at(before)}; sort the rows by {times.name!r}{several}"
         )
     same, moving = (steps == 0) & inside, steps[inside & (steps > 0)]
     if same.sum() > inside.sum() / 2:

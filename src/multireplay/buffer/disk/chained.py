@@ -31,6 +31,8 @@ class ChainColumns(NamedTuple):
 
     groups: Any = None
     time: Any = None
+    checked: bool = True
+    """Whether it is known already that time does not go back."""
 
     def __bool__(self) -> bool:
         return self.groups is not None or self.time is not None
@@ -40,7 +42,8 @@ def opened_in_chains(stored: StoredBuffer, source: Source, wanted: ChainColumns)
     """The record without rows that are made of two chains, in memory if there is room, otherwise on disk."""
     first, last = stored.reach
     if stored.nbytes > stored.memory // 2 or A_ROW * source.rows > stored.memory:
-        return stored if first == last else _on_disk(stored, source, wanted)  # every row is of one stored row
+        straight = first == last and wanted.checked  # every row is of one stored row
+        return stored if straight else _on_disk(stored, source, wanted)
     labels = (
         None if wanted.groups is None else _labelled(source, wanted.groups, _read(source, wanted.groups, stored.memory))
     )
@@ -82,6 +85,8 @@ def _on_disk(stored: StoredBuffer, source: Source, wanted: ChainColumns) -> Stor
         None if wanted.groups is None else _labelled(source, wanted.groups, _read(source, wanted.groups, stored.memory))
     )
     found = _chains(source, wanted, labels, stored.memory)
+    if stored.reach[0] == stored.reach[1]:
+        return stored
     if not _is_straight(found.rows):
         raise _apart(source, stored)
     return _without(stored, source, _crossing(np.flatnonzero(found.starts), stored))
@@ -136,7 +141,7 @@ def _chains(source: Source, wanted: ChainColumns, labels: NDArray[Any] | None, m
 
     try:
         times = None if wanted.time is None else as_times(_read(source, wanted.time, memory), str(wanted.time))
-        return chained(np.ones(source.rows, dtype=bool), labels, times)
+        return chained(np.ones(source.rows, dtype=bool), labels, times, source.at)
     except InputError as error:
         raise InputError(f"{source.label}: {error}") from None
 

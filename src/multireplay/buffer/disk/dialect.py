@@ -7,13 +7,13 @@ import re
 import reprlib
 from dataclasses import dataclass, replace
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 
 from multireplay.buffer.disk.files import named
+from multireplay.buffer.disk.remote import AnyPath, in_stream
 from multireplay.buffer.disk.tidy import NOTHING, TEXT, tidied, with_codes
 from multireplay.errors import InputError
 
@@ -50,9 +50,9 @@ class Dialect:
     above: int = 0
     """Lines before the names: comments, and the separator as Excel notes it."""
 
-    def of(self, path: Path) -> Dialect:
+    def of(self, path: AnyPath) -> Dialect:
         """The dialect of a file, with what is given left as it is."""
-        with named(f"{path} cannot be read"), pa.input_stream(path) as stream:
+        with named(f"{path} cannot be read"), in_stream(path) as stream:
             head = stream.read(HEAD)
         encoding = self.encoding or _MARKS.get(head[:2]) or _tried(head)
         text = head.decode(encoding, errors="replace").removeprefix("\ufeff")
@@ -66,7 +66,7 @@ class Dialect:
             raise InputError(f"{path}: the separator and the decimal sign cannot both be {decimal!r}")
         return replace(self, separator=separator, encoding=encoding, decimal=decimal, above=above)
 
-    def read(self, path: Path) -> Any:
+    def read(self, path: AnyPath) -> Any:
         """The table of a file, read as a whole, by one thread so that errors know the row."""
         found = self.of(path)
         if self.encoding is not None:
@@ -83,7 +83,7 @@ class Dialect:
                 return table
         return replace(found, encoding="latin-1")._read(path)
 
-    def _read(self, path: Path) -> Any:
+    def _read(self, path: AnyPath) -> Any:
         null = [*pyarrow.csv.ConvertOptions().null_values, *NOTHING, *self.missing]
         wrong: list[Any] = []
 
@@ -95,7 +95,7 @@ class Dialect:
 
         def read(**chosen: Any) -> Any:
             return pyarrow.csv.read_csv(
-                self._even(path) if self.separator == " " else path,
+                self._even(path) if self.separator == " " else in_stream(path),
                 pyarrow.csv.ReadOptions(use_threads=False, encoding=self.encoding, skip_rows=self.above),
                 pyarrow.csv.ParseOptions(delimiter=self.separator, invalid_row_handler=other),
                 pyarrow.csv.ConvertOptions(decimal_point=self.decimal, null_values=null, **chosen),
@@ -116,21 +116,21 @@ class Dialect:
             table = with_codes(table, lambda some: read(include_columns=some, column_types=dict.fromkeys(some, TEXT)))
         return tidied(table, self.decimal or ".", null)
 
-    def _has_codes(self, path: Path) -> bool:
+    def _has_codes(self, path: AnyPath) -> bool:
         """Whether a cell is a whole number with a zero before it, as 02139: a name, not an amount."""
         assert self.encoding
         assert self.separator
-        with pa.input_stream(path) as stream:
+        with in_stream(path) as stream:
             found: bytes = stream.read()
         if self.encoding.startswith("utf-16"):
             found = found.decode(self.encoding, errors="replace").encode()
         edge = rb'[\n\r"' + re.escape(self.separator).encode() + b"]"
         return re.search(edge + rb"[ \t]*0\d+[ \t]*" + edge, found + b"\n") is not None
 
-    def _even(self, path: Path) -> Any:
+    def _even(self, path: AnyPath) -> Any:
         """The file with one space wherever it has several."""
         assert self.encoding
-        with pa.input_stream(path) as stream:
+        with in_stream(path) as stream:
             text = stream.read().decode(self.encoding)
         lines = (" ".join(line.split()) for line in text.removeprefix("\ufeff").splitlines())
         return pa.BufferReader("\n".join(lines).encode(self.encoding))

@@ -150,7 +150,7 @@ class ArrayFile:
         """The file, without a buffer of Python's own, to be read in order from row `first` on."""
         with named(f"{self.label} cannot be read"):
             try:
-                return cast(IO[bytes], self.stamp.path.open("rb", buffering=0))
+                return cast(IO[bytes], self.stamp.here.open("rb", buffering=0))
             except FileNotFoundError:
                 raise InputError(f"{self.label} has disappeared since it was opened") from None
 

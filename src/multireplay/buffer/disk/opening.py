@@ -9,18 +9,19 @@ from typing import Any
 
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.disk.chained import ChainColumns, opened_in_chains
-from multireplay.buffer.disk.files import visible
+from multireplay.buffer.disk.files import named, visible
 from multireplay.buffer.disk.folder import PAGE_NAME, open_saved, recover
+from multireplay.buffer.disk.hive import PARQUET, TableFiles, table_files
 from multireplay.buffer.disk.layout import BARE, resolve, resolve_time
 from multireplay.buffer.disk.memory import bytes_of
 from multireplay.buffer.disk.npy import ArrayFile, ArraySource
+from multireplay.buffer.disk.remote import AnyPath, RemotePath, as_path
 from multireplay.buffer.disk.source import Source
 from multireplay.buffer.disk.stored import StoredBuffer
 from multireplay.buffer.disk.stream import check_order
 from multireplay.buffer.disk.zipped import open_members
 from multireplay.errors import InputError
 
-PARQUET = (".parquet", ".pq")
 FEATHER = (".feather", ".arrow", ".ipc")
 TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat")
 PACKED = (".gz", ".bz2", ".zst")
@@ -28,7 +29,7 @@ PACKED = (".gz", ".bz2", ".zst")
 
 
 def open_buffer(
-    path: str | os.PathLike[str],
+    path: Any,
     columns: Any = None,
     memory: Any = "512 MB",
     time: Any = None,
@@ -37,15 +38,16 @@ def open_buffer(
 ) -> Buffer | StoredBuffer:
     """A buffer from a file or folder, as `Buffer.open` says."""
     budget = bytes_of(memory)
-    source = find_source(Path(path), budget)
+    source = _partitioned(path, time is not None) or find_source(path, budget)
     if groups is None and columns is None and "groups" in source.fields:  # as Buffer.save writes them
         groups = "groups"
     chosen = resolve(columns, source, (time, groups))
     as_text = source.in_tables and time in source.refused and time not in source.times
-    if time is not None and groups is None and not as_text:
+    in_order = time is not None and groups is None and not as_text
+    if in_order:
         check_order(source, resolve_time(time, source), budget)
     stored = StoredBuffer(source, chosen, budget, names)
-    wanted = ChainColumns(groups, time)
+    wanted = ChainColumns(groups, time, checked=in_order or time is None)
     found = opened_in_chains(stored, source, wanted) if wanted else stored
     if isinstance(found, Buffer):
         return found
@@ -55,20 +57,40 @@ def open_buffer(
     return found
 
 
-def find_source(path: Path, memory: int, dialect: Any = None) -> Source:
-    """The columns of a file or folder, by what its name ends in or what it holds."""
-    recover(path)
-    if not path.exists():
-        raise InputError(f"{path} does not exist")
+def find_source(given: Any, memory: int, dialect: Any = None) -> Source:
+    """The columns of a file or folder, here or elsewhere, by what its name ends in or what it holds."""
+    path = as_path(given)
+    with named(f"{path} cannot be read"):
+        source = _found(path, memory, dialect)
+    source.where = path if isinstance(path, RemotePath) else path.absolute()
+    return source
+
+
+def _partitioned(given: Any, in_time: bool) -> Source | None:
+    """The columns of what is Dask's, which is imported by whoever gives it."""
+    if isinstance(given, str | os.PathLike | tuple | RemotePath):
+        return None
+    from multireplay.buffer.disk.partitions import partitioned
+
+    return partitioned(given, in_time)
+
+
+def _found(path: AnyPath, memory: int, dialect: Any) -> Source:
+    if isinstance(path, Path):
+        recover(path)
+        if not path.exists():
+            raise InputError(f"{path} does not exist")
     if path.is_dir():
         return _folder(path)
     suffix = path.suffix.lower()
-    if suffix == ".npy":
-        return ArraySource(str(path), {BARE: ArrayFile.open(path)})
-    if suffix == ".npz":
-        return ArraySource(str(path), open_members(path))
+    if suffix in (".npy", ".npz"):
+        if isinstance(path, RemotePath):
+            raise InputError(
+                f"{path} is elsewhere, and a {suffix} file is read from a disk: bring it here, or write it as Parquet"
+            )
+        return ArraySource(str(path), {BARE: ArrayFile.open(path)} if suffix == ".npy" else open_members(path))
     if suffix in PARQUET:
-        return _parquet(path, [path])
+        return _parquet(path, TableFiles([path], {}))
     if suffix in FEATHER:
         from multireplay.buffer.disk.whole import FeatherSource
 
@@ -84,26 +106,28 @@ def find_source(path: Path, memory: int, dialect: Any = None) -> Source:
     raise InputError(f"{path} is none of {kinds}, nor a folder of .npy or Parquet files")
 
 
-def _folder(path: Path) -> Source:
-    there = visible(path)
-    arrays = [file for file in there if file.suffix == ".npy"]
-    tables = [file for file in there if file.suffix in PARQUET]
+def _folder(path: AnyPath) -> Source:
+    if isinstance(path, RemotePath):
+        tables = table_files(path)
+        if not tables.files:
+            raise InputError(f"{path} has no Parquet files in it; of what is elsewhere, only those make up a folder")
+        return _parquet(path, tables)
     if (path / PAGE_NAME).exists():
         return open_saved(path)
-    if arrays and not tables:
-        return ArraySource(str(path), {file.stem: ArrayFile.open(file) for file in arrays})
-    if arrays:
-        raise InputError(f"{path} holds both .npy and Parquet files: open one kind, in a folder of its own")
-    if not tables:
+    there = visible(path)
+    arrays = [file for file in there if file.suffix == ".npy"]
+    if not arrays:
+        tables = table_files(path)
+        if tables.files:
+            return _parquet(path, tables)
         found = ", ".join(file.name for file in there[:10]) or "nothing"
         raise InputError(f"{path} has no .npy or Parquet files in it, but {found}")
-    deeper = [file for file in there if file.is_dir()]
-    if deeper:
-        raise InputError(f"{path} has a folder {deeper[0].name} besides Parquet files; put all files on one level")
-    return _parquet(path, tables)
+    if any(file.suffix in PARQUET for file in there):
+        raise InputError(f"{path} holds both .npy and Parquet files: open one kind, in a folder of its own")
+    return ArraySource(str(path), {file.stem: ArrayFile.open(file) for file in arrays})
 
 
-def _parquet(path: Path, files: list[Path]) -> Source:
+def _parquet(path: AnyPath, tables: TableFiles) -> Source:
     from multireplay.buffer.disk.parquet import ParquetSource  # pyarrow takes a while to come in
 
-    return ParquetSource(str(path), files)
+    return ParquetSource(str(path), tables)

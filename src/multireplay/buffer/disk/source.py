@@ -56,6 +56,8 @@ class Source(ABC):
     """Columns that are not numbers, and why not: those of dates are among them."""
     in_tables: ClassVar[bool] = False
     """Whether it is an Arrow table, whose `batches` hold whatever is in it."""
+    where: Any = None
+    """What it can be opened from again, also by another process: a path, here or elsewhere; None if it cannot."""
     feature_names: Mapping[str, Names] = MappingProxyType({})
     """Names of the features of columns that have several, where they were saved."""
 
@@ -73,6 +75,10 @@ class Source(ABC):
     def place(self, name: str, row: int) -> tuple[str, int]:
         """The file that holds this row of the column, and the row's number in that file."""
         return self.label, row
+
+    def at(self, row: int) -> str:
+        """A row in words, with the file that it is in if there are several."""
+        return f"row {row}"
 
     def overhead(self, names: Sequence[str]) -> int:
         """Bytes that reading takes beyond what it fills."""

@@ -85,6 +85,14 @@ class StoredBuffer:
         return self._feature_names
 
     @property
+    def where(self) -> Any:
+        """What `Buffer.open` opens it from again, also in another process: small, and can be pickled and hashed.
+
+        None where there is no such thing, as for what is Dask's. Credentials in a URI go with it.
+        """
+        return self._source.where
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The columns, in the order they were asked for."""
         return tuple(self._columns)

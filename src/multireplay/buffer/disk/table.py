@@ -74,6 +74,37 @@ class TableSource(Source):
         return max(1, BATCH_BYTES // self.row_bytes(names))
 
 
+class StackedSource(TableSource):
+    """Several tables, one after the other: files, or partitions."""
+
+    def stack(self, lengths: Sequence[int]) -> None:
+        """Take tables of these lengths together."""
+        self.starts = np.cumsum([0, *lengths])
+        self.rows = int(self.starts[-1])
+        if self.rows == 0:
+            raise InputError(f"{self.label} is empty: it has no rows")
+
+    @abstractmethod
+    def name_of(self, index: int) -> str:
+        """What one of the tables is called."""
+
+    def index_of(self, row: int) -> int:
+        """The table that a row is in."""
+        return int(np.searchsorted(self.starts, row, side="right")) - 1
+
+    def holding(self, rows: Positions) -> list[int]:
+        """The tables that these rows, ascending, are in."""
+        return [int(index) for index in np.flatnonzero(np.diff(np.searchsorted(rows, self.starts)))]
+
+    def place(self, name: str, row: int) -> tuple[str, int]:
+        index = self.index_of(row)
+        return self.name_of(index), row - int(self.starts[index])
+
+    def at(self, row: int) -> str:
+        table, inside = self.place("", row)
+        return f"row {inside}" if len(self.starts) == 2 else f"row {inside} of {table}"
+
+
 class _TableReader(Reader):
     def __init__(self, source: TableSource, names: Sequence[str], first: int) -> None:
         self._fields = {name: source.field(name) for name in names}

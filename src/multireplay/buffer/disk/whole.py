@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Generator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from pyarrow import feather
 from multireplay.buffer.disk.dialect import Dialect
 from multireplay.buffer.disk.files import Stamp, named
 from multireplay.buffer.disk.memory import in_words
+from multireplay.buffer.disk.remote import AnyPath
 from multireplay.buffer.disk.table import Batch, TableSource
 from multireplay.errors import InputError
 
@@ -37,7 +37,7 @@ class WholeTable(TableSource):
 class CsvSource(WholeTable):
     """A text table with a row of names on top."""
 
-    def __init__(self, path: Path, memory: int, dialect: Dialect | None = None) -> None:
+    def __init__(self, path: AnyPath, memory: int, dialect: Dialect | None = None) -> None:
         self.label = str(path)
         self._stamp = Stamp.of(path)
         size = self._stamp.size
@@ -61,11 +61,11 @@ class CsvSource(WholeTable):
 class FeatherSource(WholeTable):
     """A Feather file."""
 
-    def __init__(self, path: Path, memory: int) -> None:
+    def __init__(self, path: AnyPath, memory: int) -> None:
         self.label = str(path)
         self._stamp = Stamp.of(path)
-        with named(f"{path} cannot be read as Feather", pa.ArrowException, OSError):
-            self._table = feather.read_table(path)
+        with named(f"{path} cannot be read as Feather", pa.ArrowException, OSError), self._stamp.opened(0) as source:
+            self._table = feather.read_table(source)
         if self._table.nbytes > memory // 2:
             size = in_words(self._table.nbytes)
             raise InputError(f"{path} takes {size}, more than half of memory={in_words(memory)!r}; write it as Parquet")
@@ -75,7 +75,7 @@ class FeatherSource(WholeTable):
             raise InputError(f"{path} is empty: it has no rows")
 
 
-def _too_large(path: Path, size: int, memory: int) -> InputError:
+def _too_large(path: AnyPath, size: int, memory: int) -> InputError:
     return InputError(
         f"{path} has {in_words(size)} of text; CSV is read as a whole, which does not fit memory={in_words(memory)!r}. "
         "Give more memory, or write it as Parquet once (pyarrow.csv.open_csv reads it in batches, "
@@ -83,7 +83,7 @@ def _too_large(path: Path, size: int, memory: int) -> InputError:
     )
 
 
-def _first_text(path: Path, name: str, column: Any) -> str | None:
+def _first_text(path: AnyPath, name: str, column: Any) -> str | None:
     """Why a column is not numbers: the first cell that is not one."""
     for row, value in enumerate(column):
         text = value.as_py()

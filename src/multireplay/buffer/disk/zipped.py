@@ -50,7 +50,7 @@ class ZippedArray(ArrayFile):
 
     def opened(self, first: int) -> IO[bytes]:
         self.stamp.check(first)
-        with self.reading(first), zipfile.ZipFile(self.stamp.path) as archive:
+        with self.reading(first), zipfile.ZipFile(self.stamp.here) as archive:
             member = archive.open(self.name)  # which holds the file open by itself
             if self.by_feature:
                 return io.BytesIO(member.read())
@@ -71,7 +71,7 @@ class ZippedArray(ArrayFile):
     def verify(self, rows: Positions) -> None:
         if self.name in self.right:
             return
-        with self.reading(0), zipfile.ZipFile(self.stamp.path) as archive, archive.open(self.name) as member:
+        with self.reading(0), zipfile.ZipFile(self.stamp.here) as archive, archive.open(self.name) as member:
             while member.read(npy.PIECE):
                 pass  # after the last bytes the archive compares its checksum
         self.right.add(self.name)
