@@ -6,10 +6,12 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from disk_records import record, stored
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import fs, parquet
 from spread_tasks import Posted, kind_of
 
 import multireplay as mr
@@ -168,6 +170,27 @@ def test_a_temporary_folder_goes_with_the_result(both, tmp_path, monkeypatch):
     spread_record.opened.cache_clear()
     gc.collect()
     assert not list(tmp_path.iterdir())
+
+
+def test_files_elsewhere_are_opened_by_workers_themselves(tmp_path):
+    rng = np.random.default_rng(4)
+    for number in range(3):
+        table = {"x": rng.standard_normal(120_000), "y": rng.standard_normal(120_000)}
+        parquet.write_table(pa.table(table), tmp_path / f"part-{number}.parquet", row_group_size=20_000)
+    columns = {"features": ["x"], "targets": "y"}
+    here = mr.solve(mr.GLM(), mr.Buffer.open(tmp_path, columns))
+    elsewhere = mr.Buffer.open((fs.LocalFileSystem(), str(tmp_path)), columns, memory="11 MB")
+    assert isinstance(elsewhere, mr.StoredBuffer)
+    assert mr.solve(mr.GLM(), elsewhere, on=Posted()).x.tobytes() == here.x.tobytes()
+
+
+def test_partitions_of_dask_are_not_opened_by_workers(tmp_path):
+    array = pytest.importorskip("dask.array")
+    features = array.from_array(np.random.default_rng(5).standard_normal((400_000, 2)), chunks=(50_000, 2))
+    opened = mr.Buffer.open({"features": features, "targets": features[:, 0]}, memory="17 MB")
+    assert isinstance(opened, mr.StoredBuffer)
+    with pytest.raises(mr.InputError, match="write it to Parquet files"):
+        mr.solve(mr.GLM(), opened, on=Posted())
 
 
 def test_rows_that_are_left_out_are_left_out_by_workers_too(tmp_path):

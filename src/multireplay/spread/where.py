@@ -42,8 +42,7 @@ class Where(NamedTuple):
 
 def where_is(stored: StoredBuffer) -> Where:
     """The description of a record that is not in memory; a relative path is that of the process that asks."""
-    label, columns, left_out = stored.made_of
-    path = getattr(stored, "where", Path(label))
+    (label, columns, left_out), path = stored.made_of, stored.where
     if path is None:
         raise InputError(f"workers cannot open {label} by themselves: write it to Parquet files, and open those")
     if isinstance(path, Path):
