@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -205,3 +205,19 @@ def test_an_asynchronous_client_is_refused():
     kind = type("Client", (), {"__module__": "distributed.client", "nthreads": None, "asynchronous": True})
     with pytest.raises(mr.InputError, match="asynchronous"):
         as_workers(kind())
+
+
+def test_a_result_is_asked_after_the_pool_has_ended(both):
+    with ThreadPoolExecutor(1) as pool:
+        there = mr.solve(LOGISTIC, both[1], on=pool)
+    assert str(there.summary()) == str(mr.solve(LOGISTIC, both[1]).summary())
+
+
+def test_a_result_is_asked_after_the_client_has_closed(both):
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with (
+        distributed.LocalCluster(processes=False, silence_logs=50, **options) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        there = mr.solve(LOGISTIC, both[1], on=client)
+    assert str(there.summary()) == str(mr.solve(LOGISTIC, both[1]).summary())

@@ -37,11 +37,20 @@ class Workers:
         return int(getattr(self.on, "_max_workers", None) or os.cpu_count() or 1)
 
     def map(self, tasks: Iterable[Task[T]]) -> Generator[T, None, None]:
-        """What each task gives, in their order; those under way are called off when this ends early."""
-        if self.on is None:
-            yield from map(perform, tasks)
-            return
+        """What each task gives, in their order; those under way are called off when this ends early.
+
+        If nobody takes tasks any more, as when a result is asked for something after its pool was shut down, they are
+        done in this thread.
+        """
         remaining, waiting = iter(tasks), deque[Any]()
+        for task in remaining:
+            begun = self._begun(task)
+            if begun is None:
+                yield perform(task)
+                yield from map(perform, remaining)
+                return
+            waiting.append(begun)
+            break
         ahead = max(8, AHEAD * self.count)
         try:
             while True:
@@ -57,6 +66,15 @@ class Workers:
         """Whether all workers have this path, as far as that can be asked; else their tasks say so."""
         return True
 
+    def _begun(self, task: Task[T]) -> Any:
+        """The first task under way; None if it is not taken."""
+        try:
+            return None if self.on is None else self._submit(task)
+        except BrokenExecutor as error:
+            raise self._broken() from error
+        except RuntimeError:  # shut down
+            return None
+
     def _submit(self, task: Task[T]) -> Any:
         return self.on.submit(perform, task)
 
@@ -68,10 +86,7 @@ class Workers:
         try:
             return future.result()
         except BrokenExecutor as error:
-            raise WorkersError(
-                f"a process of {type(self.on).__name__} died (killed, or out of memory), and with it the pool: make a "
-                "new one and repeat the call; checkpoint=... goes on from where it was"
-            ) from error
+            raise self._broken() from error
         except concurrent.futures.CancelledError as error:
             raise WorkersError(f"tasks of this run were cancelled: {type(self.on).__name__} was shut down") from error
         except (PicklingError, AttributeError) as error:
@@ -82,13 +97,19 @@ class Workers:
                 "in a module, or use a Dask client, which can send them"
             ) from error
 
+    def _broken(self) -> WorkersError:
+        return WorkersError(
+            f"a process of {type(self.on).__name__} died (killed, or out of memory), and with it the pool: make a "
+            "new one and repeat the call; checkpoint=... goes on from where it was"
+        )
+
 
 class DaskWorkers(Workers):
     """The workers of a Dask cluster: what a dead one was at is done again by another."""
 
     @property
     def count(self) -> int:
-        return max(1, sum(self._asked().values()))
+        return 1 if self.on.status == "closed" else max(1, sum(self._asked().values()))
 
     def see(self, path: str) -> bool:
         return all(self.on.run(os.path.exists, path).values())
@@ -99,6 +120,9 @@ class DaskWorkers(Workers):
         except (OSError, TimeoutError, RuntimeError, ValueError) as error:
             raise self._lost() from error
         return found
+
+    def _begun(self, task: Task[T]) -> Any:
+        return None if self.on.status == "closed" else self._submit(task)
 
     def _submit(self, task: Task[T]) -> Any:
         return self.on.submit(perform, task, pure=False)
