@@ -175,11 +175,11 @@ def test_a_temporary_folder_goes_with_the_result(both, tmp_path, monkeypatch):
 def test_files_elsewhere_are_opened_by_workers_themselves(tmp_path):
     rng = np.random.default_rng(4)
     for number in range(3):
-        table = {"x": rng.standard_normal(120_000), "y": rng.standard_normal(120_000)}
+        table = {"x": rng.standard_normal(230_000), "y": rng.standard_normal(230_000)}
         parquet.write_table(pa.table(table), tmp_path / f"part-{number}.parquet", row_group_size=20_000)
     columns = {"features": ["x"], "targets": "y"}
     here = mr.solve(mr.GLM(), mr.Buffer.open(tmp_path, columns))
-    elsewhere = mr.Buffer.open((fs.LocalFileSystem(), str(tmp_path)), columns, memory="11 MB")
+    elsewhere = mr.Buffer.open((fs.LocalFileSystem(), str(tmp_path)), columns, memory="20 MB")
     assert isinstance(elsewhere, mr.StoredBuffer)
     assert mr.solve(mr.GLM(), elsewhere, on=Posted()).x.tobytes() == here.x.tobytes()
 
