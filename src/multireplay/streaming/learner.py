@@ -1,0 +1,238 @@
+"""All that a stream has learnt from full blocks: sums, spread rows, answers that forget, and the chart for drift."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from multireplay._check import Vector
+from multireplay.buffer.columns import Columns, row_count
+from multireplay.inference.images import Images
+from multireplay.inference.left_out import in_place_of, left_out
+from multireplay.problems import Problem
+from multireplay.streaming.batches import Batches
+from multireplay.streaming.drift import Chart
+from multireplay.streaming.fading import Around, Fading
+from multireplay.streaming.fitting import Answer, Fitting, Part, divided, sums_of
+from multireplay.streaming.spread_rows import SpreadRows
+
+AGAIN = 0.25
+"""The point about which sums are known is moved whenever there are so many more rows than when it was last …"""
+MOST = 1024
+"""… or, where there is drift, after so many rows."""
+SETTLED = 64
+"""Drift is over when nothing has changed for so many times the rows that showed it, …"""
+LEAST = 2**14
+"""… and for so many rows at least."""
+FINE = 64
+"""Rows of the largest block where there is drift."""
+KEPT = 100
+"""Alarms that are remembered."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a stream remembers: everything, a window, with a half-life, or (`adapts`) what has not changed since."""
+
+    adapts: bool
+    window: float = np.inf
+    half_life: float = np.inf
+
+
+class Learner:
+    """What full blocks have taught, in bounded memory. It is the same whenever an answer is asked for, or how often."""
+
+    def __init__(self, problem: Problem, example: Columns, memory: Memory) -> None:
+        self.problem, self.memory = problem, memory
+        self.dim = problem.dim(example)
+        self.rows = 0
+        """Rows of all full blocks."""
+        self.begun = 0
+        """Rows at the last change, and when the point was last moved."""
+        self.referred = 0
+        self.now = 0.0
+        self.alarms: list[int] = []
+        self.drift_ends = 0
+        self.point = np.zeros(self.dim)
+        self.around: Around | None = None
+        self._example = {name: column[:1] for name, column in example.items()}
+        self._begin()
+        self.chart = Chart(self.dim)
+        self.fading = Fading(problem, self.dim) if memory.adapts else None
+
+    def _begin(self) -> None:
+        self.batches = Batches(self.dim, self.memory.window, self.memory.half_life)
+        self.spread = SpreadRows(self._example)
+
+    @property
+    def drifting(self) -> bool:
+        """Whether the answer is that of sums that forget."""
+        return self.fading is not None and self.rows < self.drift_ends
+
+    @property
+    def block(self) -> int:
+        """Rows of the next block: it depends on the rows before it alone."""
+        since = self.rows - self.begun
+        fine = self.drifting or since % self.batches.block
+        return min(self.batches.block, FINE) if fine else self.batches.block
+
+    def add(self, block: Columns, stamp: float) -> None:
+        """Take in a full block; `stamp` is its last row's number or time."""
+        count = row_count(block)
+        part = sums_of(self.problem, self.point, block)
+        self.rows, self.now = self.rows + count, stamp
+        alarm, around = 0, self.around
+        if around is not None:
+            if self.rows - self.begun > max(256, 8 * self.dim):
+                left = part.values + part.slopes @ (around.x - self.point)
+                left += count * self.problem.penalty_diagonal(self.dim) * around.x
+                alarm = self.chart.look(around.inverse @ left, count)
+            if self.fading is not None:
+                self.fading.add(part, around, self.rows)
+        if alarm:
+            self._change(alarm)
+            if self.memory.adapts:
+                return
+        first = self.rows - count - self.begun
+        if self.batches.add(part, stamp):
+            self.spread.drop_before(int(self.batches.dropped))
+        self.spread.add(block, first, count)
+        self._refer()
+
+    def _change(self, rows: int) -> None:
+        """Something has changed, as so many rows have shown: what adapts begins anew."""
+        self.alarms = [*self.alarms, self.rows][-KEPT:]
+        self.chart = Chart(self.dim)
+        if self.fading is not None:
+            self._begin()
+            self.fading.forget_all()
+            self.begun = self.referred = self.rows
+            self.drift_ends = self.rows + max(SETTLED * rows, LEAST)
+
+    def _refer(self) -> None:
+        """Work out the answer so far anew, if it is time, and move the point of linearization to it."""
+        known = float(self.batches.rows.sum())
+        due = min(AGAIN * known, MOST) if self.drifting else AGAIN * known
+        if self.around is not None and (self.rows - self.referred < due or known < 2 * self.dim):
+            return
+        self.referred = self.rows
+        found = self.fit(None, self.point if self.around is None else self.around.x)
+        if not np.isfinite(found.x).all():
+            return
+        slope = found.slope / self.batches.total(self.now).rows
+        if not self.problem.is_linear:
+            self._move(self.x if self.drifting else found.x)
+        self.around = Around(self.point, found.x, slope, divided(slope, np.eye(self.dim)))
+
+    def _move(self, point: Vector) -> None:
+        """Linearize all sums at another point."""
+        step, fitting = point - self.point, Fitting(self.problem, self.point)
+        batches = self.batches
+        for batch, part in enumerate(self._parts_by_batch()):
+            value, slope = fitting.left_out(point, iter([part]))
+            batches.values[batch] += batches.slopes[batch] @ step + value
+            batches.slopes[batch] += slope
+        if self.fading is not None:
+            self.fading.move(step)
+        self.point = point
+
+    def _parts_by_batch(self) -> list[Part]:
+        """The spread rows of every batch, and for how many rows each stands."""
+        ends = (self.batches.dropped + np.cumsum(self.batches.rows[: self.batches.count])).astype(np.int64)
+        parts, begin = [], int(self.batches.dropped)
+        for rows, end in zip(self.batches.rows, ends, strict=False):
+            columns = self.spread.between(begin, int(end))
+            parts.append(Part(columns, rows / max(row_count(columns), 1)))
+            begin = int(end)
+        return parts
+
+    def _parts(self) -> list[Part]:
+        if self.problem.is_linear or not self.spread.length:
+            return []
+        weights = self.batches.weights(self.now)
+        if weights is None:
+            rows = float(self.batches.rows.sum())
+            return [Part(self.spread.between(0, self.rows), rows / self.spread.length)]
+        parts = zip(weights, self._parts_by_batch(), strict=True)
+        return [Part(part.columns, weight * part.weight) for weight, part in parts if row_count(part.columns)]
+
+    def fit(self, tail: Columns | None, start: Vector) -> Answer:
+        """The exact fit of everything since the last change, or of the window, with the rows of `tail`."""
+        return Fitting(self.problem, self.point).root(self.batches.total(self.now), self._parts(), tail, start)
+
+    @property
+    def x(self) -> Vector:
+        """The answer where there is drift."""
+        assert self.fading is not None
+        return self.fading.x
+
+    def answer(self, tail: Columns | None) -> Answer:
+        """The answer with some more rows, which is not kept."""
+        if self.drifting and self.fading is not None:
+            return Answer(self.x, True, self.fading.slope)
+        return self.fit(tail, self.point if self.around is None else self.around.x)
+
+    def images(self, x: Vector) -> Images | None:
+        """What every batch says of an answer; None where there is only one."""
+        batches, count = self.batches, self.batches.count
+        scores = batches.values[:count] + batches.slopes[:count] @ (x - self.point)
+        slopes, rows = batches.slopes[:count].copy(), batches.rows[:count].copy()
+        if not self.problem.is_linear:
+            fitting = Fitting(self.problem, self.point)
+            for batch, part in enumerate(self._parts_by_batch()):
+                value, slope = fitting.left_out(x, iter([part]))
+                scores[batch] += value
+                slopes[batch] += slope
+        if count > 1 and rows[-1] < 0.5 * batches.size:  # the open one is too short for a batch of its own
+            for array in (scores, slopes, rows):
+                array[-2] += array[-1]
+            scores, slopes, rows, count = scores[:-1], slopes[:-1], rows[:-1], count - 1
+        if count < 2:
+            return None
+        penalty = self.problem.penalty_diagonal(self.dim)
+        means = scores / rows[:, None] + penalty * x
+        weights = self._weights(count)
+        whole = np.tensordot(weights, slopes, 1) / (weights @ rows) + np.diag(penalty)
+        inverse = divided(whole, np.eye(self.dim))
+        plain = means @ inverse.T * (weights * rows)[:, None] * count / (weights @ rows)
+        jackknife = left_out(weights[:, None, None] * slopes, means, weights * rows, np.diag(penalty))
+        return Images(in_place_of(jackknife, plain), means, rows, lambda values: values @ inverse.T, left_out=True)
+
+    def _weights(self, count: int) -> Vector:
+        found = self.batches.weights(self.now)
+        if found is None and self.drifting and self.fading is not None:
+            ages = self.rows - self.batches.stamps[:count]
+            found = np.asarray(0.5 ** (ages / self.fading.half_life))
+        return np.ones(count) if found is None else found[:count]
+
+    def state(self) -> dict[str, Any]:
+        """All of it as arrays and numbers, in one flat dictionary."""
+        parts: dict[str, Any] = {"batches": self.batches, "spread": self.spread, "chart": self.chart}
+        if self.fading is not None:
+            parts["fading"] = self.fading
+        found = {f"{part}.{name}": value for part in parts for name, value in parts[part].state().items()}
+        if self.around is not None:
+            found |= {f"around.{name}": value for name, value in zip(Around._fields, self.around, strict=True)}
+        numbers = {name: getattr(self, name) for name in ("rows", "begun", "referred", "now", "drift_ends")}
+        return found | numbers | {"point": self.point, "alarms": np.array(self.alarms, dtype=np.int64)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state`."""
+        self.batches.restore(part_of(state, "batches"))
+        self.spread = SpreadRows.from_state(part_of(state, "spread"))
+        self.chart.restore(part_of(state, "chart"))
+        if self.fading is not None:
+            self.fading.restore(part_of(state, "fading"))
+        around = part_of(state, "around")
+        self.around = Around(**around) if around else None
+        for name in ("rows", "begun", "referred", "drift_ends"):
+            setattr(self, name, int(state[name]))
+        self.now, self.point, self.alarms = float(state["now"]), state["point"].copy(), state["alarms"].tolist()
+
+
+def part_of(state: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What a flat state holds of one part."""
+    return {key.removeprefix(f"{name}."): value for key, value in state.items() if key.startswith(f"{name}.")}

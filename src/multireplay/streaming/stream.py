@@ -1,0 +1,398 @@
+"""One object for a stream of any length: the fit of everything seen, at every moment, in bounded memory."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+
+from multireplay._check import Vector, positive
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.columns import Columns
+from multireplay.buffer.forgetting import as_block
+from multireplay.buffer.names import Names, as_names, refuse_reordered
+from multireplay.buffer.record import MemoryRecord
+from multireplay.errors import InputError
+from multireplay.problems import Problem
+from multireplay.result import Status
+from multireplay.streaming.answer import Drift, SpreadAt, StreamResult, names_of
+from multireplay.streaming.blocks import OpenBlock
+from multireplay.streaming.chains import NEXT, OpenSteps, as_groups
+from multireplay.streaming.learner import Learner, Memory, part_of
+
+WIDEST = 512
+"""Coordinates up to which the matrices of all batches are kept."""
+FORMAT = 1
+REFRESH = 6
+"""Predictions are those of an answer that has seen all rows but the last 1 in 2^6."""
+
+
+class Stream:
+    """Learn from a stream that never ends: at every moment the exact fit of everything seen, or of what still holds.
+
+    Rows are added up in blocks, and blocks in 32 to 64 batches that merge in pairs, so that memory is bounded and
+    standard errors under dependence are always there. For a linear problem the sums give the exact fit. For others they
+    are linearized at a point that follows the answer, and rows spread over the whole stream correct what
+    linearization leaves out. A row costs O(d²). Rows one by one and in batches give the same bits.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is solved; it needs a Jacobian and at most 512 coordinates.
+    forget : "auto", float or None
+        "auto" forgets what no longer holds: a chart looks for changes in units of the dependent standard error, and
+        after one the answer is that of sums that forget at the speed that predicts best, until it has settled. A number
+        is a half-life in rows (or in time). None forgets nothing.
+    window : float, optional
+        Only so many of the last rows (or so long a time) count, to within 1 in 32, in place of `forget`.
+    clock : "rows" or "time"
+        With "time" every row comes with ``time=``, a number that never falls, and `forget` and `window` are in its unit.
+    names : sequence of str, optional
+        Of the features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import multireplay as mr
+    >>> rng = np.random.default_rng(0)
+    >>> stream = mr.Stream(mr.GLM(), names=["slope", "level"])
+    >>> for _ in range(3000):
+    ...     a = np.array([rng.standard_normal(), 1.0])
+    ...     _ = stream.observe(features=a, targets=a @ [2.0, 1.0] + rng.standard_normal())
+    >>> stream.x.round(1), stream.position
+    (array([2., 1.]), 3000)
+    >>> stream.predict([1.0, 1.0]).round(1)
+    np.float64(3.0)
+    >>> low, high = stream.result().interval()[0]
+    >>> bool(low < 2.0 < high), str(stream.drift)
+    (True, 'No drift: nothing has changed by more than chance allows.')
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        forget: float | Literal["auto"] | None = "auto",
+        window: float | None = None,
+        clock: Literal["rows", "time"] = "rows",
+        names: Any = None,
+    ) -> None:
+        if not isinstance(problem, Problem):
+            raise InputError(f"problem must be a multireplay problem such as mr.GLM(), not {problem!r}")
+        if not problem.has_jacobian:
+            raise InputError(f"{problem!r} has no Jacobian, which a stream needs; mr.Online takes steps without one")
+        if clock not in ("rows", "time"):
+            raise InputError(f"clock must be 'rows' or 'time', not {clock!r}")
+        if isinstance(forget, str) and forget != "auto":
+            raise InputError(f"forget must be 'auto', a half-life or None, not {forget!r}")
+        if window is not None and forget not in ("auto", None):
+            raise InputError("give forget=... or window=..., not both")
+        self.problem, self.forget, self.window, self.clock = problem, forget, window, clock
+        self._memory = Memory(
+            forget == "auto" and window is None,
+            np.inf if window is None else positive("window", window),
+            np.inf if forget in ("auto", None) else positive("forget", forget),
+        )
+        self._names: Names | None = None if names is None else as_names(names)
+        self._given = self._names
+        self._timed = clock == "time"
+        self._time = -np.inf
+        self._held = 0
+        self._open: OpenBlock | None = None
+        self._learner: Learner | None = None
+        self._steps = OpenSteps()
+        self._kept: tuple[int, Vector] | None = None
+        self._size = 0
+
+    def observe(self, **row: Any) -> int:
+        """Take in one row, or a block of rows in order, by the problem's column names; the number of rows taken.
+
+        In policy evaluation ``next_features`` may be left out: transitions are then made of consecutive rows of a
+        ``group`` (a whole number, 0 by default), and `break_here` ends a trajectory. A row that cannot be
+        used is an error, and the stream is as it was.
+
+        Examples
+        --------
+        >>> import multireplay as mr
+        >>> stream = mr.Stream(mr.PolicyEvaluation(0.5))
+        >>> for step in range(100):
+        ...     _ = stream.observe(features=[1.0], rewards=1.0)
+        >>> stream.x.round(6), stream.position
+        (array([2.]), 100)
+        """
+        block = self._open
+        if block is not None and block.trusts and not self._timed and block.quick(row):
+            if block.filled == self._size:
+                with uninterrupted():
+                    self._fold(self._learner.rows + self._size)  # type: ignore[union-attr]
+            return 1
+        return self._take(row)
+
+    def observe_many(self, columns: Mapping[str, Any] | None = None, **named: Any) -> int:
+        """Take in a block of rows, as a dictionary of columns or by name: `observe` with a block."""
+        return self._take({**(columns or {}), **named})
+
+    def _take(self, given: dict[str, Any]) -> int:
+        """Check rows, all of them, before the first is taken in."""
+        rest = dict(given)
+        times, groups = rest.pop("time", None), rest.pop("group", None)
+        problem, required, optional = self.problem, dict(self.problem.required), dict(self.problem.optional)
+        stepwise = any(name in required and name not in rest for name in NEXT.values())
+        if stepwise:
+            required = {name: ndim for name, ndim in required.items() if name not in NEXT.values()}
+        elif groups is not None:
+            raise InputError("rows of several groups that are complete need no group: leave it out")
+        as_rows = as_block(rest, required, optional, f"{problem!r}")
+        buffer = Buffer(**as_rows, names=self._given if "features" in as_rows else None)
+        count = len(buffer)
+        stamps = self._stamps(times, count)
+        if self._names is not None:
+            refuse_reordered(self._names, buffer.feature_names, "column 'features' has", "an earlier block")
+        waiting = None
+        if stepwise:
+            made, waiting = self._steps.transitions(dict(buffer.columns), as_groups(groups, count))
+            stamps = np.full(len(made["rewards"]) if made else 0, stamps[-1]) if self._timed else stamps
+            buffer_used = Buffer(**made) if made else None
+        else:
+            buffer_used = buffer
+        columns = None if buffer_used is None else problem.columns(buffer_used)
+        if columns is not None and self._open is None:
+            self._prepare(columns, buffer)
+        elif columns is not None and self._open is not None:
+            self._open.check(columns)
+        with uninterrupted():
+            used = 0 if columns is None else self._put(columns, stamps)
+            if waiting is not None:
+                self._steps.waiting = waiting
+                self._held += count - used
+            if self._timed:
+                self._time = float(stamps[-1]) if len(stamps) else self._time
+            self._names = self._names or buffer.feature_names
+        return count
+
+    def _stamps(self, times: Any, count: int) -> Vector:
+        """The time of every row, which never falls; nothing where rows are counted."""
+        if not self._timed:
+            if times is not None:
+                raise InputError("time= is read by mr.Stream(..., clock='time') alone")
+            return np.zeros(0)
+        found = np.atleast_1d(np.asarray(np.nan if times is None else times, dtype=np.float64))
+        if found.shape != (count,) or not np.isfinite(found).all():
+            raise InputError(f"with clock='time' every row needs time=, a number: {count} rows came with {times!r}")
+        late = np.flatnonzero(np.diff(found, prepend=self._time) < 0)
+        if late.size:
+            raise InputError(
+                f"time falls to {found[late[0]]:g} at row {late[0]} (counting from 0): rows must come in order of time"
+            )
+        return found
+
+    def _prepare(self, columns: Columns, buffer: Buffer) -> None:
+        """What can be made once it is known what rows look like."""
+        dim = self.problem.dim(columns)
+        if dim > WIDEST:
+            raise InputError(
+                f"x has {dim} coordinates, and a stream keeps matrices of up to {WIDEST}: collect rows in a Buffer "
+                "and use mr.solve, or take steps with mr.Online"
+            )
+        if "features" in buffer:
+            self._names = self._names or buffer.feature_names
+        block = OpenBlock(columns)
+        learner = Learner(self.problem, block.rows(1), self._memory)
+        if not self.problem.by_feature:
+            block.trusts = False
+        self._open, self._learner, self._size = block, learner, learner.block
+
+    def _put(self, columns: Columns, stamps: Vector) -> int:
+        """Write rows to the open block, which is added up whenever it is full; how many there were."""
+        block, learner = self._open, self._learner
+        assert block is not None and learner is not None
+        block.trust(columns)
+        total, used = len(next(iter(columns.values()))), 0
+        while used < total:
+            count = min(total - used, self._size - block.filled)
+            block.put(columns, used, count)
+            used += count
+            if block.filled == self._size:
+                self._fold(stamps[used - 1] if self._timed else learner.rows + self._size)
+        return total
+
+    def _fold(self, stamp: float) -> None:
+        block, learner = self._open, self._learner
+        assert block is not None and learner is not None
+        learner.add(block.rows(self._size), stamp)
+        block.filled, self._size = 0, learner.block
+
+    def break_here(self, group: int | None = None) -> None:
+        """A gap: what comes next does not follow on what came before, in one group or (by default) in all of them."""
+        waiting = {} if group is None else {one: step for one, step in self._steps.waiting.items() if one != group}
+        self._steps.waiting = waiting
+
+    @property
+    def position(self) -> int:
+        """How many rows were given to `observe` and taken in."""
+        if self._learner is None or self._open is None:
+            return self._held
+        return self._learner.rows + self._open.filled + self._held
+
+    @property
+    def x(self) -> Vector | None:
+        """The answer of all rows so far; None before the first."""
+        if self._learner is None or self._open is None:
+            return None
+        return self._learner.answer(self._tail(self._open.filled)).x.copy()
+
+    def _tail(self, count: int) -> Columns | None:
+        assert self._open is not None
+        return self._open.rows(count) if count else None
+
+    def _current(self) -> Vector | None:
+        """The answer that predictions are made with: it may lack the last 1 in 64 of the rows, but no full block."""
+        block, learner = self._open, self._learner
+        if block is None or learner is None:
+            return None
+        rows = learner.rows + block.filled
+        stride = max(rows.bit_length() - REFRESH, 0)
+        seen = max((rows >> stride) << stride, learner.rows)
+        if self._kept is None or self._kept[0] != seen:
+            self._kept = seen, learner.answer(self._tail(seen - learner.rows)).x
+        return self._kept[1]
+
+    def predict(self, features: Any) -> Any:
+        """The mean response (or value, or chance of every class) at one row of features, or several.
+
+        Examples
+        --------
+        >>> import multireplay as mr
+        >>> stream = mr.Stream(mr.GLM())
+        >>> _ = stream.observe(features=[[1.0], [2.0]], targets=[2.0, 4.0])
+        >>> stream.predict([[3.0], [4.0]]).round(6)
+        array([6., 8.])
+        """
+        rows, x = np.asarray(features, dtype=np.float64), self._current()
+        if x is None:
+            raise InputError("there is no answer yet to predict with: the stream has seen no row")
+        scored: Any = getattr(self.problem, "chances", None)
+        return scored(x, rows) if scored is not None else self.problem.response(rows @ x)
+
+    @property
+    def drift(self) -> Drift:
+        """What the stream has noticed of drift."""
+        learner = self._learner
+        if learner is None:
+            return Drift((), False, self._memory.half_life, 0, 0.0, np.inf)
+        chart, active = learner.chart, learner.drifting
+        half_life = learner.fading.half_life if active and learner.fading is not None else self._memory.half_life
+        alarms = tuple(learner.alarms)
+        return Drift(alarms, active, half_life, learner.begun, chart.statistic, chart.threshold)
+
+    @property
+    def status(self) -> Status:
+        """Where the stream stands, as a sentence."""
+        return self.result().status if self._learner is not None else Status("waiting", "No row has come yet.")
+
+    def result(self) -> StreamResult:
+        """The answer with standard errors, intervals and a summary, at this moment.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import multireplay as mr
+        >>> rng = np.random.default_rng(0)
+        >>> A = rng.standard_normal((5000, 2))
+        >>> stream = mr.Stream(mr.GLM("logistic"))
+        >>> _ = stream.observe_many(features=A, targets=rng.random(5000) < 1 / (1 + np.exp(-A[:, 0])))
+        >>> result = stream.result()
+        >>> low, high = result.interval()[0]
+        >>> bool(low < 1.0 < high), result.status
+        (True, Status('running', 'The fit of 5000 rows.'))
+        """
+        block, learner = self._open, self._learner
+        if block is None or learner is None:
+            raise InputError("the stream has no answer yet: it has seen no row")
+        found = learner.answer(self._tail(block.filled))
+        rows = learner.rows + block.filled
+        images = learner.images(found.x) if np.isfinite(found.x).all() else None
+        source = None
+        if learner.spread.length > 1 and learner.batches.count > 1:
+            source = SpreadAt(MemoryRecord(self.problem, learner.spread.between(0, rows)), found.x)
+        counted = int(round(float(learner.batches.rows.sum()))) + block.filled
+        message = f"The fit of {counted} rows." if found.found else (
+            f"No fit of the {counted} rows exists (they may be separable): a penalty of about one row holds x."
+        )
+        status = Status("running" if found.found else "not converged", message)
+        names = names_of(self._coordinates(len(found.x)), len(found.x))
+        return StreamResult(found.x, self.position, counted, status, self.drift, names, self.problem, images, source)
+
+    def _coordinates(self, dim: int) -> Names | None:
+        """The names of the coordinates of x, of which there may be several for a feature."""
+        if self._names is None or self.problem.by_feature:
+            return self._names
+        width = len(self._names)
+        return self.problem.names(Buffer(features=np.zeros((1, width)), names=self._names), dim)
+
+    def state(self) -> dict[str, Any]:
+        """All of the stream as one flat dictionary of arrays, numbers and texts; `from_state` goes on from it exactly.
+
+        The problem is not in it.
+
+        Examples
+        --------
+        >>> import multireplay as mr
+        >>> stream = mr.Stream(mr.GLM())
+        >>> _ = stream.observe(features=[1.0], targets=2.0)
+        >>> again = mr.Stream.from_state(mr.GLM(), stream.state())
+        >>> again.position, again.x
+        (1, array([2.]))
+        """
+        found: dict[str, Any] = {"format": FORMAT, "forget": self.forget, "window": self.window, "clock": self.clock}
+        found |= {"held": self._held, "names": None if self._names is None else list(self._names)}
+        found |= {"time": None if np.isinf(self._time) else self._time}
+        found |= {"given": None if self._given is None else list(self._given)}
+        found |= {f"steps.{name}": value for name, value in self._steps.state().items()}
+        if self._open is not None and self._learner is not None:
+            found |= {f"open.{name}": value for name, value in self._open.state().items()}
+            found |= {f"learner.{name}": value for name, value in self._learner.state().items()}
+        return found
+
+    @classmethod
+    def from_state(cls, problem: Problem, state: Mapping[str, Any]) -> Stream:
+        """The stream that gave a `state`, of the same problem."""
+        if state["format"] != FORMAT:
+            raise InputError(f"this state is of format {state['format']}, and this version reads {FORMAT}")
+        how = {name: state[name] for name in ("forget", "window", "clock")}
+        found = cls(problem, names=state["given"], **how)
+        found._names = None if state["names"] is None else tuple(state["names"])
+        found._held, found._time = int(state["held"]), -np.inf if state["time"] is None else float(state["time"])
+        found._steps.restore(part_of(state, "steps"))
+        if "open.spans" in state:
+            block = OpenBlock.from_state(part_of(state, "open"))
+            found._prepare(block.rows(1), Buffer(rewards=[0.0]))
+            assert found._open is not None and found._learner is not None
+            block.trusts = found._open.trusts
+            found._open = block
+            found._learner.restore(part_of(state, "learner"))
+            found._size = found._learner.block
+        return found
+
+    def __repr__(self) -> str:
+        return f"Stream({self.problem!r}, position={self.position})"
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until this is done, so that what is added up is added up once and whole."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[Any] = []
+    before = signal.signal(signal.SIGINT, lambda *what: came.append(what))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came and callable(before):
+            before(*came[-1])
