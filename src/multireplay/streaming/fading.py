@@ -49,17 +49,19 @@ class Fading:
         self.trust = np.full(COUNT + 1, 1 / (COUNT + 1))
         self.noise, self.noise_rows = 0.0, 0.0
 
-    def add(self, part: Sums, around: Around, position: float) -> None:
-        """Judge all answers by a block, and take it in; `position` counts the rows with it."""
-        if self.solved[0] >= 0:
-            self._judge(part, around)
+    def add(self, part: Sums) -> None:
+        """Take in a block."""
         fades = 0.5 ** (part.rows / self.half_lives)
-        self.values = fades[:, None] * self.values + part.values
-        self.slopes = fades[:, None, None] * self.slopes + part.slopes
+        self.values *= fades[:, None]
+        self.values += part.values
+        self.slopes *= fades[:, None, None]
+        self.slopes += part.slopes
         self.rows = fades * self.rows + part.rows
+
+    def renew(self, around: Around, position: float) -> None:
+        """Work out the answers that are due, where there are so many rows."""
         due = np.minimum(self.half_lives, self.rows) / OFTEN <= position - self.solved
-        if self.solved[0] < 0:
-            due[:] = True
+        due |= self.solved < 0
         self._solve(np.flatnonzero(due), around)
         self.solved[due] = position
 
@@ -79,13 +81,12 @@ class Fading:
             found = np.array([self.problem.constraint.projected(x) for x in found])
         self.points[which] = np.where(np.isfinite(found).all(axis=1, keepdims=True), found, self.points[which])
 
-    def _judge(self, part: Sums, around: Around) -> None:
+    def judge(self, part: Sums, around: Around) -> None:
+        """Judge all answers by a block that is not yet in them."""
         best = self.points[int(self.trust.argmax())]
-        all_points = np.vstack([self.points, around.x])
-        scores = part.values + (all_points - around.point) @ part.slopes.T + part.rows * self.penalty * all_points
+        scores = part.values + (self.points - around.point) @ part.slopes.T + part.rows * self.penalty * self.points
         own = scores[int(self.trust.argmax())]
-        away = self.points - best
-        gains = -0.5 * np.einsum("ij,ij->i", away, scores[:-1] + own)
+        gains = -0.5 * np.einsum("ij,ij->i", self.points - best, scores + own)
         noise = max(float(own @ around.inverse @ own), 0.0) / len(best)
         kept = 0.5 ** (part.rows / 1024)
         self.noise, self.noise_rows = kept * self.noise + noise, kept * self.noise_rows + part.rows
@@ -100,7 +101,8 @@ class Fading:
     def forget_all(self) -> None:
         """Begin anew with the sums that forget nothing, and believe all answers alike."""
         self.values[-1], self.slopes[-1], self.rows[-1] = 0.0, 0.0, 0.0
-        self.trust[:] = 1 / len(self.trust)
+        self.trust[:], self.solved[:] = 1 / len(self.trust), -1.0
+        self.noise = self.noise_rows = 0.0
 
     def move(self, step: Vector) -> None:
         """Linearize all sums at a point a step further."""

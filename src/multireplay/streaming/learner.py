@@ -90,12 +90,16 @@ class Learner:
                 left = part.values + part.slopes @ (around.x - self.point)
                 left += count * self.problem.penalty_diagonal(self.dim) * around.x
                 alarm = self.chart.look(around.inverse @ left, count)
-            if self.fading is not None:
-                self.fading.add(part, around, self.rows)
+            if self.fading is not None and self.drifting:
+                self.fading.judge(part, around)
+        if self.fading is not None:
+            self.fading.add(part)
         if alarm:
             self._change(alarm)
-            if self.memory.adapts:
-                return
+        if self.fading is not None and self.drifting and around is not None:
+            self.fading.renew(around, self.rows)
+        if alarm and self.memory.adapts:
+            return
         first = self.rows - count - self.begun
         if self.batches.add(part, stamp):
             self.spread.drop_before(int(self.batches.dropped))
