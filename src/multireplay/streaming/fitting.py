@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,21 +75,24 @@ class Fitting:
             slope += part.weight * (there - here)
         return value, slope
 
-    def root(self, total: Sums, parts: list[Part], tail: Columns | None, start: Vector) -> Answer:
-        """The root of F̂ of all rows, those of `tail` as they are; the solution of its VI on the feasible set."""
+    def root(self, total: Sums, parts: list[Part], tail: Columns | None, start: Vector, held: Any = 0.0) -> Answer:
+        """The root of F̂ of all rows, those of `tail` as they are; the solution of its VI on the feasible set.
+
+        `held` is a penalty on the sums, by coordinate, beside the problem's own.
+        """
         rows = total.rows + (0 if tail is None else row_count(tail))
+        penalty = rows * self.penalty + held
         if self.problem.is_linear:
             if tail is not None:
                 last = sums_of(self.problem, self.point, tail)
                 total = Sums(total.values + last.values, total.slopes + last.slopes, rows)
-            slope = total.slopes + np.diag(rows * self.penalty)
+            slope = total.slopes + np.diag(penalty)
             return Answer(self._linear(slope, total.values, np.zeros(len(start))), True, slope)
-        found = self._newton(total, parts, tail, start, rows * self.penalty)
+        found = self._newton(total, parts, tail, start, penalty)
         if found.found:
             return found
-        held = rows * self.penalty + np.maximum(np.diag(found.slope), 1e-12) / max(rows, 1.0)
-        held = np.maximum(held, 0.1 * np.mean(held))
-        return self._newton(total, parts, tail, np.zeros(len(start)), held)._replace(found=False)
+        penalty = np.maximum(penalty, np.maximum(np.diag(found.slope), 1e-12) / max(rows, 1.0))
+        return self._newton(total, parts, tail, np.zeros(len(start)), penalty)._replace(found=False)
 
     def _newton(
         self, total: Sums, parts: list[Part], tail: Columns | None, start: Vector, penalty: Vector

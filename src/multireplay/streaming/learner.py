@@ -13,9 +13,12 @@ from multireplay.buffer.columns import Columns, row_count
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.problems import Problem
-from multireplay.streaming.batches import Batches
+from multireplay.streaming.batches import Batches, Sums
 from multireplay.streaming.drift import Chart
-from multireplay.streaming.fading import Around, Fading
+from multireplay.streaming.beliefs import Around
+from multireplay.streaming.fading import Fading
+from multireplay.streaming.fresh import Start
+from multireplay.streaming.ridges import LAST, Ridges, curvatures, inverses
 from multireplay.streaming.fitting import Answer, Fitting, Part, divided, sums_of
 from multireplay.streaming.spread_rows import SpreadRows
 
@@ -57,11 +60,14 @@ class Learner:
         self.alarms: list[int] = []
         self.drift_ends = 0
         self.point = np.zeros(self.dim)
+        self.second = np.zeros((self.dim, self.dim))
+        """Σ ψψᵀ of an operator that is no gradient, since the last change."""
         self.around: Around | None = None
         self._example = {name: column[:1] for name, column in example.items()}
         self._begin()
         self.chart = Chart(self.dim)
         self.fading = Fading(problem, self.dim) if memory.adapts else None
+        self.ridges = Ridges(problem, self.dim)
 
     def _begin(self) -> None:
         self.batches = Batches(self.dim, self.memory.window, self.memory.half_life)
@@ -84,12 +90,15 @@ class Learner:
         count = row_count(block)
         part = sums_of(self.problem, self.point, block)
         self.rows, self.now = self.rows + count, stamp
+        if not self.problem.is_gradient and self.problem.is_linear:
+            self.second += self.problem.second_moments(block)
         alarm, around = 0, self.around
         if around is not None:
             if self.rows - self.begun > max(256, 8 * self.dim):
                 left = part.values + part.slopes @ (around.x - self.point)
                 left += count * self.problem.penalty_diagonal(self.dim) * around.x
                 alarm = self.chart.look(around.inverse @ left, count)
+            self.ridges.take(part, around, float(self.batches.rows.sum()))
             if self.fading is not None and self.drifting:
                 self.fading.judge(part, around)
         if self.fading is not None:
@@ -105,6 +114,8 @@ class Learner:
             self.spread.drop_before(int(self.batches.dropped))
         self.spread.add(block, first, count)
         self._refer()
+        if self.rows - self.begun < LAST:
+            self.ridges.renew(self.batches.total(self.now), self.around)
 
     def _change(self, rows: int) -> None:
         """Something has changed, as so many rows have shown: what adapts begins anew."""
@@ -112,8 +123,10 @@ class Learner:
         self.chart = Chart(self.dim)
         if self.fading is not None:
             self._begin()
-            self.fading.forget_all()
+            self.fading.forget()
+            self.ridges.solved[:] = -1.0
             self.begun = self.referred = self.rows
+            self.second[:] = 0.0
             self.drift_ends = self.rows + max(SETTLED * rows, LEAST)
 
     def _refer(self) -> None:
@@ -122,14 +135,27 @@ class Learner:
         due = min(AGAIN * known, MOST) if self.drifting else AGAIN * known
         if self.around is not None and (self.rows - self.referred < due or known < 2 * self.dim):
             return
-        self.referred = self.rows
-        found = self.fit(None, self.point if self.around is None else self.around.x)
-        if not np.isfinite(found.x).all():
-            return
-        slope = found.slope / self.batches.total(self.now).rows
+        self.referred, total = self.rows, self.batches.total(self.now)
+        self.around = self._about(total)
         if not self.problem.is_linear:
-            self._move(self.x if self.drifting else found.x)
-        self.around = Around(self.point, found.x, slope, divided(slope, np.eye(self.dim)))
+            self._move(self.x if self.drifting else self.around.x)
+            self.around = self.around._replace(point=self.point)
+
+    def _about(self, total: Sums) -> Around:
+        """The answer so far, held back where there are few rows, and the Jacobian about it."""
+        penalty = self.problem.penalty_diagonal(self.dim)
+        slopes, symmetric, rows = total.slopes + np.diag(total.rows * penalty), None, total.rows
+        if self.second.any():
+            mean = self.second / max(self.rows - self.begun, 1)
+            symmetric = divided(mean + np.diag(np.diag(mean)) / rows, np.eye(self.dim))
+        held = self.ridges.rows * curvatures(slopes, rows, symmetric)
+        around = Around(self.point, self.point, slopes / rows, slopes, held, symmetric)
+        inverse = inverses(slopes[None], np.array([rows]), held[None], around)[0]
+        x = inverse @ (total.slopes @ self.point - total.values)
+        if not self.problem.is_linear:
+            x = Fitting(self.problem, self.point).root(total, self._parts(), None, self.point, held).x
+        x = self.problem.constraint.projected(x)
+        return around._replace(x=x, inverse=rows * inverse)
 
     def _move(self, point: Vector) -> None:
         """Linearize all sums at another point."""
@@ -163,10 +189,6 @@ class Learner:
         parts = zip(weights, self._parts_by_batch(), strict=True)
         return [Part(part.columns, weight * part.weight) for weight, part in parts if row_count(part.columns)]
 
-    def fit(self, tail: Columns | None, start: Vector) -> Answer:
-        """The exact fit of everything since the last change, or of the window, with the rows of `tail`."""
-        return Fitting(self.problem, self.point).root(self.batches.total(self.now), self._parts(), tail, start)
-
     @property
     def x(self) -> Vector:
         """The answer where there is drift."""
@@ -174,10 +196,30 @@ class Learner:
         return self.fading.x
 
     def answer(self, tail: Columns | None) -> Answer:
-        """The answer with some more rows, which is not kept."""
+        """The exact fit of everything since the last change, or of the window, with the rows of `tail`.
+
+        Where there is drift, the answer of sums that forget, which lacks the tail.
+        """
         if self.drifting and self.fading is not None:
-            return Answer(self.x, True, self.fading.slope)
-        return self.fit(tail, self.point if self.around is None else self.around.x)
+            return Answer(self.x, True, self.fading.slope()[0])
+        start = self.point if self.around is None else self.around.x
+        return Fitting(self.problem, self.point).root(self.batches.total(self.now), self._parts(), tail, start)
+
+    def start(self) -> Start:
+        """What predictions begin with: the answer held back where there are few rows."""
+        around = self.around
+        if around is None:
+            return Start(self.point, np.eye(self.dim))
+        if self.drifting and self.fading is not None:
+            slopes, rows = self.fading.slope()
+            inverse = inverses(slopes[None], np.array([rows]), around.held[None], around)[0]
+            return Start(self.x, inverse)
+        total = self.batches.total(self.now)
+        slopes = total.slopes + np.diag(total.rows * self.problem.penalty_diagonal(self.dim))
+        held = self.ridges.rows * curvatures(slopes, total.rows, around.symmetric)
+        inverse = inverses(slopes[None], np.array([total.rows]), held[None], around)[0]
+        x = inverse @ (total.slopes @ self.point - total.values)
+        return Start(self.problem.constraint.projected(x), inverse)
 
     def images(self, x: Vector) -> Images | None:
         """What every batch says of an answer; None where there is only one."""
@@ -215,25 +257,29 @@ class Learner:
     def state(self) -> dict[str, Any]:
         """All of it as arrays and numbers, in one flat dictionary."""
         parts: dict[str, Any] = {"batches": self.batches, "spread": self.spread, "chart": self.chart}
+        parts["ridges"] = self.ridges
         if self.fading is not None:
             parts["fading"] = self.fading
         found = {f"{part}.{name}": value for part in parts for name, value in parts[part].state().items()}
         if self.around is not None:
-            found |= {f"around.{name}": value for name, value in zip(Around._fields, self.around, strict=True)}
+            around = zip(Around._fields, self.around, strict=True)
+            found |= {f"around.{name}": value for name, value in around if value is not None}
         numbers = {name: getattr(self, name) for name in ("rows", "begun", "referred", "now", "drift_ends")}
-        return found | numbers | {"point": self.point, "alarms": np.array(self.alarms, dtype=np.int64)}
+        return found | numbers | {"point": self.point, "second": self.second, "alarms": np.array(self.alarms, dtype=np.int64)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`."""
         self.batches.restore(part_of(state, "batches"))
         self.spread = SpreadRows.from_state(part_of(state, "spread"))
         self.chart.restore(part_of(state, "chart"))
+        self.ridges.restore(part_of(state, "ridges"))
         if self.fading is not None:
             self.fading.restore(part_of(state, "fading"))
         around = part_of(state, "around")
         self.around = Around(**around) if around else None
         for name in ("rows", "begun", "referred", "drift_ends"):
             setattr(self, name, int(state[name]))
+        self.second[:] = state["second"]
         self.now, self.point, self.alarms = float(state["now"]), state["point"].copy(), state["alarms"].tolist()
 
 

@@ -22,13 +22,12 @@ from multireplay.result import Status
 from multireplay.streaming.answer import Drift, SpreadAt, StreamResult, names_of
 from multireplay.streaming.blocks import OpenBlock
 from multireplay.streaming.chains import NEXT, OpenSteps, as_groups
+from multireplay.streaming.fresh import Fresh
 from multireplay.streaming.learner import Learner, Memory, part_of
 
 WIDEST = 512
 """Coordinates up to which the matrices of all batches are kept."""
 FORMAT = 1
-REFRESH = 6
-"""Predictions are those of an answer that has seen all rows but the last 1 in 2^6."""
 
 
 class Stream:
@@ -105,7 +104,7 @@ class Stream:
         self._open: OpenBlock | None = None
         self._learner: Learner | None = None
         self._steps = OpenSteps()
-        self._kept: tuple[int, Vector] | None = None
+        self._fresh: tuple[int, Fresh] | None = None
         self._size = 0
 
     def observe(self, **row: Any) -> int:
@@ -250,16 +249,13 @@ class Stream:
         return self._open.rows(count) if count else None
 
     def _current(self) -> Vector | None:
-        """The answer that predictions are made with: it may lack the last 1 in 64 of the rows, but no full block."""
+        """The answer that predictions are made with."""
         block, learner = self._open, self._learner
         if block is None or learner is None:
             return None
-        rows = learner.rows + block.filled
-        stride = max(rows.bit_length() - REFRESH, 0)
-        seen = max((rows >> stride) << stride, learner.rows)
-        if self._kept is None or self._kept[0] != seen:
-            self._kept = seen, learner.answer(self._tail(seen - learner.rows)).x
-        return self._kept[1]
+        if self._fresh is None or self._fresh[0] != learner.rows:
+            self._fresh = learner.rows, Fresh(self.problem, learner.start())
+        return self._fresh[1].at(block.columns, block.filled)
 
     def predict(self, features: Any) -> Any:
         """The mean response (or value, or chance of every class) at one row of features, or several.
