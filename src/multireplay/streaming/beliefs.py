@@ -11,8 +11,9 @@ from multireplay._check import Vector
 from multireplay.streaming.batches import Sums
 
 RECENT = 1024
-"""The noise is that of so many rows."""
+"""The noise is that of so many rows, or the last third."""
 ARRAYS = ("points", "trust", "solved")
+NUMBERS = ("noise", "noise_rows", "seen")
 
 
 class Around(NamedTuple):
@@ -48,19 +49,18 @@ class Beliefs:
         self.trust = np.full(count, 1 / count)
         self.solved = np.full(count, -1.0)
         """How many rows there were when each was last worked out."""
-        self.noise, self.noise_rows = 0.0, 0.0
+        self.noise, self.noise_rows, self.seen = 0.0, 0.0, 0.0
 
     def judge(self, part: Sums, around: Around, penalty: Vector, share: float) -> None:
         """Judge all answers by a block that is not yet in them; `share` of all beliefs is given to all alike."""
         best = int(self.trust.argmax())
-        scores = part.values + (self.points - around.point) @ part.slopes.T + part.rows * penalty * self.points
-        away = self.points - self.points[best]
-        if around.symmetric is not None:
-            away = away @ (around.slope.T @ around.symmetric)
-        gains = -0.5 * np.einsum("ij,ij->i", away, scores + scores[best])
-        noise = max(float(scores[best] @ around.whitened @ scores[best]), 0.0) / len(penalty)
-        kept = 0.5 ** (part.rows / RECENT)
+        heavy = part.rows * penalty
+        gains = spared(self.points, self.points[best], part, around, heavy)
+        own = part.values + part.slopes @ (self.points[best] - around.point) + heavy * self.points[best]
+        noise = max(float(own @ around.whitened @ own), 0.0) / len(penalty)
+        kept = 0.5 ** (part.rows / min(RECENT, max(0.5 * self.seen, 1.0)))
         self.noise, self.noise_rows = kept * self.noise + noise, kept * self.noise_rows + part.rows
+        self.seen += part.rows
         if not self.noise > 0 or not np.isfinite(gains).all():
             return
         weights = np.log(self.trust) + gains * self.noise_rows / self.noise
@@ -70,7 +70,7 @@ class Beliefs:
     def forget(self) -> None:
         """Believe all answers alike, and work them out anew."""
         self.trust[:], self.solved[:] = 1 / len(self.trust), -1.0
-        self.noise = self.noise_rows = 0.0
+        self.noise = self.noise_rows = self.seen = 0.0
 
     @property
     def x(self) -> Vector:
@@ -79,11 +79,21 @@ class Beliefs:
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays and numbers."""
-        numbers = {"noise": self.noise, "noise_rows": self.noise_rows}
-        return {name: getattr(self, name).copy() for name in ARRAYS} | numbers
+        return {name: getattr(self, name).copy() for name in ARRAYS} | {name: getattr(self, name) for name in NUMBERS}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`."""
         for name in ARRAYS:
             getattr(self, name)[:] = state[name]
-        self.noise, self.noise_rows = float(state["noise"]), float(state["noise_rows"])
+        for name in NUMBERS:
+            setattr(self, name, float(state[name]))
+
+
+def spared(points: Vector, x: Vector, part: Sums, around: Around, penalty: Vector) -> Vector:
+    """The loss on a block that each of these points would have been spared, in place of x."""
+    both = np.vstack([points, x])
+    scores = part.values + (both - around.point) @ part.slopes.T + penalty * both
+    away = points - x
+    if around.symmetric is not None:
+        away = away @ (around.slope.T @ around.symmetric)
+    return np.asarray(-0.5 * np.einsum("ij,ij->i", away, scores[:-1] + scores[-1]))

@@ -1,4 +1,4 @@
-"""A chart that tells when a stream is no longer what it was, in units of the dependent standard error."""
+"""Two tests that tell when a stream is no longer what it was, in units of the dependent standard error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from multireplay._check import Vector
+from multireplay._check import Positions, Vector
 
 SCALES = 48
 """Stretches of 1, 2, 4, … rows."""
@@ -19,68 +19,74 @@ KNOWN = 32
 """… and any only when as many before it have shown how they vary."""
 CHANCE = 0.01
 """The chance of an alarm, ever, where nothing changes."""
-ARRAYS = ("open", "squares", "fourths", "seen", "waiting")
+RIVALS = 6
+HALF_LIVES = 64.0 * 4.0 ** np.arange(RIVALS)
+GAP = 4
+"""Rivals are so many half-lives old, or up to twice as many."""
+ARRAYS = ("open", "waiting", "seen", "last", "sums")
 
 
 class Chart:
-    """Looks at what consecutive stretches of 64, 128, 256, … rows would each move the answer by.
+    """For sudden changes: looks at F̂ of consecutive stretches of 64, 128, 256, … rows at the answer so far.
 
-    A stretch of rows moves it by ū = J⁻¹F̂ at the answer so far. How much ū varies between stretches of one length
-    is seen directly, so that it is the standard error under dependence, whatever the dependence inside of them.
-    A stretch that is further from 0 than those before it allow, in any coordinate, is an alarm. The chance of
-    one is shared out over all looks there will ever be (Bonferroni): look i at stretches of 2^k rows gets a share of
-    1/((k − 5)² i²). Tails are those of a t distribution with as much kurtosis as stretches have shown, so that
-    rows whose products are far from normal are looked at in longer stretches.
+    What is charted is log F̂ᵀWF̂, with W the inverse of the noise of a row but for its size. How much it varies between
+    stretches of one length is seen directly, whatever the dependence inside of them; if it is autocorrelated itself,
+    stretches count for fewer. A stretch that is further above the mean than those before it allow is an alarm. The chance of one is shared out over all looks there will
+    ever be (Bonferroni): look i at stretches of 2^k rows gets a share of 1/((k − 5)² i²). Tails are those of a t
+    distribution with as many degrees of freedom as stretches that were independent: the logarithm of a quadratic form
+    has light ones, also where rows have not.
 
     It is a control chart on batch means (Runger and Willemain 1995), at all dyadic lengths at once.
     """
 
     def __init__(self, dim: int) -> None:
         self.open = np.zeros((SCALES, dim))
-        self.squares = np.zeros((SCALES, dim))
-        self.fourths = np.zeros((SCALES, dim))
-        self.seen = np.zeros(SCALES)
         self.waiting = np.zeros(SCALES)
+        self.seen = np.zeros(SCALES)
+        self.last = np.zeros(SCALES)
+        self.sums = np.zeros((SCALES, 3))
+        """What is charted, its squares, and its products with the one before, added up."""
         self.statistic, self.threshold = 0.0, math.inf
-        """The largest |ū| of the last look in its standard errors, and where the alarm is."""
+        """The last look, in standard deviations, and where the alarm is."""
 
-    def look(self, moved: Vector, rows: int) -> int:
-        """Take in Σ J⁻¹F̃ of a block of 2^k rows; the rows of the longest stretch that gives an alarm, or 0."""
+    def look(self, score: Vector, rows: int, noise: Vector) -> int:
+        """Take in Σ F̃ of a block of 2^k rows; the rows of the longest stretch that gives an alarm, or 0."""
         scale, alarm = int(rows).bit_length() - 1, 0
         self.waiting[:scale] = 0.0
         while scale < SCALES:
-            if scale >= SHORTEST and self._is_far(moved, scale):
+            if scale >= SHORTEST and self._is_far(float(score @ noise @ score) / (1 << scale), scale):
                 alarm = 1 << scale
             if not self.waiting[scale]:
-                self.waiting[scale], self.open[scale] = 1.0, moved
+                self.waiting[scale], self.open[scale] = 1.0, score
                 return alarm
             self.waiting[scale] = 0.0
-            moved = moved + self.open[scale]
+            score = score + self.open[scale]
             scale += 1
         return alarm
 
-    def _is_far(self, moved: Vector, scale: int) -> bool:
-        """Whether this stretch is far from 0; if not, it is one of those that show how they vary."""
-        seen, squares = int(self.seen[scale]), moved * moved
+    def _is_far(self, size: float, scale: int) -> bool:
+        """Whether this stretch is far above the mean; if not, it is one of those that show how they vary."""
+        if not 0 < size < math.inf:
+            return False
+        value, seen = math.log(size), float(self.seen[scale])
         if seen >= KNOWN:
-            past = self.squares[scale]
-            known = past > 0
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratios = np.where(known, squares * seen / past, 0.0)
-                tails = np.where(known, self.fourths[scale] * seen / (past * past), 3.0)
-            dim = len(moved)
-            excess = max(float(tails.mean()) - 3.0, 0.0) + 2 * math.sqrt(24 / (seen * dim))
-            freedom = min(seen - 1.0, 4 + 6 / excess)
+            mean, variance, lagged = _moments(self.sums[scale] / seen)
+            known = seen * (1 - lagged) / (1 + lagged)
             share = (6 / math.pi**2 / ((scale - SHORTEST + 1) * (seen - KNOWN + 1))) ** 2
-            chance = CHANCE * share / (2 * dim)
-            self.statistic = math.sqrt(float(ratios.max()))
-            self.threshold = -float(stdtrit(freedom, chance))
-            if self.statistic > self.threshold:
+            self.statistic = (value - mean) / math.sqrt(variance * (1 + 2 / known))
+            self.threshold = -float(stdtrit(max(known - 1.0, 1.0), CHANCE * share / 2))
+            if known >= KNOWN and self.statistic > self.threshold:
                 return True
         self.seen[scale] += 1
-        self.squares[scale] += squares
-        self.fourths[scale] += squares * squares
+        self.sums[scale] += value, value * value, value * (self.last[scale] if seen else value)
+        self.last[scale] = value
         return False
+
+    @property
+    def noise(self) -> float:
+        """The largest typical F̂ᵀWF̂ times its rows, over stretches of all lengths that are known somewhat."""
+        known = self.seen >= KNOWN / 4
+        return float(np.exp((self.sums[known, 0] / self.seen[known]).max())) if known.any() else 0.0
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays and numbers."""
@@ -92,3 +98,55 @@ class Chart:
         for name in ARRAYS:
             getattr(self, name)[:] = state[name]
         self.statistic, self.threshold = float(state["statistic"]), float(state["threshold"])
+
+
+def _moments(means: Vector) -> tuple[float, float, float]:
+    """Mean, variance and lag-1 autocorrelation (not below 0), of the means of numbers, squares and products."""
+    mean, second, product = means.tolist()
+    variance = max(second - mean**2, 1e-12)
+    return mean, variance, min(max((product - mean**2) / variance, 0.0), 0.99)
+
+
+class Rivals:
+    """For slow changes: whether what a short memory knew a while ago predicts better than everything that was seen.
+
+    Rivals are answers of sums that forget, with half-lives h of 64, 256, 1024, … rows, as they were 4h to 8h rows ago, so
+    that they know nothing of the noise that is there now. What they spare, over the answer so far, divided by the
+    noise, adds up to the logarithm of a likelihood ratio; beginning anew at 0 whenever it falls below (Page 1954), it
+    is an alarm where it exceeds what chance allows (Ville's inequality, at every look). The noise is the largest that
+    stretches of any length in the chart have shown, and is doubled.
+    """
+
+    def __init__(self, dim: int) -> None:
+        self.active = np.zeros((RIVALS, dim))
+        self.pending = np.zeros((RIVALS, dim))
+        self.taken = np.zeros(RIVALS)
+        """How often each was worked out."""
+        self.evidence = np.zeros(RIVALS)
+
+    def due(self, rows: int) -> Positions:
+        """Which rivals are to be worked out anew, where there are so many rows."""
+        return np.flatnonzero(rows >= (self.taken + 1) * GAP * HALF_LIVES)
+
+    def renew(self, which: Positions, points: Vector) -> None:
+        """What these know now is for later."""
+        self.active[which], self.pending[which] = self.pending[which], points
+        self.taken[which] += 1
+
+    def judge(self, gains: Vector, noise: float, rows: int) -> int:
+        """Take in what each spares on a block; the rows of the shortest memory that gives an alarm, or 0."""
+        if not noise > 0 or not np.isfinite(gains).all():
+            return 0
+        self.evidence = np.where(self.taken >= 2, np.maximum(self.evidence + gains / (2 * noise), 0.0), 0.0)
+        looks = np.maximum(rows / HALF_LIVES, 1.0)
+        certain = self.evidence > np.log(RIVALS * looks**2 / CHANCE)
+        return int(HALF_LIVES[certain.argmax()]) if certain.any() else 0
+
+    def state(self) -> dict[str, Any]:
+        """All of it as arrays."""
+        return {name: getattr(self, name).copy() for name in ("active", "pending", "taken", "evidence")}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state`."""
+        for name in ("active", "pending", "taken", "evidence"):
+            getattr(self, name)[:] = state[name]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from multireplay._check import Vector
+from multireplay._check import Positions, Vector
 from multireplay.problems import Problem
 from multireplay.sets import WholeSpace
 from multireplay.streaming.batches import Sums
@@ -55,15 +55,19 @@ class Fading:
         solved = self.beliefs.solved
         due = (np.minimum(self.half_lives, self.rows) / OFTEN <= position - solved) | (solved < 0)
         which = np.flatnonzero(due)
+        found, points = self.answers(which, around), self.beliefs.points
+        points[which] = np.where(np.isfinite(found).all(axis=1, keepdims=True), found, points[which])
+        solved[due] = position
+
+    def answers(self, which: Positions, around: Around) -> Vector:
+        """The answers that these sums give, held back where there are few rows."""
         slopes = self.slopes[which] + np.einsum("k,i,ij->kij", self.rows[which], self.penalty, np.eye(len(around.x)))
         right = self.slopes[which] @ around.point - self.values[which]
         held = np.broadcast_to(around.held, right.shape)
         found = (inverses(slopes, self.rows[which], held, around) @ right[:, :, None])[:, :, 0]
         if not isinstance(self.problem.constraint, WholeSpace):
             found = np.array([self.problem.constraint.projected(x) for x in found])
-        points = self.beliefs.points
-        points[which] = np.where(np.isfinite(found).all(axis=1, keepdims=True), found, points[which])
-        solved[due] = position
+        return found
 
     def forget(self) -> None:
         """Begin anew with the sums that forget nothing, and believe all answers alike."""

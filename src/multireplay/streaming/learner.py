@@ -14,8 +14,8 @@ from multireplay.inference.images import Images
 from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.problems import Problem
 from multireplay.streaming.batches import Batches, Sums
-from multireplay.streaming.drift import Chart
-from multireplay.streaming.beliefs import Around
+from multireplay.streaming.drift import Chart, Rivals
+from multireplay.streaming.beliefs import Around, spared
 from multireplay.streaming.fading import Fading
 from multireplay.streaming.fresh import Start
 from multireplay.streaming.ridges import LAST, Ridges, curvatures, inverses
@@ -65,7 +65,7 @@ class Learner:
         self.around: Around | None = None
         self._example = {name: column[:1] for name, column in example.items()}
         self._begin()
-        self.chart = Chart(self.dim)
+        self.chart, self.rivals = Chart(self.dim), Rivals(self.dim)
         self.fading = Fading(problem, self.dim) if memory.adapts else None
         self.ridges = Ridges(problem, self.dim)
 
@@ -95,9 +95,7 @@ class Learner:
         alarm, around = 0, self.around
         if around is not None:
             if self.rows - self.begun > max(256, 8 * self.dim):
-                left = part.values + part.slopes @ (around.x - self.point)
-                left += count * self.problem.penalty_diagonal(self.dim) * around.x
-                alarm = self.chart.look(around.inverse @ left, count)
+                alarm = self._look(part, around)
             self.ridges.take(part, around, float(self.batches.rows.sum()))
             if self.fading is not None and self.drifting:
                 self.fading.judge(part, around)
@@ -114,13 +112,35 @@ class Learner:
             self.spread.drop_before(int(self.batches.dropped))
         self.spread.add(block, first, count)
         self._refer()
+        self._settle()
         if self.rows - self.begun < LAST:
             self.ridges.renew(self.batches.total(self.now), self.around)
+
+    def _look(self, part: Sums, around: Around) -> int:
+        """Whether this block shows a change: the rows that did, or 0."""
+        penalty = part.rows * self.problem.penalty_diagonal(self.dim)
+        left = part.values + part.slopes @ (around.x - self.point) + penalty * around.x
+        found = self.chart.look(left, int(part.rows), around.whitened)
+        if self.fading is None or self.drifting:
+            return found
+        gains = spared(self.rivals.active, around.x, part, around, penalty)
+        found = found or self.rivals.judge(gains, self.chart.noise / self.dim, self.rows - self.begun)
+        due = self.rivals.due(self.rows - self.begun)
+        if due.size:
+            self.rivals.renew(due, self.fading.answers(2 * due, around))
+        return found
+
+    def _settle(self) -> None:
+        """Where drift would be over and answers that forget are still the better ones, it goes on."""
+        if self.fading is None or not 0 < self.drift_ends <= self.rows:
+            return
+        settled = self.fading.beliefs.trust[-1] > 0.5
+        self.drift_ends = 0 if settled else self.rows + LEAST
 
     def _change(self, rows: int) -> None:
         """Something has changed, as so many rows have shown: what adapts begins anew."""
         self.alarms = [*self.alarms, self.rows][-KEPT:]
-        self.chart = Chart(self.dim)
+        self.chart, self.rivals = Chart(self.dim), Rivals(self.dim)
         if self.fading is not None:
             self._begin()
             self.fading.forget()
@@ -147,7 +167,7 @@ class Learner:
         slopes, symmetric, rows = total.slopes + np.diag(total.rows * penalty), None, total.rows
         if self.second.any():
             mean = self.second / max(self.rows - self.begun, 1)
-            symmetric = divided(mean + np.diag(np.diag(mean)) / rows, np.eye(self.dim))
+            symmetric = divided(mean + np.diag(np.diag(mean)) * self.dim / rows, np.eye(self.dim))
         held = self.ridges.rows * curvatures(slopes, rows, symmetric)
         around = Around(self.point, self.point, slopes / rows, slopes, held, symmetric)
         inverse = inverses(slopes[None], np.array([rows]), held[None], around)[0]
@@ -257,7 +277,7 @@ class Learner:
     def state(self) -> dict[str, Any]:
         """All of it as arrays and numbers, in one flat dictionary."""
         parts: dict[str, Any] = {"batches": self.batches, "spread": self.spread, "chart": self.chart}
-        parts["ridges"] = self.ridges
+        parts |= {"ridges": self.ridges, "rivals": self.rivals}
         if self.fading is not None:
             parts["fading"] = self.fading
         found = {f"{part}.{name}": value for part in parts for name, value in parts[part].state().items()}
@@ -273,6 +293,7 @@ class Learner:
         self.spread = SpreadRows.from_state(part_of(state, "spread"))
         self.chart.restore(part_of(state, "chart"))
         self.ridges.restore(part_of(state, "ridges"))
+        self.rivals.restore(part_of(state, "rivals"))
         if self.fading is not None:
             self.fading.restore(part_of(state, "fading"))
         around = part_of(state, "around")

@@ -9,7 +9,7 @@ from multireplay.problems import Problem
 from multireplay.streaming.batches import Sums
 from multireplay.streaming.beliefs import Around, Beliefs
 
-ROWS = 4.0 ** np.arange(-1, 6)
+ROWS = 4.0 ** np.arange(7)
 """Penalties, in rows: each holds x as so many rows that say 0 would."""
 LAST = 2**16
 """With more rows than this the choice no longer matters, and stays as it is."""
@@ -18,7 +18,7 @@ OFTEN = 16
 
 
 class Ridges(Beliefs):
-    """Fits with penalties of ¼, 1, 4, …, 1024 rows in each coordinate, in units of its own curvature.
+    """Fits with penalties of 1, 4, 16, …, 4096 rows in each coordinate, in units of its own curvature.
 
     The exact fit of few rows is far from the truth, most of all when there are about as many rows as coordinates, or when
     rows are so dependent that they have seen little: predictions that are held back are better, and how much is
