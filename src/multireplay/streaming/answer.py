@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.names import Names
 from multireplay.errors import InputError
 from multireplay.inference.images import Images
 from multireplay.inference.longrun import LongRun, WaldTest
@@ -122,6 +124,8 @@ class SpreadAt(RecordAt):
         raise InputError("a stream keeps 32 to 64 batches of its sums, for BatchMeans(): others need the record")
 
 
-def names_of(given: tuple[str, ...] | None, dim: int) -> tuple[str, ...]:
-    """The names of the coordinates, x[0], x[1], … where there are none."""
-    return given if given is not None and len(given) == dim else tuple(f"x[{i}]" for i in np.arange(dim))
+def names_of(problem: Problem, given: Names | None, dim: int) -> Names:
+    """The names of the coordinates, of which there may be several for a feature; x[0], x[1], … where there are none."""
+    if given is not None and not problem.by_feature:
+        given = problem.names(Buffer(features=np.zeros((1, len(given))), names=given), dim)
+    return given if given is not None and len(given) == dim else tuple(f"x[{i}]" for i in range(dim))

@@ -123,3 +123,8 @@ class Batches:
             array = getattr(self, name)
             array[:] = 0.0
             array[: len(state[name])] = state[name]
+
+
+def part_of(state: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What a flat state holds of one part."""
+    return {key.removeprefix(f"{name}."): value for key, value in state.items() if key.startswith(f"{name}.")}

@@ -24,22 +24,28 @@ class OpenSteps:
     def __init__(self) -> None:
         self.waiting: dict[int, Steps] = {}
 
-    def transitions(self, steps: Steps, groups: NDArray[np.int64]) -> tuple[Steps, dict[int, Steps]]:
-        """Transitions that are complete with these steps, in the order in which they were, and what waits then."""
+    def transitions(self, steps: Steps, groups: NDArray[np.int64]) -> tuple[Steps, dict[int, Steps], list[int]]:
+        """Transitions that these steps complete, in that order, what waits then, and the step that completed each."""
         own = next(name for name in NEXT if name in steps)
-        waiting, made = dict(self.waiting), []
+        waiting, made, at = dict(self.waiting), [], []
         ended = steps.get("terminated", np.zeros(len(groups), dtype=bool))
         for row, group in enumerate(groups.tolist()):
             step = {name: column[row : row + 1] for name, column in steps.items()}
             before = waiting.pop(group, None)
             if before is not None:
                 made.append({**before, NEXT[own]: step[own]})
+                at.append(row)
             if ended[row]:
                 made.append({**step, NEXT[own]: np.zeros_like(step[own])})
+                at.append(row)
             else:
                 waiting[group] = step
         columns = made[0].keys() if made else ()
-        return {name: np.concatenate([row[name] for row in made]) for name in columns}, waiting
+        return {name: np.concatenate([row[name] for row in made]) for name in columns}, waiting, at
+
+    def break_off(self, group: int | None) -> None:
+        """What waits has no next step: in one group, or in all of them."""
+        self.waiting = {} if group is None else {one: step for one, step in self.waiting.items() if one != group}
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays."""

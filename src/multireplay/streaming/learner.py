@@ -13,7 +13,7 @@ from multireplay.buffer.columns import Columns, row_count
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.problems import Problem
-from multireplay.streaming.batches import Batches, Sums
+from multireplay.streaming.batches import Batches, Sums, part_of
 from multireplay.streaming.drift import Chart, Rivals
 from multireplay.streaming.beliefs import Around, spared
 from multireplay.streaming.fading import Fading
@@ -302,8 +302,3 @@ class Learner:
             setattr(self, name, int(state[name]))
         self.second[:] = state["second"]
         self.now, self.point, self.alarms = float(state["now"]), state["point"].copy(), state["alarms"].tolist()
-
-
-def part_of(state: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What a flat state holds of one part."""
-    return {key.removeprefix(f"{name}."): value for key, value in state.items() if key.startswith(f"{name}.")}

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
 from multireplay._check import Vector, positive
-from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns
-from multireplay.buffer.forgetting import as_block
-from multireplay.buffer.names import Names, as_names, refuse_reordered
+from multireplay.buffer.names import as_names
 from multireplay.buffer.record import MemoryRecord
 from multireplay.errors import InputError
 from multireplay.problems import Problem
 from multireplay.result import Status
 from multireplay.streaming.answer import Drift, SpreadAt, StreamResult, names_of
+from multireplay.streaming.batches import part_of
 from multireplay.streaming.blocks import OpenBlock
-from multireplay.streaming.chains import NEXT, OpenSteps, as_groups
 from multireplay.streaming.fresh import Fresh
-from multireplay.streaming.learner import Learner, Memory, part_of
+from multireplay.streaming.intake import Intake, uninterrupted
+from multireplay.streaming.learner import Learner, Memory
 
 WIDEST = 512
 """Coordinates up to which the matrices of all batches are kept."""
@@ -96,14 +92,11 @@ class Stream:
             np.inf if window is None else positive("window", window),
             np.inf if forget in ("auto", None) else positive("forget", forget),
         )
-        self._names: Names | None = None if names is None else as_names(names)
-        self._given = self._names
+        self._intake = Intake(problem, clock == "time", None if names is None else as_names(names))
         self._timed = clock == "time"
-        self._time = -np.inf
         self._held = 0
         self._open: OpenBlock | None = None
         self._learner: Learner | None = None
-        self._steps = OpenSteps()
         self._fresh: tuple[int, Fresh] | None = None
         self._size = 0
 
@@ -137,59 +130,18 @@ class Stream:
 
     def _take(self, given: dict[str, Any]) -> int:
         """Check rows, all of them, before the first is taken in."""
-        rest = dict(given)
-        times, groups = rest.pop("time", None), rest.pop("group", None)
-        problem, required, optional = self.problem, dict(self.problem.required), dict(self.problem.optional)
-        stepwise = any(name in required and name not in rest for name in NEXT.values())
-        if stepwise:
-            required = {name: ndim for name, ndim in required.items() if name not in NEXT.values()}
-        elif groups is not None:
-            raise InputError("rows of several groups that are complete need no group: leave it out")
-        as_rows = as_block(rest, required, optional, f"{problem!r}")
-        buffer = Buffer(**as_rows, names=self._given if "features" in as_rows else None)
-        count = len(buffer)
-        stamps = self._stamps(times, count)
-        if self._names is not None:
-            refuse_reordered(self._names, buffer.feature_names, "column 'features' has", "an earlier block")
-        waiting = None
-        if stepwise:
-            made, waiting = self._steps.transitions(dict(buffer.columns), as_groups(groups, count))
-            stamps = np.full(len(made["rewards"]) if made else 0, stamps[-1]) if self._timed else stamps
-            buffer_used = Buffer(**made) if made else None
-        else:
-            buffer_used = buffer
-        columns = None if buffer_used is None else problem.columns(buffer_used)
-        if columns is not None and self._open is None:
-            self._prepare(columns, buffer)
-        elif columns is not None and self._open is not None:
-            self._open.check(columns)
+        taken = self._intake.of(given)
+        if taken.columns is not None and self._open is None:
+            self._prepare(taken.columns)
+        elif taken.columns is not None and self._open is not None:
+            self._open.check(taken.columns)
         with uninterrupted():
-            used = 0 if columns is None else self._put(columns, stamps)
-            if waiting is not None:
-                self._steps.waiting = waiting
-                self._held += count - used
-            if self._timed:
-                self._time = float(stamps[-1]) if len(stamps) else self._time
-            self._names = self._names or buffer.feature_names
-        return count
+            used = 0 if taken.columns is None else self._put(taken.columns, taken.stamps)
+            self._held += taken.given - used
+            self._intake.took(taken)
+        return taken.given
 
-    def _stamps(self, times: Any, count: int) -> Vector:
-        """The time of every row, which never falls; nothing where rows are counted."""
-        if not self._timed:
-            if times is not None:
-                raise InputError("time= is read by mr.Stream(..., clock='time') alone")
-            return np.zeros(0)
-        found = np.atleast_1d(np.asarray(np.nan if times is None else times, dtype=np.float64))
-        if found.shape != (count,) or not np.isfinite(found).all():
-            raise InputError(f"with clock='time' every row needs time=, a number: {count} rows came with {times!r}")
-        late = np.flatnonzero(np.diff(found, prepend=self._time) < 0)
-        if late.size:
-            raise InputError(
-                f"time falls to {found[late[0]]:g} at row {late[0]} (counting from 0): rows must come in order of time"
-            )
-        return found
-
-    def _prepare(self, columns: Columns, buffer: Buffer) -> None:
+    def _prepare(self, columns: Columns) -> None:
         """What can be made once it is known what rows look like."""
         dim = self.problem.dim(columns)
         if dim > WIDEST:
@@ -197,8 +149,6 @@ class Stream:
                 f"x has {dim} coordinates, and a stream keeps matrices of up to {WIDEST}: collect rows in a Buffer "
                 "and use mr.solve, or take steps with mr.Online"
             )
-        if "features" in buffer:
-            self._names = self._names or buffer.feature_names
         block = OpenBlock(columns)
         learner = Learner(self.problem, block.rows(1), self._memory)
         if not self.problem.by_feature:
@@ -227,8 +177,7 @@ class Stream:
 
     def break_here(self, group: int | None = None) -> None:
         """A gap: what comes next does not follow on what came before, in one group or (by default) in all of them."""
-        waiting = {} if group is None else {one: step for one, step in self._steps.waiting.items() if one != group}
-        self._steps.waiting = waiting
+        self._intake.steps.break_off(group)
 
     @property
     def position(self) -> int:
@@ -260,12 +209,17 @@ class Stream:
     def predict(self, features: Any) -> Any:
         """The mean response (or value, or chance of every class) at one row of features, or several.
 
+        The answer that it is made with is held back while there are few rows, by as much as has been seen to predict
+        better, and takes in every row of the open block. With many rows it is that of `x`.
+
         Examples
         --------
+        >>> import numpy as np
         >>> import multireplay as mr
         >>> stream = mr.Stream(mr.GLM())
-        >>> _ = stream.observe(features=[[1.0], [2.0]], targets=[2.0, 4.0])
-        >>> stream.predict([[3.0], [4.0]]).round(6)
+        >>> a = np.random.default_rng(0).standard_normal((5000, 1))
+        >>> _ = stream.observe_many(features=a, targets=2 * a[:, 0])
+        >>> stream.predict([[3.0], [4.0]]).round(1)
         array([6., 8.])
         """
         rows, x = np.asarray(features, dtype=np.float64), self._current()
@@ -303,8 +257,8 @@ class Stream:
         >>> _ = stream.observe_many(features=A, targets=rng.random(5000) < 1 / (1 + np.exp(-A[:, 0])))
         >>> result = stream.result()
         >>> low, high = result.interval()[0]
-        >>> bool(low < 1.0 < high), result.status
-        (True, Status('running', 'The fit of 5000 rows.'))
+        >>> bool(low < 1.0 < high), str(result.status)
+        (True, 'The fit of 5000 rows.')
         """
         block, learner = self._open, self._learner
         if block is None or learner is None:
@@ -320,15 +274,8 @@ class Stream:
             f"No fit of the {counted} rows exists (they may be separable): a penalty of about one row holds x."
         )
         status = Status("running" if found.found else "not converged", message)
-        names = names_of(self._coordinates(len(found.x)), len(found.x))
+        names = names_of(self.problem, self._intake.names, len(found.x))
         return StreamResult(found.x, self.position, counted, status, self.drift, names, self.problem, images, source)
-
-    def _coordinates(self, dim: int) -> Names | None:
-        """The names of the coordinates of x, of which there may be several for a feature."""
-        if self._names is None or self.problem.by_feature:
-            return self._names
-        width = len(self._names)
-        return self.problem.names(Buffer(features=np.zeros((1, width)), names=self._names), dim)
 
     def state(self) -> dict[str, Any]:
         """All of the stream as one flat dictionary of arrays, numbers and texts; `from_state` goes on from it exactly.
@@ -345,10 +292,7 @@ class Stream:
         (1, array([2.]))
         """
         found: dict[str, Any] = {"format": FORMAT, "forget": self.forget, "window": self.window, "clock": self.clock}
-        found |= {"held": self._held, "names": None if self._names is None else list(self._names)}
-        found |= {"time": None if np.isinf(self._time) else self._time}
-        found |= {"given": None if self._given is None else list(self._given)}
-        found |= {f"steps.{name}": value for name, value in self._steps.state().items()}
+        found |= {"held": self._held, **self._intake.state()}
         if self._open is not None and self._learner is not None:
             found |= {f"open.{name}": value for name, value in self._open.state().items()}
             found |= {f"learner.{name}": value for name, value in self._learner.state().items()}
@@ -361,12 +305,11 @@ class Stream:
             raise InputError(f"this state is of format {state['format']}, and this version reads {FORMAT}")
         how = {name: state[name] for name in ("forget", "window", "clock")}
         found = cls(problem, names=state["given"], **how)
-        found._names = None if state["names"] is None else tuple(state["names"])
-        found._held, found._time = int(state["held"]), -np.inf if state["time"] is None else float(state["time"])
-        found._steps.restore(part_of(state, "steps"))
+        found._held = int(state["held"])
+        found._intake.restore(state)
         if "open.spans" in state:
             block = OpenBlock.from_state(part_of(state, "open"))
-            found._prepare(block.rows(1), Buffer(rewards=[0.0]))
+            found._prepare(block.rows(1))
             assert found._open is not None and found._learner is not None
             block.trusts = found._open.trusts
             found._open = block
@@ -376,19 +319,3 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"Stream({self.problem!r}, position={self.position})"
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until this is done, so that what is added up is added up once and whole."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[Any] = []
-    before = signal.signal(signal.SIGINT, lambda *what: came.append(what))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if came and callable(before):
-            before(*came[-1])
