@@ -278,14 +278,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=40_000)
     parser.add_argument("--seeds", type=int, default=4)
-    parser.add_argument("--slow", type=int, default=0, help="rows for River, scikit-learn and Vowpal Wabbit; 0 for none")
+    parser.add_argument(
+        "--slow", type=int, default=0, help="rows for River, scikit-learn and Vowpal Wabbit; 0 for none"
+    )
     parser.add_argument("--worlds", default="", help="those whose name has this in it")
     parser.add_argument("--out", default="")
     given = parser.parse_args()
     lines = [
         line for name in WORLDS if given.worlds in name for line in measured(name, given.rows, given.seeds, given.slow)
     ]
-    shown = [{key: f"{value:.4g}" if isinstance(value, float) else value for key, value in line.items()} for line in lines]
+    shown = [
+        {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in line.items()} for line in lines
+    ]
     print(TextTable(shown))
     if given.out:
         with Path(given.out).open("w", newline="") as file:

@@ -156,7 +156,7 @@ def test_a_clock_of_ones_own():
     with pytest.raises(mr.InputError, match="every row needs time="):
         stream.observe(features=np.ones(4), targets=0.0)
     assert same(before, stream.state())
-    with pytest.raises(mr.InputError, match="clock='time' alone"):
+    with pytest.raises(mr.InputError, match="clock='time'\\) alone"):
         mr.Stream(mr.GLM()).observe(features=np.ones(4), targets=0.0, time=5.0)
 
 

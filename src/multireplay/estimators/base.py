@@ -145,7 +145,7 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         """Fit to a whole record, and forget any stream."""
         start, result, buffer = self._solved(columns, targets)
         self._fitted, self.results_ = start, (result,)
-        self._stream: Stream | None = None
+        self._stream: PartialFit | None = None
         self._keep(*start)
         if result.status.code == "not converged":
             warn(result.status.message, ConvergenceWarning)
@@ -164,9 +164,9 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
 
     def _partial_fit(self, columns: Columns, targets: Vector) -> Any:
         """Take in the next rows of a stream; after `fit`, go on from what it found."""
-        stream: Stream | None = getattr(self, "_stream", None)
+        stream: PartialFit | None = getattr(self, "_stream", None)
         if stream is None:
-            stream = Stream(whole_number("capacity", self.capacity, least=2), self.target)
+            stream = PartialFit(whole_number("capacity", self.capacity, least=2), self.target)
             if hasattr(self, "_fitted"):
                 stream.begin(self, self._fitted)
         stream.take(self, columns, targets)
@@ -254,7 +254,7 @@ def _designed(recipe: Any, data: Any) -> tuple[Any, Any]:
     return pd.DataFrame(design.matrix, columns=list(recipe.names)), design.usable
 
 
-class Stream:
+class PartialFit:
     """A run of the online algorithm (`multireplay.Online`).
 
     The first `capacity` rows are kept as they are. While they come in, the answer is what `multireplay.solve` makes of

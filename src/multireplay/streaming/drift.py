@@ -83,10 +83,11 @@ class Chart:
         return False
 
     @property
-    def noise(self) -> float:
-        """The largest typical F̂ᵀWF̂ times its rows, over stretches of all lengths that are known somewhat."""
+    def noise(self) -> Vector:
+        """The largest typical F̂ᵀWF̂ times its rows, over stretches that are no longer than a rival's gap."""
         known = self.seen >= KNOWN / 4
-        return float(np.exp((self.sums[known, 0] / self.seen[known]).max())) if known.any() else 0.0
+        sizes = np.where(known, np.exp(self.sums[:, 0] / np.maximum(self.seen, 1.0)), 0.0)
+        return np.asarray(np.maximum.accumulate(sizes)[np.log2(GAP * HALF_LIVES).astype(int)])
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays and numbers."""
@@ -114,7 +115,7 @@ class Rivals:
     that they know nothing of the noise that is there now. What they spare, over the answer so far, divided by the
     noise, adds up to the logarithm of a likelihood ratio; beginning anew at 0 whenever it falls below (Page 1954), it
     is an alarm where it exceeds what chance allows (Ville's inequality, at every look). The noise is the largest that
-    stretches of any length in the chart have shown, and is doubled.
+    stretches in the chart have shown, up to the length of the gap, and is doubled.
     """
 
     def __init__(self, dim: int) -> None:
@@ -133,11 +134,11 @@ class Rivals:
         self.active[which], self.pending[which] = self.pending[which], points
         self.taken[which] += 1
 
-    def judge(self, gains: Vector, noise: float, rows: int) -> int:
+    def judge(self, gains: Vector, noise: Vector, rows: int) -> int:
         """Take in what each spares on a block; the rows of the shortest memory that gives an alarm, or 0."""
-        if not noise > 0 or not np.isfinite(gains).all():
-            return 0
-        self.evidence = np.where(self.taken >= 2, np.maximum(self.evidence + gains / (2 * noise), 0.0), 0.0)
+        known = (self.taken >= 2) & (noise > 0) & np.isfinite(gains)
+        added = gains / np.where(known, 2 * noise, 1.0)
+        self.evidence = np.where(known, np.maximum(self.evidence + added, 0.0), 0.0)
         looks = np.maximum(rows / HALF_LIVES, 1.0)
         certain = self.evidence > np.log(RIVALS * looks**2 / CHANCE)
         return int(HALF_LIVES[certain.argmax()]) if certain.any() else 0

@@ -69,10 +69,13 @@ class Fading:
             found = np.array([self.problem.constraint.projected(x) for x in found])
         return found
 
-    def forget(self) -> None:
-        """Begin anew with the sums that forget nothing, and believe all answers alike."""
+    def forget(self, anew: bool) -> None:
+        """Begin anew with the sums that forget nothing, and (`anew`) believe all answers alike."""
         self.values[-1], self.slopes[-1], self.rows[-1] = 0.0, 0.0, 0.0
-        self.beliefs.forget()
+        if anew:
+            self.beliefs.forget()
+        else:
+            self.beliefs.solved[-1] = -1.0
 
     def move(self, step: Vector) -> None:
         """Linearize all sums at a point a step further."""

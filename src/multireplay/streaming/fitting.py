@@ -21,6 +21,8 @@ STEPS = 60
 CLOSE = 1e-10
 """Newton's steps end where they are shorter than this share of x."""
 HALVINGS = 12
+FLAT = 1e-8
+"""A root at which the Jacobian is so much smaller than at the start is on the way to infinity."""
 
 
 class Answer(NamedTuple):
@@ -94,9 +96,7 @@ class Fitting:
         penalty = np.maximum(penalty, np.maximum(np.diag(found.slope), 1e-12) / max(rows, 1.0))
         return self._newton(total, parts, tail, np.zeros(len(start)), penalty)._replace(found=False)
 
-    def _newton(
-        self, total: Sums, parts: list[Part], tail: Columns | None, start: Vector, penalty: Vector
-    ) -> Answer:
+    def _newton(self, total: Sums, parts: list[Part], tail: Columns | None, start: Vector, penalty: Vector) -> Answer:
         def at(x: Vector) -> tuple[Vector, Vector]:
             value, slope = self.left_out(x, iter(parts))
             value += total.values + total.slopes @ (x - self.point) + penalty * x
@@ -115,7 +115,8 @@ class Fitting:
                 if not np.isfinite(step).all():
                     break
                 if np.abs(step).max() <= CLOSE * max(np.abs(x).max(), 1e-300):
-                    return Answer(x + step, True, slope)
+                    flat = np.diag(slope) < FLAT * np.diag(first)
+                    return Answer(x + step, not flat.any(), first if flat.any() else slope)
                 share, size = 1.0, float(step @ -value)
                 for _ in range(HALVINGS):  # the slope along a step towards a root of a monotone operator
                     new, derivative = at(x + share * step)

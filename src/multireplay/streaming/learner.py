@@ -14,19 +14,19 @@ from multireplay.inference.images import Images
 from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.problems import Problem
 from multireplay.streaming.batches import Batches, Sums, part_of
-from multireplay.streaming.drift import Chart, Rivals
 from multireplay.streaming.beliefs import Around, spared
+from multireplay.streaming.drift import Chart, Rivals
 from multireplay.streaming.fading import Fading
+from multireplay.streaming.fitting import Answer, Fitting, Part, divided, sums_of
 from multireplay.streaming.fresh import Start
 from multireplay.streaming.ridges import LAST, Ridges, curvatures, inverses
-from multireplay.streaming.fitting import Answer, Fitting, Part, divided, sums_of
 from multireplay.streaming.spread_rows import SpreadRows
 
 AGAIN = 0.25
 """The point about which sums are known is moved whenever there are so many more rows than when it was last …"""
 MOST = 1024
 """… or, where there is drift, after so many rows."""
-SETTLED = 64
+SETTLED = 32
 """Drift is over when nothing has changed for so many times the rows that showed it, …"""
 LEAST = 2**14
 """… and for so many rows at least."""
@@ -66,7 +66,7 @@ class Learner:
         self._example = {name: column[:1] for name, column in example.items()}
         self._begin()
         self.chart, self.rivals = Chart(self.dim), Rivals(self.dim)
-        self.fading = Fading(problem, self.dim) if memory.adapts else None
+        self.fading = Fading(problem, self.dim)
         self.ridges = Ridges(problem, self.dim)
 
     def _begin(self) -> None:
@@ -76,7 +76,7 @@ class Learner:
     @property
     def drifting(self) -> bool:
         """Whether the answer is that of sums that forget."""
-        return self.fading is not None and self.rows < self.drift_ends
+        return self.rows < self.drift_ends
 
     @property
     def block(self) -> int:
@@ -97,13 +97,12 @@ class Learner:
             if self.rows - self.begun > max(256, 8 * self.dim):
                 alarm = self._look(part, around)
             self.ridges.take(part, around, float(self.batches.rows.sum()))
-            if self.fading is not None and self.drifting:
+            if self.drifting:
                 self.fading.judge(part, around)
-        if self.fading is not None:
-            self.fading.add(part)
+        self.fading.add(part)
         if alarm:
             self._change(alarm)
-        if self.fading is not None and self.drifting and around is not None:
+        if self.drifting and around is not None:
             self.fading.renew(around, self.rows)
         if alarm and self.memory.adapts:
             return
@@ -121,18 +120,18 @@ class Learner:
         penalty = part.rows * self.problem.penalty_diagonal(self.dim)
         left = part.values + part.slopes @ (around.x - self.point) + penalty * around.x
         found = self.chart.look(left, int(part.rows), around.whitened)
-        if self.fading is None or self.drifting:
+        if self.drifting:
             return found
         gains = spared(self.rivals.active, around.x, part, around, penalty)
-        found = found or self.rivals.judge(gains, self.chart.noise / self.dim, self.rows - self.begun)
-        due = self.rivals.due(self.rows - self.begun)
+        found = found or self.rivals.judge(gains, self.chart.noise / self.dim, self.rows)
+        due = self.rivals.due(self.rows - max(self.begun, self.alarms[-1] if self.alarms else 0))
         if due.size:
             self.rivals.renew(due, self.fading.answers(2 * due, around))
         return found
 
     def _settle(self) -> None:
         """Where drift would be over and answers that forget are still the better ones, it goes on."""
-        if self.fading is None or not 0 < self.drift_ends <= self.rows:
+        if not 0 < self.drift_ends <= self.rows:
             return
         settled = self.fading.beliefs.trust[-1] > 0.5
         self.drift_ends = 0 if settled else self.rows + LEAST
@@ -141,9 +140,9 @@ class Learner:
         """Something has changed, as so many rows have shown: what adapts begins anew."""
         self.alarms = [*self.alarms, self.rows][-KEPT:]
         self.chart, self.rivals = Chart(self.dim), Rivals(self.dim)
-        if self.fading is not None:
+        if self.memory.adapts:
             self._begin()
-            self.fading.forget()
+            self.fading.forget(anew=not self.drifting)
             self.ridges.solved[:] = -1.0
             self.begun = self.referred = self.rows
             self.second[:] = 0.0
@@ -185,8 +184,7 @@ class Learner:
             value, slope = fitting.left_out(point, iter([part]))
             batches.values[batch] += batches.slopes[batch] @ step + value
             batches.slopes[batch] += slope
-        if self.fading is not None:
-            self.fading.move(step)
+        self.fading.move(step)
         self.point = point
 
     def _parts_by_batch(self) -> list[Part]:
@@ -212,7 +210,6 @@ class Learner:
     @property
     def x(self) -> Vector:
         """The answer where there is drift."""
-        assert self.fading is not None
         return self.fading.x
 
     def answer(self, tail: Columns | None) -> Answer:
@@ -220,7 +217,7 @@ class Learner:
 
         Where there is drift, the answer of sums that forget, which lacks the tail.
         """
-        if self.drifting and self.fading is not None:
+        if self.drifting:
             return Answer(self.x, True, self.fading.slope()[0])
         start = self.point if self.around is None else self.around.x
         return Fitting(self.problem, self.point).root(self.batches.total(self.now), self._parts(), tail, start)
@@ -230,7 +227,7 @@ class Learner:
         around = self.around
         if around is None:
             return Start(self.point, np.eye(self.dim))
-        if self.drifting and self.fading is not None:
+        if self.drifting:
             slopes, rows = self.fading.slope()
             inverse = inverses(slopes[None], np.array([rows]), around.held[None], around)[0]
             return Start(self.x, inverse)
@@ -269,7 +266,7 @@ class Learner:
 
     def _weights(self, count: int) -> Vector:
         found = self.batches.weights(self.now)
-        if found is None and self.drifting and self.fading is not None:
+        if found is None and self.drifting:
             ages = self.rows - self.batches.stamps[:count]
             found = np.asarray(0.5 ** (ages / self.fading.half_life))
         return np.ones(count) if found is None else found[:count]
@@ -277,15 +274,17 @@ class Learner:
     def state(self) -> dict[str, Any]:
         """All of it as arrays and numbers, in one flat dictionary."""
         parts: dict[str, Any] = {"batches": self.batches, "spread": self.spread, "chart": self.chart}
-        parts |= {"ridges": self.ridges, "rivals": self.rivals}
-        if self.fading is not None:
-            parts["fading"] = self.fading
+        parts |= {"ridges": self.ridges, "rivals": self.rivals, "fading": self.fading}
         found = {f"{part}.{name}": value for part in parts for name, value in parts[part].state().items()}
         if self.around is not None:
             around = zip(Around._fields, self.around, strict=True)
             found |= {f"around.{name}": value for name, value in around if value is not None}
         numbers = {name: getattr(self, name) for name in ("rows", "begun", "referred", "now", "drift_ends")}
-        return found | numbers | {"point": self.point, "second": self.second, "alarms": np.array(self.alarms, dtype=np.int64)}
+        return (
+            found
+            | numbers
+            | {"point": self.point, "second": self.second, "alarms": np.array(self.alarms, dtype=np.int64)}
+        )
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`."""
@@ -294,8 +293,7 @@ class Learner:
         self.chart.restore(part_of(state, "chart"))
         self.ridges.restore(part_of(state, "ridges"))
         self.rivals.restore(part_of(state, "rivals"))
-        if self.fading is not None:
-            self.fading.restore(part_of(state, "fading"))
+        self.fading.restore(part_of(state, "fading"))
         around = part_of(state, "around")
         self.around = Around(**around) if around else None
         for name in ("rows", "begun", "referred", "drift_ends"):

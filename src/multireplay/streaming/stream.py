@@ -235,7 +235,7 @@ class Stream:
         if learner is None:
             return Drift((), False, self._memory.half_life, 0, 0.0, np.inf)
         chart, active = learner.chart, learner.drifting
-        half_life = learner.fading.half_life if active and learner.fading is not None else self._memory.half_life
+        half_life = learner.fading.half_life if active else self._memory.half_life
         alarms = tuple(learner.alarms)
         return Drift(alarms, active, half_life, learner.begun, chart.statistic, chart.threshold)
 
@@ -270,8 +270,10 @@ class Stream:
         if learner.spread.length > 1 and learner.batches.count > 1:
             source = SpreadAt(MemoryRecord(self.problem, learner.spread.between(0, rows)), found.x)
         counted = int(round(float(learner.batches.rows.sum()))) + block.filled
-        message = f"The fit of {counted} rows." if found.found else (
-            f"No fit of the {counted} rows exists (they may be separable): a penalty of about one row holds x."
+        message = (
+            f"The fit of {counted} rows."
+            if found.found
+            else (f"No fit of the {counted} rows exists (they may be separable): a penalty of about one row holds x.")
         )
         status = Status("running" if found.found else "not converged", message)
         names = names_of(self.problem, self._intake.names, len(found.x))
