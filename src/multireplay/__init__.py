@@ -9,8 +9,8 @@ array([1., 2.])
 Problems: `GLM`, `Multinomial`, `PolicyEvaluation`, `VariationalInequality`. Orders: `Multiscale` (the paper's),
 `Dyadic`, `Interleaved` (one gap, at the speed of reading), `Serial`, `Skip`, `Uniform`, `Shuffle`, `Reverse`. Feasible
 sets are in `sets`, step sizes in `steps`, the paper's theory in `theory`, worlds with known answers in `simulate`.
-`Stream` learns from a stream of any length, `Online` is the paper's own algorithm for one, `diagnose` says how dependent a record is. `MERRegressor`, `MERClassifier`,
-`MERPoissonRegressor` and `MERValueRegressor` are scikit-learn estimators. `rl` evaluates policies in Gymnasium
+`Stream` learns from a stream of any length, `Online` is the paper's own algorithm for one, `diagnose` says how
+dependent a record is. `MERRegressor`, `MERClassifier`, `MERPoissonRegressor` and `MERValueRegressor` are scikit-learn estimators. `rl` evaluates policies in Gymnasium
 environments.
 """
 

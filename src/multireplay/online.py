@@ -258,8 +258,8 @@ class Online:
         if len(self._epochs) >= self.last_scale:
             return Status(
                 "running",
-                f"All {self.last_scale} epochs are done, and the last scale is repeated from x0: step {self._step_in_epoch} "
-                f"of {planned.length}. The error no longer falls; that of mr.Stream does.",
+                f"All {self.last_scale} epochs are done, and the last scale is repeated from x0: step "
+                f"{self._step_in_epoch} of {planned.length}. The error no longer falls; that of mr.Stream does.",
             )
         return Status(
             "running", f"Epoch {planned.k} of {self.last_scale}: step {self._step_in_epoch} of {planned.length}."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -40,7 +42,7 @@ def test_transitions_of_groups_with_gaps(groups, ended, breaks):
     problem = mr.PolicyEvaluation(0.7, ridge=0.1)
     blocks, single = mr.Stream(problem), mr.Stream(problem)
     edges = [0, *sorted(breaks), 60]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in itertools.pairwise(edges):
         cut = slice(start, stop)
         blocks.observe_many(
             features=FEATURES[cut], rewards=REWARDS[cut], terminated=np.array(ended)[cut], group=groups[cut]

@@ -193,7 +193,7 @@ def test_arguments():
         mr.Stream(mr.GLM(), clock="sun")
     with pytest.raises(mr.InputError, match="has no Jacobian"):
         mr.Stream(mr.GLM(lambda z: z))
-    with pytest.raises(mr.InputError, match="such as mr.GLM"):
+    with pytest.raises(mr.InputError, match=r"such as mr\.GLM"):
         mr.Stream("logistic")
     with pytest.raises(mr.InputError, match="600 coordinates"):
         mr.Stream(mr.GLM()).observe(features=np.ones(600), targets=1.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from scipy.signal import lfilter
 
@@ -56,7 +58,7 @@ def fed(stream, columns, cuts=()):
     """The stream, after rows in blocks that end at `cuts`."""
     total = len(next(iter(columns.values())))
     edges = [0, *sorted(cuts), total]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in itertools.pairwise(edges):
         if stop > start:
             stream.observe_many(part(columns, start, stop))
     return stream

@@ -31,10 +31,10 @@ class Chart:
 
     What is charted is log F̂ᵀWF̂, with W the inverse of the noise of a row but for its size. How much it varies between
     stretches of one length is seen directly, whatever the dependence inside of them; if it is autocorrelated itself,
-    stretches count for fewer. A stretch that is further above the mean than those before it allow is an alarm. The chance of one is shared out over all looks there will
-    ever be (Bonferroni): look i at stretches of 2^k rows gets a share of 1/((k − 5)² i²). Tails are those of a t
-    distribution with as many degrees of freedom as stretches that were independent: the logarithm of a quadratic form
-    has light ones, also where rows have not.
+    stretches count for fewer. A stretch that is further above the mean than those before it allow is an alarm. The
+    chance of one is shared out over all looks there will ever be (Bonferroni): look i at stretches of 2^k rows gets a
+    share of 1/((k − 5)² i²). Tails are those of a t distribution with as many degrees of freedom as stretches that were
+    independent: the logarithm of a quadratic form has light ones, also where rows have not.
 
     It is a control chart on batch means (Runger and Willemain 1995), at all dyadic lengths at once.
     """
@@ -111,8 +111,8 @@ def _moments(means: Vector) -> tuple[float, float, float]:
 class Rivals:
     """For slow changes: whether what a short memory knew a while ago predicts better than everything that was seen.
 
-    Rivals are answers of sums that forget, with half-lives h of 64, 256, 1024, … rows, as they were 4h to 8h rows ago, so
-    that they know nothing of the noise that is there now. What they spare, over the answer so far, divided by the
+    Rivals are answers of sums that forget, with half-lives h of 64, 256, 1024, … rows, as they were 4h to 8h rows ago,
+    so that they know nothing of the noise that is there now. What they spare, over the answer so far, divided by the
     noise, adds up to the logarithm of a likelihood ratio; beginning anew at 0 whenever it falls below (Page 1954), it
     is an alarm where it exceeds what chance allows (Ville's inequality, at every look). The noise is the largest that
     stretches in the chart have shown, up to the length of the gap, and is doubled.

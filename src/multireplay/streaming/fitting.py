@@ -54,12 +54,13 @@ def sums_of(problem: Problem, point: Vector, block: Columns) -> Sums:
 class Fitting:
     """F̂ of all rows near a point: exact sums linearized there, what linearization leaves out, and rows as they are.
 
-    For a nonlinear operator the sums of blocks are those at one point p. At another point x the difference is known from
-    spread rows, each of which stands for a stretch::
+    For a nonlinear operator the sums of blocks are those at one point p. At another point x the difference is known
+    from spread rows, each of which stands for a stretch::
 
         Σ F̃(x, ξ) ≈ Σ_blocks [F̃(p, ξ) + F̃'(p, ξ)(x − p)] + Σ_spread w [F̃(x, ξ) − F̃(p, ξ) − F̃'(p, ξ)(x − p)]
 
-    The second sum is of second order in x − p, and so is its error; while all rows are among the spread ones it is exact.
+    The second sum is of second order in x − p, and so is its error; while all rows are among the spread ones it is
+    exact.
     """
 
     def __init__(self, problem: Problem, point: Vector) -> None:

@@ -1,4 +1,4 @@
-"""How much an answer is to be held back while there are few rows: penalties side by side, judged by how they predict."""
+"""How much an answer is to be held back while rows are few: penalties side by side, judged by how they predict."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ OFTEN = 4
 class Ridges(Beliefs):
     """Fits with penalties of 1, 4, 16, …, 4096 rows in each coordinate, in units of its own curvature.
 
-    The exact fit of few rows is far from the truth, most of all when there are about as many rows as coordinates, or when
-    rows are so dependent that they have seen little: predictions that are held back are better, and how much is
+    The exact fit of few rows is far from the truth, most of all when there are about as many rows as coordinates, or
+    when rows are so dependent that they have seen little: predictions that are held back are better, and how much is
     learnt from the rows themselves. A penalty of some rows is nothing once there are many.
     """
 

@@ -45,7 +45,8 @@ class Stream:
     window : float, optional
         Only so many of the last rows (or so long a time) count, to within 1 in 32, in place of `forget`.
     clock : "rows" or "time"
-        With "time" every row comes with ``time=``, a number that never falls, and `forget` and `window` are in its unit.
+        With "time" every row comes with ``time=``, a number that never falls, and `forget` and `window` are in its
+        unit.
     names : sequence of str, optional
         Of the features.
 
@@ -158,7 +159,8 @@ class Stream:
     def _put(self, columns: Columns, stamps: Vector) -> int:
         """Write rows to the open block, which is added up whenever it is full; how many there were."""
         block, learner = self._open, self._learner
-        assert block is not None and learner is not None
+        assert block is not None
+        assert learner is not None
         block.trust(columns)
         total, used = len(next(iter(columns.values()))), 0
         while used < total:
@@ -171,7 +173,8 @@ class Stream:
 
     def _fold(self, stamp: float) -> None:
         block, learner = self._open, self._learner
-        assert block is not None and learner is not None
+        assert block is not None
+        assert learner is not None
         learner.add(block.rows(self._size), stamp)
         block.filled, self._size = 0, learner.block
 
@@ -269,7 +272,7 @@ class Stream:
         source = None
         if learner.spread.length > 1 and learner.batches.count > 1:
             source = SpreadAt(MemoryRecord(self.problem, learner.spread.between(0, rows)), found.x)
-        counted = int(round(float(learner.batches.rows.sum()))) + block.filled
+        counted = round(float(learner.batches.rows.sum())) + block.filled
         message = (
             f"The fit of {counted} rows."
             if found.found
@@ -312,7 +315,8 @@ class Stream:
         if "open.spans" in state:
             block = OpenBlock.from_state(part_of(state, "open"))
             found._prepare(block.rows(1))
-            assert found._open is not None and found._learner is not None
+            assert found._open is not None
+            assert found._learner is not None
             block.trusts = found._open.trusts
             found._open = block
             found._learner.restore(part_of(state, "learner"))
