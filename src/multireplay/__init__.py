@@ -10,8 +10,8 @@ Problems: `GLM`, `Multinomial`, `PolicyEvaluation`, `VariationalInequality`. Ord
 `Dyadic`, `Interleaved` (one gap, at the speed of reading), `Serial`, `Skip`, `Uniform`, `Shuffle`, `Reverse`. Feasible
 sets are in `sets`, step sizes in `steps`, the paper's theory in `theory`, worlds with known answers in `simulate`.
 `Stream` learns from a stream of any length, `Online` is the paper's own algorithm for one, `diagnose` says how
-dependent a record is. `MERRegressor`, `MERClassifier`, `MERPoissonRegressor` and `MERValueRegressor` are scikit-learn estimators. `rl` evaluates policies in Gymnasium
-environments.
+dependent a record is. `MERRegressor`, `MERClassifier`, `MERPoissonRegressor` and `MERValueRegressor` are scikit-learn
+estimators. `rl` evaluates policies in Gymnasium environments.
 """
 
 from __future__ import annotations

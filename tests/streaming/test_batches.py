@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multireplay.streaming.batches import Batches, Sums
+from multireplay.streaming.batches import EqualBatches, Sums
 from multireplay.streaming.spread_rows import CAPACITY, SpreadRows
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 3000), st.one_of(st.none(), st.integers(50, 2000)))
 def test_batches_are_equal_and_add_up(blocks, window):
-    batches, rows = Batches(2, window=np.inf if window is None else window), 0
+    batches, rows = EqualBatches(2, window=np.inf if window is None else window), 0
     for _ in range(blocks):
         size = batches.block
         numbers = np.arange(rows, rows + size, dtype=np.float64)
@@ -31,7 +31,7 @@ def test_batches_are_equal_and_add_up(blocks, window):
 
 
 def test_halves_weigh_half():
-    batches = Batches(1, half_life=64)
+    batches = EqualBatches(1, half_life=64)
     for stamp in range(4, 641, 4):
         batches.add(Sums(np.ones(1), np.ones((1, 1)), 4), stamp)
     weights = batches.weights(640)

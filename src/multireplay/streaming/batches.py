@@ -15,7 +15,7 @@ MOST = 64
 FIRST = 4
 """Rows of the first batches."""
 FORGOTTEN = 10.0
-"""Batches that are so many half-lives old are dropped: they weigh less than a thousandth."""
+"""EqualBatches that are so many half-lives old are dropped: they weigh less than a thousandth."""
 ARRAYS = ("values", "slopes", "rows", "stamps")
 
 
@@ -27,10 +27,10 @@ class Sums(NamedTuple):
     rows: float
 
 
-class Batches:
+class EqualBatches:
     """Sums of equal consecutive batches, the last of which may still be open.
 
-    Batches begin with 4 rows, and whenever 64 are full they merge in pairs. What is older than a window, or ten
+    EqualBatches begin with 4 rows, and whenever 64 are full they merge in pairs. What is older than a window, or ten
     half-lives, is dropped instead, a batch at a time.
 
     Parameters
@@ -59,7 +59,7 @@ class Batches:
 
     @property
     def count(self) -> int:
-        """Batches, with the open one."""
+        """EqualBatches, with the open one."""
         return self.full + (self.full < MOST and self.rows[self.full] > 0)
 
     def add(self, part: Sums, stamp: float) -> bool:

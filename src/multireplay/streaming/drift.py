@@ -84,10 +84,10 @@ class Chart:
 
     @property
     def noise(self) -> Vector:
-        """The largest typical F̂ᵀWF̂ times its rows, over stretches that are no longer than a rival's gap."""
+        """The largest typical F̂ᵀWF̂ times its rows, over stretches that are no longer than four of a rival's gaps."""
         known = self.seen >= KNOWN / 4
         sizes = np.where(known, np.exp(self.sums[:, 0] / np.maximum(self.seen, 1.0)), 0.0)
-        return np.asarray(np.maximum.accumulate(sizes)[np.log2(GAP * HALF_LIVES).astype(int)])
+        return np.asarray(np.maximum.accumulate(sizes)[np.log2(4 * GAP * HALF_LIVES).astype(int)])
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays and numbers."""
@@ -115,7 +115,7 @@ class Rivals:
     so that they know nothing of the noise that is there now. What they spare, over the answer so far, divided by the
     noise, adds up to the logarithm of a likelihood ratio; beginning anew at 0 whenever it falls below (Page 1954), it
     is an alarm where it exceeds what chance allows (Ville's inequality, at every look). The noise is the largest that
-    stretches in the chart have shown, up to the length of the gap, and is doubled.
+    stretches in the chart have shown, up to four gaps in length, and is doubled.
     """
 
     def __init__(self, dim: int) -> None:

@@ -25,7 +25,7 @@ FLAT = 1e-8
 """A root at which the Jacobian is so much smaller than at the start is on the way to infinity."""
 
 
-class Answer(NamedTuple):
+class Root(NamedTuple):
     """A point, whether it is the root that was looked for, and F̂'s Jacobian there times the rows."""
 
     x: Vector
@@ -34,7 +34,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Part:
+class Stretch:
     """Some spread rows, and for how many rows each of them stands."""
 
     columns: Columns
@@ -67,7 +67,7 @@ class Fitting:
         self.problem, self.point = problem, point
         self.penalty = problem.penalty_diagonal(len(point))
 
-    def left_out(self, x: Vector, parts: Iterator[Part]) -> tuple[Vector, Vector]:
+    def left_out(self, x: Vector, parts: Iterator[Stretch]) -> tuple[Vector, Vector]:
         """What linearization at the point leaves out at x, and the derivative of that, from spread rows."""
         away = x - self.point
         value, slope = np.zeros(len(x)), np.zeros((len(x), len(x)))
@@ -78,7 +78,7 @@ class Fitting:
             slope += part.weight * (there - here)
         return value, slope
 
-    def root(self, total: Sums, parts: list[Part], tail: Columns | None, start: Vector, held: Any = 0.0) -> Answer:
+    def root(self, total: Sums, parts: list[Stretch], tail: Columns | None, start: Vector, held: Any = 0.0) -> Root:
         """The root of F̂ of all rows, those of `tail` as they are; the solution of its VI on the feasible set.
 
         `held` is a penalty on the sums, by coordinate, beside the problem's own.
@@ -90,14 +90,14 @@ class Fitting:
                 last = sums_of(self.problem, self.point, tail)
                 total = Sums(total.values + last.values, total.slopes + last.slopes, rows)
             slope = total.slopes + np.diag(penalty)
-            return Answer(self._linear(slope, total.values, np.zeros(len(start))), True, slope)
+            return Root(self._linear(slope, total.values, np.zeros(len(start))), True, slope)
         found = self._newton(total, parts, tail, start, penalty)
         if found.found:
             return found
         penalty = np.maximum(penalty, np.maximum(np.diag(found.slope), 1e-12) / max(rows, 1.0))
         return self._newton(total, parts, tail, np.zeros(len(start)), penalty)._replace(found=False)
 
-    def _newton(self, total: Sums, parts: list[Part], tail: Columns | None, start: Vector, penalty: Vector) -> Answer:
+    def _newton(self, total: Sums, parts: list[Stretch], tail: Columns | None, start: Vector, penalty: Vector) -> Root:
         def at(x: Vector) -> tuple[Vector, Vector]:
             value, slope = self.left_out(x, iter(parts))
             value += total.values + total.slopes @ (x - self.point) + penalty * x
@@ -117,7 +117,7 @@ class Fitting:
                     break
                 if np.abs(step).max() <= CLOSE * max(np.abs(x).max(), 1e-300):
                     flat = np.diag(slope) < FLAT * np.diag(first)
-                    return Answer(x + step, not flat.any(), first if flat.any() else slope)
+                    return Root(x + step, not flat.any(), first if flat.any() else slope)
                 share, size = 1.0, float(step @ -value)
                 for _ in range(HALVINGS):  # the slope along a step towards a root of a monotone operator
                     new, derivative = at(x + share * step)
@@ -125,7 +125,7 @@ class Fitting:
                         break
                     share /= 2
                 x, value, slope = x + share * step, new, derivative
-        return Answer(x, False, slope if first is None else first)
+        return Root(x, False, slope if first is None else first)
 
     def _linear(self, slope: Vector, value: Vector, x: Vector) -> Vector:
         """The root of value + slope(y − x) in y, or the solution of its VI on the feasible set."""

@@ -14,7 +14,7 @@ from multireplay.problems.links import IDENTITY, apply
 from multireplay.sets import WholeSpace
 
 
-class Start(NamedTuple):
+class Beginning(NamedTuple):
     """An answer, and the inverse of the sum of Jacobians that stands behind it."""
 
     x: Vector
@@ -28,7 +28,7 @@ class Fresh:
     when it was asked for. Problems without one residual a row, and feasible sets, stay with the answer of full blocks.
     """
 
-    def __init__(self, problem: Problem, start: Start) -> None:
+    def __init__(self, problem: Problem, start: Beginning) -> None:
         self.problem = problem
         self.x, self.inverse = start.x.copy(), np.ascontiguousarray(start.inverse)
         self.taken = 0

@@ -13,12 +13,12 @@ from multireplay.buffer.columns import Columns, row_count
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.problems import Problem
-from multireplay.streaming.batches import Batches, Sums, part_of
+from multireplay.streaming.batches import EqualBatches, Sums, part_of
 from multireplay.streaming.beliefs import Around, spared
 from multireplay.streaming.drift import Chart, Rivals
 from multireplay.streaming.fading import Fading
-from multireplay.streaming.fitting import Answer, Fitting, Part, divided, sums_of
-from multireplay.streaming.fresh import Start
+from multireplay.streaming.fitting import Fitting, Root, Stretch, divided, sums_of
+from multireplay.streaming.fresh import Beginning
 from multireplay.streaming.ridges import LAST, Ridges, curvatures, inverses
 from multireplay.streaming.spread_rows import SpreadRows
 
@@ -26,10 +26,8 @@ AGAIN = 0.25
 """The point about which sums are known is moved whenever there are so many more rows than when it was last …"""
 MOST = 1024
 """… or, where there is drift, after so many rows."""
-SETTLED = 32
-"""Drift is over when nothing has changed for so many times the rows that showed it, …"""
 LEAST = 2**14
-"""… and for so many rows at least."""
+"""After a change there is drift for so many rows, and as many again until what forgets nothing is believed."""
 FINE = 64
 """Rows of the largest block where there is drift."""
 KEPT = 100
@@ -70,7 +68,7 @@ class Learner:
         self.ridges = Ridges(problem, self.dim)
 
     def _begin(self) -> None:
-        self.batches = Batches(self.dim, self.memory.window, self.memory.half_life)
+        self.batches = EqualBatches(self.dim, self.memory.window, self.memory.half_life)
         self.spread = SpreadRows(self._example)
 
     @property
@@ -101,7 +99,7 @@ class Learner:
                 self.fading.judge(part, around)
         self.fading.add(part)
         if alarm:
-            self._change(alarm)
+            self._change()
         if self.drifting and around is not None:
             self.fading.renew(around, self.rows)
         if alarm and self.memory.adapts:
@@ -136,8 +134,8 @@ class Learner:
         settled = self.fading.beliefs.trust[-1] > 0.5
         self.drift_ends = 0 if settled else self.rows + LEAST
 
-    def _change(self, rows: int) -> None:
-        """Something has changed, as so many rows have shown: what adapts begins anew."""
+    def _change(self) -> None:
+        """Something has changed: what adapts begins anew."""
         self.alarms = [*self.alarms, self.rows][-KEPT:]
         self.chart, self.rivals = Chart(self.dim), Rivals(self.dim)
         if self.memory.adapts:
@@ -146,7 +144,7 @@ class Learner:
             self.ridges.solved[:] = -1.0
             self.begun = self.referred = self.rows
             self.second[:] = 0.0
-            self.drift_ends = self.rows + max(SETTLED * rows, LEAST)
+            self.drift_ends = self.rows + LEAST
 
     def _refer(self) -> None:
         """Work out the answer so far anew, if it is time, and move the point of linearization to it."""
@@ -187,56 +185,56 @@ class Learner:
         self.fading.move(step)
         self.point = point
 
-    def _parts_by_batch(self) -> list[Part]:
+    def _parts_by_batch(self) -> list[Stretch]:
         """The spread rows of every batch, and for how many rows each stands."""
         ends = (self.batches.dropped + np.cumsum(self.batches.rows[: self.batches.count])).astype(np.int64)
         parts, begin = [], int(self.batches.dropped)
         for rows, end in zip(self.batches.rows, ends, strict=False):
             columns = self.spread.between(begin, int(end))
-            parts.append(Part(columns, rows / max(row_count(columns), 1)))
+            parts.append(Stretch(columns, rows / max(row_count(columns), 1)))
             begin = int(end)
         return parts
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[Stretch]:
         if self.problem.is_linear or not self.spread.length:
             return []
         weights = self.batches.weights(self.now)
         if weights is None:
             rows = float(self.batches.rows.sum())
-            return [Part(self.spread.between(0, self.rows), rows / self.spread.length)]
+            return [Stretch(self.spread.between(0, self.rows), rows / self.spread.length)]
         parts = zip(weights, self._parts_by_batch(), strict=True)
-        return [Part(part.columns, weight * part.weight) for weight, part in parts if row_count(part.columns)]
+        return [Stretch(part.columns, weight * part.weight) for weight, part in parts if row_count(part.columns)]
 
     @property
     def x(self) -> Vector:
         """The answer where there is drift."""
         return self.fading.x
 
-    def answer(self, tail: Columns | None) -> Answer:
+    def answer(self, tail: Columns | None) -> Root:
         """The exact fit of everything since the last change, or of the window, with the rows of `tail`.
 
         Where there is drift, the answer of sums that forget, which lacks the tail.
         """
         if self.drifting:
-            return Answer(self.x, True, self.fading.slope()[0])
+            return Root(self.x, True, self.fading.slope()[0])
         start = self.point if self.around is None else self.around.x
         return Fitting(self.problem, self.point).root(self.batches.total(self.now), self._parts(), tail, start)
 
-    def start(self) -> Start:
+    def start(self) -> Beginning:
         """What predictions begin with: the answer held back where there are few rows."""
         around = self.around
         if around is None:
-            return Start(self.point, np.eye(self.dim))
+            return Beginning(self.point, np.eye(self.dim))
         if self.drifting:
             slopes, rows = self.fading.slope()
             inverse = inverses(slopes[None], np.array([rows]), around.held[None], around)[0]
-            return Start(self.x, inverse)
+            return Beginning(self.x, inverse)
         total = self.batches.total(self.now)
         slopes = total.slopes + np.diag(total.rows * self.problem.penalty_diagonal(self.dim))
         held = self.ridges.rows * curvatures(slopes, total.rows, around.symmetric)
         inverse = inverses(slopes[None], np.array([total.rows]), held[None], around)[0]
         x = inverse @ (total.slopes @ self.point - total.values)
-        return Start(self.problem.constraint.projected(x), inverse)
+        return Beginning(self.problem.constraint.projected(x), inverse)
 
     def images(self, x: Vector) -> Images | None:
         """What every batch says of an answer; None where there is only one."""
