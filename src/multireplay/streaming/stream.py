@@ -200,8 +200,9 @@ class Stream:
         assert self._open is not None
         return self._open.rows(count) if count else None
 
-    def _current(self) -> Vector | None:
-        """The answer that predictions are made with."""
+    @property
+    def predictor(self) -> Vector | None:
+        """The answer that predictions are made with, see `predict`; None before the first row."""
         block, learner = self._open, self._learner
         if block is None or learner is None:
             return None
@@ -225,7 +226,7 @@ class Stream:
         >>> stream.predict([[3.0], [4.0]]).round(1)
         array([6., 8.])
         """
-        rows, x = np.asarray(features, dtype=np.float64), self._current()
+        rows, x = np.asarray(features, dtype=np.float64), self.predictor
         if x is None:
             raise InputError("there is no answer yet to predict with: the stream has seen no row")
         scored: Any = getattr(self.problem, "chances", None)
