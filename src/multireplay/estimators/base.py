@@ -256,7 +256,7 @@ def _designed(recipe: Any, data: Any) -> tuple[Any, Any]:
 
 
 class PartialFit:
-    """Rows that come in parts, learnt by `multireplay.Stream`, or by `multireplay.Online` where there are many features.
+    """Rows that come in parts, learnt by `multireplay.Stream`, or by `multireplay.Online` if there are many features.
 
     The first `capacity` rows are kept as they are. While they come in, the answer is what `multireplay.solve` makes of
     the rows so far. When they are complete, the standardization they give is kept for good, and the run begins with

@@ -171,7 +171,7 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
         return self._fit(columns, targets)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Take in the next rows of a stream, by `multireplay.Stream`: the fit of everything seen, or of what still holds.
+        """Take in the next rows of a stream, by `multireplay.Stream`: the fit of all that was seen and still holds.
 
         The first `capacity` rows are kept. Until then the answer is that of `fit` on the rows so far (worked out
         anew each time there are a quarter more of them). From then on features are standardized as these first rows
