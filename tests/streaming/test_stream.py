@@ -182,6 +182,30 @@ def test_a_bad_row_is_refused_and_nothing_changes(bad):
     assert stream.observe(features=np.ones(4), targets=1.0) == 1
 
 
+@pytest.mark.parametrize("how", [{}, {"forget": None}, {"forget": 20}, {"window": 20}])
+def test_from_the_first_row_on(how):
+    columns, _ = regression(13, 40)
+    stream = mr.Stream(mr.GLM(), **how)
+    for row in range(40):
+        stream.observe(features=columns["features"][row], targets=columns["targets"][row])
+        assert np.isfinite(stream.x).all()
+        assert np.isfinite(stream.predict(columns["features"])).all()
+        assert stream.result().position == row + 1
+    assert np.isfinite(stream.result().interval()).all()
+
+
+def test_a_full_block_that_an_interruption_left_is_added_up_next():
+    columns, _ = regression(14, 1000)
+    whole, broken = fed(mr.Stream(mr.GLM()), columns), fed(mr.Stream(mr.GLM()), part(columns, 0, 600))
+    block = broken._open
+    while block.filled < broken._size:  # Ctrl-C comes after the row, and before it is added up
+        row = broken.position
+        assert block.quick({"features": columns["features"][row], "targets": columns["targets"][row]})
+    for row in range(broken.position, 1000):
+        broken.observe(features=columns["features"][row], targets=columns["targets"][row])
+    assert same(whole.state(), broken.state())
+
+
 def test_arguments():
     with pytest.raises(mr.InputError, match="not both"):
         mr.Stream(mr.GLM(), forget=10, window=10)

@@ -94,9 +94,9 @@ class EqualBatches:
 
     def weights(self, now: float) -> Vector | None:
         """What every batch weighs at that stamp; None where all weigh the same."""
-        if not np.isfinite(self.half_life):
-            return None
         count = self.count
+        if not np.isfinite(self.half_life) or not count:
+            return None
         begin = np.concatenate([[2 * self.stamps[0] - self.stamps[min(1, count - 1)]], self.stamps[: count - 1]])
         return np.asarray(0.5 ** ((now - (begin + self.stamps[:count]) / 2) / self.half_life))
 

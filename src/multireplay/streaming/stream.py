@@ -118,12 +118,12 @@ class Stream:
         (array([2.]), 100)
         """
         block = self._open
-        if block is not None and block.trusts and not self._timed and block.quick(row):
-            if block.filled == self._size:
-                with uninterrupted():
-                    self._fold(self._learner.rows + self._size)  # type: ignore[union-attr]
-            return 1
-        return self._take(row)
+        if block is None or not block.trusts or self._timed or block.filled == self._size or not block.quick(row):
+            return self._take(row)
+        if block.filled == self._size:
+            with uninterrupted():
+                self._fold(self._learner.rows + self._size)  # type: ignore[union-attr]
+        return 1
 
     def observe_many(self, columns: Mapping[str, Any] | None = None, **named: Any) -> int:
         """Take in a block of rows, as a dictionary of columns or by name: `observe` with a block."""
