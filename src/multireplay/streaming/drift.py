@@ -115,7 +115,7 @@ class Rivals:
     so that they know nothing of the noise that is there now. What they spare, over the answer so far, divided by the
     noise, adds up to the logarithm of a likelihood ratio; beginning anew at 0 whenever it falls below (Page 1954), it
     is an alarm where it exceeds what chance allows (Ville's inequality, at every look). The noise is the largest that
-    stretches in the chart have shown, up to four gaps in length, and is doubled.
+    stretches in the chart have shown, up to four gaps in length.
     """
 
     def __init__(self, dim: int) -> None:
@@ -137,7 +137,7 @@ class Rivals:
     def judge(self, gains: Vector, noise: Vector, rows: int) -> int:
         """Take in what each spares on a block; the rows of the shortest memory that gives an alarm, or 0."""
         known = (self.taken >= 2) & (noise > 0) & np.isfinite(gains)
-        added = gains / np.where(known, 2 * noise, 1.0)
+        added = gains / np.where(known, noise, 1.0)
         self.evidence = np.where(known, np.maximum(self.evidence + added, 0.0), 0.0)
         looks = np.maximum(rows / HALF_LIVES, 1.0)
         certain = self.evidence > np.log(RIVALS * looks**2 / CHANCE)

@@ -16,8 +16,8 @@ from multireplay.streaming.ridges import inverses
 
 SHORTEST, COUNT = 64, 14
 """Half-lives of 64, 128, …, 2^19 rows, and one that forgets nothing since the last change."""
-OFTEN = 8
-"""An answer is worked out anew after an eighth of its half-life."""
+OFTEN = 16
+"""An answer is worked out anew after a sixteenth of its half-life."""
 ARRAYS = ("values", "slopes", "rows")
 
 

@@ -28,8 +28,10 @@ MOST = 1024
 """… or, where there is drift, after so many rows."""
 LEAST = 2**14
 """After a change there is drift for so many rows, and as many again until what forgets nothing is believed."""
-FINE = 64
+FINE = 32
 """Rows of the largest block where there is drift."""
+FEW = 64.0
+"""Rows that hold answers which forget at most: a change makes all answers look as if less were better."""
 KEPT = 100
 """Alarms that are remembered."""
 
@@ -165,8 +167,9 @@ class Learner:
         if self.second.any():
             mean = self.second / max(self.rows - self.begun, 1)
             symmetric = divided(mean + np.diag(np.diag(mean)) * self.dim / rows, np.eye(self.dim))
-        held = self.ridges.rows * curvatures(slopes, rows, symmetric)
-        around = Around(self.point, self.point, slopes / rows, slopes, held, symmetric)
+        each = curvatures(slopes, rows, symmetric)
+        held = self.ridges.rows * each
+        around = Around(self.point, self.point, slopes / rows, slopes, min(self.ridges.rows, FEW) * each, symmetric)
         inverse = inverses(slopes[None], np.array([rows]), held[None], around)[0]
         x = inverse @ (total.slopes @ self.point - total.values)
         if not self.problem.is_linear:

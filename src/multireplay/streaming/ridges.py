@@ -11,7 +11,7 @@ from multireplay.streaming.beliefs import Around, Beliefs
 
 ROWS = 4.0 ** np.arange(7)
 """Penalties, in rows: each holds x as so many rows that say 0 would."""
-LAST = 2**16
+LAST = 2**14
 """With more rows than this the choice no longer matters, and stays as it is."""
 OFTEN = 4
 """Answers are worked out anew when there are a quarter more rows."""
