@@ -74,9 +74,9 @@ class OpenBlock:
             had, has = (", ".join(sorted(part)) for part in (self.columns, columns))
             raise InputError(f"the rows so far came with {had}, and these come with {has}; give all or none")
         for name, column in columns.items():
-            if column.shape[1:] != self.columns[name].shape[1:]:
-                had, has = self.columns[name].shape[1:], column.shape[1:]
-                raise InputError(f"{name} had shape {had} a row so far, and has now {has}")
+            before = self.columns[name].shape[1:]
+            if column.shape[1:] != before:
+                raise InputError(f"{name} had shape {before} a row so far, and has now {column.shape[1:]}")
 
     def put(self, columns: Columns, start: int, count: int) -> None:
         """Write `count` rows from row `start` on at the end."""

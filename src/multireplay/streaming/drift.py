@@ -84,10 +84,19 @@ class Chart:
 
     @property
     def noise(self) -> Vector:
-        """The largest typical F̂ᵀWF̂ times its rows, over stretches that are no longer than four of a rival's gaps."""
-        known = self.seen >= KNOWN / 4
-        sizes = np.where(known, np.exp(self.sums[:, 0] / np.maximum(self.seen, 1.0)), 0.0)
-        return np.asarray(np.maximum.accumulate(sizes)[np.log2(4 * GAP * HALF_LIVES).astype(int)])
+        """For every rival F̂ᵀWF̂ times its rows, as large as stretches of any length have it; 0 where it is not known.
+
+        Where it still grows with the length of stretches, noise has a longer memory than they have: it is taken to
+        grow as much two times more.
+        """
+        typical = np.where(self.seen >= KNOWN / 4, self.sums[:, 0] / np.maximum(self.seen, 1.0), -np.inf)
+        found = np.zeros(RIVALS)
+        for rival, gap in enumerate(np.log2(GAP * HALF_LIVES).astype(int).tolist()):
+            last = min(int(np.flatnonzero(np.isfinite(typical)).max(initial=0)), gap + 2)
+            if last >= gap:
+                growth = max(typical[last] - typical[last - 1], 0.0)
+                found[rival] = math.exp(typical[SHORTEST : last + 1].max() + 2 * growth)
+        return found
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays and numbers."""
@@ -114,8 +123,8 @@ class Rivals:
     Rivals are answers of sums that forget, with half-lives h of 64, 256, 1024, … rows, as they were 4h to 8h rows ago,
     so that they know nothing of the noise that is there now. What they spare, over the answer so far, divided by the
     noise, adds up to the logarithm of a likelihood ratio; beginning anew at 0 whenever it falls below (Page 1954), it
-    is an alarm where it exceeds what chance allows (Ville's inequality, at every look). The noise is the largest that
-    stretches in the chart have shown, up to four gaps in length.
+    is an alarm where it exceeds what chance allows (Ville's inequality, at every look). The noise is that which
+    stretches in the chart have shown.
     """
 
     def __init__(self, dim: int) -> None:

@@ -38,7 +38,7 @@ class Fresh:
         if filled > self.taken and isinstance(self.problem.constraint, WholeSpace):
             rows = _packed(self.problem, block)
             if rows is not None:
-                _advance(self.x, self.inverse, *rows, self.taken, filled)
+                _advance(self.x, self.inverse, rows, self.taken, filled)
         self.taken = filled
         return self.x
 
@@ -65,19 +65,9 @@ SMALL = 1e-4
 
 
 @jit
-def _advance(
-    x: Vector,
-    inverse: Vector,
-    features: Vector,
-    following: Vector,
-    discounts: Vector,
-    targets: Vector,
-    weights: Vector,
-    code: int,
-    start: int,
-    stop: int,
-) -> None:
+def _advance(x: Vector, inverse: Vector, rows: Any, start: int, stop: int) -> None:
     """One Newton step a row, with the inverse of the Jacobians by Sherman and Morrison."""
+    features, following, discounts, targets, weights, code = rows
     dim = len(x)
     left, right = np.zeros(dim), np.zeros(dim)
     for t in range(start, stop):

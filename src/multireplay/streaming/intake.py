@@ -57,7 +57,8 @@ class Intake:
         buffer = Buffer(**block, names=self.given if "features" in block else None)
         if self.names is not None:
             refuse_reordered(self.names, buffer.feature_names, "column 'features' has", "an earlier block")
-        stamps, made, waiting = self._stamps(times, len(buffer)), buffer, self.steps.waiting
+        stamps, waiting = self._stamps(times, len(buffer)), self.steps.waiting
+        made: Buffer | None = buffer
         if stepwise:
             steps, waiting, at = self.steps.transitions(dict(buffer.columns), as_groups(groups, len(buffer)))
             made = Buffer(**steps) if steps else None

@@ -112,7 +112,7 @@ class Learner:
         self.spread.add(block, first, count)
         self._refer()
         self._settle()
-        if self.rows - self.begun < LAST:
+        if self.rows - self.begun < LAST and self.around is not None:
             self.ridges.renew(self.batches.total(self.now), self.around)
 
     def _look(self, part: Sums, around: Around) -> int:

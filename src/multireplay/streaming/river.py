@@ -77,7 +77,7 @@ class _OnDictionaries:
         return np.asarray(self._stream.predict(rows))
 
 
-class StreamRegressor(_OnDictionaries, base.MiniBatchRegressor):  # type: ignore[misc]
+class StreamRegressor(_OnDictionaries, base.MiniBatchRegressor):
     """Linear regression on a stream, with an intercept: `multireplay.Stream` of least squares, for River.
 
     Parameters
@@ -112,7 +112,7 @@ class StreamRegressor(_OnDictionaries, base.MiniBatchRegressor):  # type: ignore
         return pd.Series(self._mean(self._rows(X)), index=X.index, dtype=np.float64)
 
 
-class StreamClassifier(_OnDictionaries, base.MiniBatchClassifier):  # type: ignore[misc]
+class StreamClassifier(_OnDictionaries, base.MiniBatchClassifier):
     """Logistic regression of two classes on a stream, with an intercept: `multireplay.Stream`, for River.
 
     Parameters

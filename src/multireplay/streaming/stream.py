@@ -246,7 +246,7 @@ class Stream:
     @property
     def status(self) -> Status:
         """Where the stream stands, as a sentence."""
-        return self.result().status if self._learner is not None else Status("waiting", "No row has come yet.")
+        return self.result().status if self._learner is not None else Status("filling", "No row has come yet.")
 
     def result(self) -> StreamResult:
         """The answer with standard errors, intervals and a summary, at this moment.
