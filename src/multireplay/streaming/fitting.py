@@ -34,7 +34,7 @@ class Root(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stretch:
+class SpreadPart:
     """Some spread rows, and for how many rows each of them stands."""
 
     columns: Columns
@@ -67,7 +67,7 @@ class Fitting:
         self.problem, self.point = problem, point
         self.penalty = problem.penalty_diagonal(len(point))
 
-    def left_out(self, x: Vector, parts: Iterator[Stretch]) -> tuple[Vector, Vector]:
+    def left_out(self, x: Vector, parts: Iterator[SpreadPart]) -> tuple[Vector, Vector]:
         """What linearization at the point leaves out at x, and the derivative of that, from spread rows."""
         away = x - self.point
         value, slope = np.zeros(len(x)), np.zeros((len(x), len(x)))
@@ -78,7 +78,7 @@ class Fitting:
             slope += part.weight * (there - here)
         return value, slope
 
-    def root(self, total: Sums, parts: list[Stretch], tail: Columns | None, start: Vector, held: Any = 0.0) -> Root:
+    def root(self, total: Sums, parts: list[SpreadPart], tail: Columns | None, start: Vector, held: Any = 0.0) -> Root:
         """The root of F̂ of all rows, those of `tail` as they are; the solution of its VI on the feasible set.
 
         `held` is a penalty on the sums, by coordinate, beside the problem's own.
@@ -97,7 +97,9 @@ class Fitting:
         penalty = np.maximum(penalty, np.maximum(np.diag(found.slope), 1e-12) / max(rows, 1.0))
         return self._newton(total, parts, tail, np.zeros(len(start)), penalty)._replace(found=False)
 
-    def _newton(self, total: Sums, parts: list[Stretch], tail: Columns | None, start: Vector, penalty: Vector) -> Root:
+    def _newton(
+        self, total: Sums, parts: list[SpreadPart], tail: Columns | None, start: Vector, penalty: Vector
+    ) -> Root:
         def at(x: Vector) -> tuple[Vector, Vector]:
             value, slope = self.left_out(x, iter(parts))
             value += total.values + total.slopes @ (x - self.point) + penalty * x

@@ -17,7 +17,7 @@ from multireplay.streaming.batches import EqualBatches, Sums, part_of
 from multireplay.streaming.beliefs import Around, spared
 from multireplay.streaming.drift import Chart, Rivals
 from multireplay.streaming.fading import Fading
-from multireplay.streaming.fitting import Fitting, Root, Stretch, divided, sums_of
+from multireplay.streaming.fitting import Fitting, Root, SpreadPart, divided, sums_of
 from multireplay.streaming.fresh import Beginning
 from multireplay.streaming.ridges import LAST, Ridges, curvatures, inverses
 from multireplay.streaming.spread_rows import SpreadRows
@@ -188,25 +188,25 @@ class Learner:
         self.fading.move(step)
         self.point = point
 
-    def _parts_by_batch(self) -> list[Stretch]:
+    def _parts_by_batch(self) -> list[SpreadPart]:
         """The spread rows of every batch, and for how many rows each stands."""
         ends = (self.batches.dropped + np.cumsum(self.batches.rows[: self.batches.count])).astype(np.int64)
         parts, begin = [], int(self.batches.dropped)
         for rows, end in zip(self.batches.rows, ends, strict=False):
             columns = self.spread.between(begin, int(end))
-            parts.append(Stretch(columns, rows / max(row_count(columns), 1)))
+            parts.append(SpreadPart(columns, rows / max(row_count(columns), 1)))
             begin = int(end)
         return parts
 
-    def _parts(self) -> list[Stretch]:
+    def _parts(self) -> list[SpreadPart]:
         if self.problem.is_linear or not self.spread.length:
             return []
         weights = self.batches.weights(self.now)
         if weights is None:
             rows = float(self.batches.rows.sum())
-            return [Stretch(self.spread.between(0, self.rows), rows / self.spread.length)]
+            return [SpreadPart(self.spread.between(0, self.rows), rows / self.spread.length)]
         parts = zip(weights, self._parts_by_batch(), strict=True)
-        return [Stretch(part.columns, weight * part.weight) for weight, part in parts if row_count(part.columns)]
+        return [SpreadPart(part.columns, weight * part.weight) for weight, part in parts if row_count(part.columns)]
 
     @property
     def x(self) -> Vector:
