@@ -3,7 +3,7 @@
 Every row is predicted before it is learnt. Regression: the root mean square of prediction less noise-free mean, so
 that 0 is the truth and nothing is hidden under the noise; beside it the plain squared error over the noise's. Policy
 evaluation: the root mean square of the value of the row's state less its true value. Steps, rates of forgetting and
-regularization of rivals are the best of a grid on other seeds, world by world; ours has no knob.
+priors of rivals are the best of a grid on other seeds, world by world; ours has no knob.
 
     python benchmarks/stream.py --rows 40000 --seeds 4 --out benchmarks/stream.csv
 """
@@ -27,7 +27,8 @@ from multireplay.show.text import TextTable
 
 WIDTH = 20
 GAMMA = 0.9
-FADES = (1.0, 0.9999, 0.9997, 0.999, 0.997, 0.99)
+FADES = (0.9999, 0.9997, 0.999, 0.997, 0.99)
+PRIORS = (1e-3, 0.1, 1.0, 10.0, 100.0)
 STEPS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 
 
@@ -212,7 +213,10 @@ def vowpal(step: float):
 
 GRIDS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
     "recursive least squares / LSTD": {"": of_arrays(_recursive, 1.0, 1e-3)},
-    "… with forgetting, best rate": {f"{fade:g}": of_arrays(_recursive, fade, 1e-3) for fade in FADES[1:]},
+    "… with the best prior": {f"{prior:g}": of_arrays(_recursive, 1.0, prior) for prior in PRIORS},
+    "… with forgetting, best rate and prior": {
+        f"{fade:g}, {prior:g}": of_arrays(_recursive, fade, prior) for fade in FADES for prior in (1e-3, 10.0)
+    },
     "SGD / TD(0), best step": {f"{step:g}": of_arrays(_steps, step, False) for step in STEPS},
     "… averaged, best step": {f"{step:g}": of_arrays(_steps, step, True) for step in STEPS},
 }

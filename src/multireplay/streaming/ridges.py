@@ -9,8 +9,10 @@ from multireplay.problems import Problem
 from multireplay.streaming.batches import Sums
 from multireplay.streaming.beliefs import Around, Beliefs
 
-ROWS = 4.0 ** np.arange(7)
+ROWS = 4.0 ** np.arange(-3, 7)
 """Penalties, in rows: each holds x as so many rows that say 0 would."""
+UNLIKELY = 0.01
+"""What less than one row is believed at first: it matters where features are all but combinations of others."""
 LAST = 2**14
 """With more rows than this the choice no longer matters, and stays as it is."""
 OFTEN = 4
@@ -18,7 +20,7 @@ OFTEN = 4
 
 
 class Ridges(Beliefs):
-    """Fits with penalties of 1, 4, 16, …, 4096 rows in each coordinate, in units of its own curvature.
+    """Fits with penalties of 1/64, 1/16, …, 4096 rows in each coordinate, in units of its own curvature.
 
     The exact fit of few rows is far from the truth, most of all when there are about as many rows as coordinates, or
     when rows are so dependent that they have seen little: predictions that are held back are better, and how much is
@@ -28,6 +30,7 @@ class Ridges(Beliefs):
     def __init__(self, problem: Problem, dim: int) -> None:
         super().__init__(len(ROWS), dim)
         self.penalty = problem.penalty_diagonal(dim)
+        self.trust = np.where(ROWS < 1, UNLIKELY, (1 - UNLIKELY * (ROWS < 1).sum()) / (ROWS >= 1).sum())
 
     @property
     def rows(self) -> float:

@@ -54,7 +54,7 @@ class Stream:
     --------
     >>> import numpy as np
     >>> import multireplay as mr
-    >>> rng = np.random.default_rng(0)
+    >>> rng = np.random.default_rng(2)
     >>> stream = mr.Stream(mr.GLM(), names=["slope", "level"])
     >>> for _ in range(3000):
     ...     a = np.array([rng.standard_normal(), 1.0])
