@@ -28,7 +28,7 @@ FLOORS = (
     {"inference"},
     {"updates"},
     {"solving"},
-    {"solve", "online", "online_file", "theory"},
+    {"solve", "online", "online_file", "streaming", "theory"},
     {"diagnose", "estimators", "rl", "simulate", "torchrl"},
     {"report"},
     {"bench"},

@@ -9,9 +9,9 @@ array([1., 2.])
 Problems: `GLM`, `Multinomial`, `PolicyEvaluation`, `VariationalInequality`. Orders: `Multiscale` (the paper's),
 `Dyadic`, `Interleaved` (one gap, at the speed of reading), `Serial`, `Skip`, `Uniform`, `Shuffle`, `Reverse`. Feasible
 sets are in `sets`, step sizes in `steps`, the paper's theory in `theory`, worlds with known answers in `simulate`.
-`Online` learns from a stream, `diagnose` says how dependent a record is. `MERRegressor`, `MERClassifier`,
-`MERPoissonRegressor` and `MERValueRegressor` are scikit-learn estimators. `rl` evaluates policies in Gymnasium
-environments.
+`Stream` learns from a stream of any length, `Online` is the paper's own algorithm for one, `diagnose` says how
+dependent a record is. `MERRegressor`, `MERClassifier`, `MERPoissonRegressor` and `MERValueRegressor` are scikit-learn
+estimators. `rl` evaluates policies in Gymnasium environments.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from multireplay.replay import Dyadic, Interleaved, Multiscale, Reverse, Serial, Shuffle, Skip, Uniform
     from multireplay.result import Epoch, Result, Status
     from multireplay.solve import solve
+    from multireplay.streaming import Stream, StreamResult
     from multireplay.tracking import Curve, Track
     from multireplay.updates import Exact, Newton, Plain, RichardsonRomberg, VarianceReduced
 
@@ -70,6 +71,7 @@ _NAMES = {
     "replay": "Dyadic Interleaved Multiscale Reverse Serial Shuffle Skip Uniform",
     "result": "Epoch Result Status",
     "solve": "solve",
+    "streaming": "Stream StreamResult",
     "tracking": "Curve Track",
     "updates": "Exact Newton Plain RichardsonRomberg VarianceReduced",
 }
@@ -123,7 +125,8 @@ __all__ = [
     "InputError", "Interleaved", "MERClassifier", "MERPoissonRegressor", "MERRegressor", "MERValueRegressor",
     "Multinomial", "MultireplayError", "Multiscale", "Newton", "Online", "OperatorError", "Plain", "PolicyEvaluation",
     "Result",
-    "Reverse", "RichardsonRomberg", "Serial", "Shuffle", "Skip", "Status", "StoredBuffer", "Track",
+    "Reverse", "RichardsonRomberg", "Serial", "Shuffle", "Skip", "Status", "StoredBuffer", "Stream",
+    "StreamResult", "Track",
     "UncertaintyWarning", "Uniform",
     "VarianceReduced", "VariationalInequality", "WorkersError", "diagnose", "estimators", "inference", "problems",
     "replay",

@@ -37,7 +37,8 @@ class Online:
     The first `capacity` samples fill the buffer. Every sample after that lets the algorithm take one step: epoch k
     restarts from x0 and takes T_k = 2^k steps; step t uses the sample at position ⌊t·B/2^k⌋ of the buffer, deletes
     it, and appends the new one at the end. Beyond the operator a step costs O(1) amortized: nothing is shifted, see
-    `ForgettingStore`.
+    `ForgettingStore`. It is the paper's algorithm, which ends with epoch K; to learn from a stream of any length, use
+    `Stream`.
 
     Parameters
     ----------
@@ -51,7 +52,8 @@ class Online:
     epochs : int, optional
         Number of epochs K, ⌊log2 B⌋ by default. After epoch K the run is complete and uses no more samples …
     repeat_last : bool
-        … unless this is true: then it goes on with fresh epochs of the last scale.
+        … unless this is true: then it goes on with fresh epochs of the last scale, each from x0, so that its error no
+        longer falls.
     average, x0, constraint, backend
         As in `solve`.
 
@@ -67,7 +69,7 @@ class Online:
     ...     if run.done:
     ...         break
     >>> print(run.status)
-    Complete: 8 epochs; the answer is that of epoch 8. repeat_last=True would go on.
+    Complete: 8 epochs; the answer is that of epoch 8. To go on learning, use mr.Stream.
     >>> run.x.round(2)
     array([ 1., -2.])
     """
@@ -250,9 +252,15 @@ class Online:
             )
         if self.done:
             last = self.last_scale
-            message = f"Complete: {last} epochs; the answer is that of epoch {last}. repeat_last=True would go on."
+            message = f"Complete: {last} epochs; the answer is that of epoch {last}. To go on learning, use mr.Stream."
             return Status("finished", message)
         planned = self._run.planned
+        if len(self._epochs) >= self.last_scale:
+            return Status(
+                "running",
+                f"All {self.last_scale} epochs are done, and the last scale is repeated from x0: step "
+                f"{self._step_in_epoch} of {planned.length}. The error no longer falls; that of mr.Stream does.",
+            )
         return Status(
             "running", f"Epoch {planned.k} of {self.last_scale}: step {self._step_in_epoch} of {planned.length}."
         )

@@ -1,4 +1,4 @@
-"""`partial_fit` against the online algorithm run by hand."""
+"""`partial_fit` against a stream run by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ CUTS = [0, 1, 10, 63, 65, 150, 151, 400, 1000]
 """Some blocks are single rows, one goes over the end of the filling, some over the ends of epochs."""
 KINDS = {"regressor": mr.MERRegressor, "classifier": mr.MERClassifier, "poisson": mr.MERPoissonRegressor}
 LINKS = {"regressor": "identity", "classifier": "logistic", "poisson": "exp"}
-INVERSES = {"regressor": lambda mean: mean, "classifier": lambda mean: np.log(mean / (1 - mean)), "poisson": np.log}
 
 
 def targets_of(name, world):
@@ -35,7 +34,7 @@ def fed(model, X, y, cuts=CUTS, weights=None):
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_it_is_the_online_algorithm(name, weighted):
+def test_it_is_a_stream(name, weighted):
     world = make(rows=1000, sticky=0.9)
     X, y, weights = world.X, targets_of(name, world), world.weights if weighted else np.ones(1000)
     model = fed(KINDS[name](alpha=0.01, capacity=CAPACITY), X, y, weights=weights if weighted else None)
@@ -45,14 +44,11 @@ def test_it_is_the_online_algorithm(name, weighted):
     scale = np.sqrt(np.average((X[first] - mean) ** 2, axis=0, weights=weights[first]))
     A = np.column_stack([(X - mean) / scale, np.ones(1000)])
     problem = mr.GLM(LINKS[name], ridge=0.01, unpenalized=1)
-    start = np.array([0, 0, 0, INVERSES[name](np.average(y[first], weights=weights[first]))])
-    record = mr.Buffer(features=A[first], targets=y[first], weights=weights[first])
-    x0 = mr.solve(problem, record, passes=41, x0=start, holdout=None).x
-    run = mr.Online(problem, CAPACITY, repeat_last=True, x0=x0)
+    run = mr.Stream(problem)
     run.observe(features=A, targets=y, weights=weights)
-    assert len(run.epochs) > run.last_scale
-    assert np.allclose(np.ravel(model.coef_), run.x[:3] / scale, rtol=1e-7)
-    assert np.ravel(model.intercept_)[0] == pytest.approx(run.x[3] - mean @ (run.x[:3] / scale))
+    assert np.allclose(np.ravel(model.coef_), run.predictor[:3] / scale, rtol=1e-7)
+    assert np.ravel(model.intercept_)[0] == pytest.approx(run.predictor[3] - mean @ (run.predictor[:3] / scale))
+    assert np.allclose(run.predictor, run.x, atol=0.05)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -80,17 +76,6 @@ def test_while_the_buffer_fills_the_rows_so_far_are_solved():
     assert solved > 48
 
 
-def test_until_the_first_long_epoch_the_start_is_the_answer():
-    world = make(rows=1000)
-    model = mr.MERRegressor(capacity=CAPACITY)
-    model.partial_fit(world.X[:CAPACITY], world.amounts[:CAPACITY])
-    start = model.coef_.copy()
-    model.partial_fit(world.X[CAPACITY:180], world.amounts[CAPACITY:180])  # 2 + 4 + … + 64 = 126 steps are needed
-    assert np.array_equal(model.coef_, start)
-    model.partial_fit(world.X[180:200], world.amounts[180:200])
-    assert not np.array_equal(model.coef_, start)
-
-
 @pytest.mark.parametrize("stop", [5, CAPACITY, 100, 900])
 @pytest.mark.parametrize("name", KINDS)
 def test_pickling_mid_stream(name, stop):
@@ -108,11 +93,13 @@ def test_after_a_fit_the_stream_goes_on_from_it():
     world = make(rows=2000)
     model = mr.MERRegressor(capacity=CAPACITY).fit(world.X[:1000], world.amounts[:1000])
     fitted = model.coef_.copy()
-    model.partial_fit(world.X[1000:1100], world.amounts[1000:1100])
-    assert np.array_equal(model.coef_, fitted)
-    model.partial_fit(world.X[1100:], world.amounts[1100:])
+    left = pickle.loads(pickle.dumps(model))  # without the record, the answer stays until as many rows have come
+    left.partial_fit(world.X[1000:1010], world.amounts[1000:1010])
+    assert np.array_equal(left.coef_, fitted)
+    model.partial_fit(world.X[1000:], world.amounts[1000:])
+    whole = mr.MERRegressor().fit(world.X, world.amounts)
+    assert np.abs((model.coef_ - whole.coef_) / whole.coef_se_).max() < 0.3
     assert not np.array_equal(model.coef_, fitted)
-    assert np.allclose(model.coef_, fitted, rtol=0.5)
     again = model.fit(world.X[:1000], world.amounts[:1000])
     assert np.array_equal(again.coef_, fitted)
     assert again._stream is None
@@ -188,23 +175,22 @@ def test_several_classes_are_learnt_together():
         model.partial_fit(X[start:stop], y[start:stop], classes=[0, 1, 2])
     mean, scale = X[:CAPACITY].mean(axis=0), X[:CAPACITY].std(axis=0)
     A, problem = np.column_stack([(X - mean) / scale, np.ones(1000)]), mr.Multinomial(3, ridge=0.01, unpenalized=1)
-    x0 = mr.solve(problem, mr.Buffer(features=A[:CAPACITY], targets=y[:CAPACITY])).x
-    run = mr.Online(problem, CAPACITY, repeat_last=True, x0=x0)
+    run = mr.Stream(problem)
     run.observe(features=A, targets=y, weights=np.ones(1000))
-    np.testing.assert_allclose(model.coef_, problem.coefficients(run.x)[:, :3] / scale, rtol=1e-5)
+    np.testing.assert_allclose(model.coef_, problem.coefficients(run.predictor)[:, :3] / scale, rtol=1e-5)
     np.testing.assert_allclose(model.coef_.sum(axis=0), 0, atol=1e-12)
     scores = np.exp(model.decision_function(X))
     np.testing.assert_allclose(model.predict_proba(X), scores / scores.sum(axis=1, keepdims=True))
 
 
 def test_several_classes_after_a_fit():
-    """What was fitted stays the answer until the first long epoch is finished."""
+    """The rows that were fitted count in the stream."""
     X, y = three_classes(600)
     model = mr.MERClassifier(capacity=CAPACITY, warn_autocorrelation=False).fit(X, y)
     before = model.predict_proba(X)
     model.partial_fit(X[:10], y[:10])
-    assert np.array_equal(model.predict_proba(X), before)
-    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict_proba(X), before)
+    assert np.allclose(model.predict_proba(X), before, atol=0.05)
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict_proba(X), model.predict_proba(X))
     for _ in range(5):
         model.partial_fit(X, y)
     assert not np.array_equal(model.predict_proba(X), before)

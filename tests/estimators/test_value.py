@@ -104,12 +104,9 @@ def test_a_stream_of_blocks_is_the_stream_of_its_transitions(walk):
         "rewards": rewards[now], "terminated": over[now],
     }  # fmt: skip
     problem = mr.PolicyEvaluation(GAMMA, ridge=1e-4, unpenalized=1)
-    level = rewards[now[:128]].mean() / (1 - GAMMA * (1 - over[now[:128]].mean()))
-    record = mr.Buffer(**{name: column[:128] for name, column in columns.items()})
-    x0 = mr.solve(problem, record, holdout=None, x0=[0] * X.shape[1] + [level]).x
-    run = mr.Online(problem, 128, repeat_last=True, x0=x0)
+    run = mr.Stream(problem)
     run.observe(**columns)
-    assert np.allclose(whole.coef_, run.x[:-1] / scale, rtol=1e-6)
+    assert np.allclose(whole.coef_, run.predictor[:-1] / scale, rtol=1e-6)
 
 
 def test_a_new_episode_between_blocks(walk):

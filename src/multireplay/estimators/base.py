@@ -1,4 +1,4 @@
-"""What all estimators have in common: their parameters, a fit by `solve`, and a stream by `Online`."""
+"""What all estimators have in common: their parameters, a fit by `solve`, and a stream by `Stream`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from multireplay.result import Result
 from multireplay.solve import solve
 from multireplay.solving.resolve import DEFAULT_TAIL
 from multireplay.steps import Schedule
+from multireplay.streaming.stream import WIDEST, Stream
 
 GROWTH = 1.25
 """While the buffer fills, the rows so far are solved anew each time there are this many times more of them."""
@@ -145,7 +146,7 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         """Fit to a whole record, and forget any stream."""
         start, result, buffer = self._solved(columns, targets)
         self._fitted, self.results_ = start, (result,)
-        self._stream: Stream | None = None
+        self._stream: PartialFit | None = None
         self._keep(*start)
         if result.status.code == "not converged":
             warn(result.status.message, ConvergenceWarning)
@@ -164,11 +165,11 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
 
     def _partial_fit(self, columns: Columns, targets: Vector) -> Any:
         """Take in the next rows of a stream; after `fit`, go on from what it found."""
-        stream: Stream | None = getattr(self, "_stream", None)
+        stream: PartialFit | None = getattr(self, "_stream", None)
         if stream is None:
-            stream = Stream(whole_number("capacity", self.capacity, least=2), self.target)
+            stream = PartialFit(whole_number("capacity", self.capacity, least=2), self.target)
             if hasattr(self, "_fitted"):
-                stream.begin(self, self._fitted)
+                stream.begin(self, self._fitted, getattr(self.results_[0].run, "record", None))
         stream.take(self, columns, targets)
         assert stream.start is not None
         self._stream = stream
@@ -254,26 +255,33 @@ def _designed(recipe: Any, data: Any) -> tuple[Any, Any]:
     return pd.DataFrame(design.matrix, columns=list(recipe.names)), design.usable
 
 
-class Stream:
-    """A run of the online algorithm (`multireplay.Online`).
+class PartialFit:
+    """Rows that come in parts, learnt by `multireplay.Stream`, or by `multireplay.Online` if there are many features.
 
     The first `capacity` rows are kept as they are. While they come in, the answer is what `multireplay.solve` makes of
-    the rows so far. When they are complete, the standardization they give is kept for good, and their answer is the x0
-    from which every epoch of the run restarts. After `begin` with what was known before, the run begins at once.
+    the rows so far. When they are complete, the standardization they give is kept for good, and the run begins with
+    them. After `begin` with what `fit` found, it begins at once, with the rows of `fit` where they are still there.
     """
 
     def __init__(self, capacity: int, target: str) -> None:
         self.capacity = capacity
         self.target = target
         self.start: Start | None = None
-        self.run: Online | None = None
+        self.run: Online | Stream | None = None
         self._kept: list[Columns] = []
         self._rows = self._solved = 0
 
-    def begin(self, host: MEREstimator, start: Start) -> None:
-        """Begin the run."""
-        options: dict[str, Any] = {"repeat_last": True, "average": host.average, "x0": start.x}
-        self.start, self.run = start, Online(host._problem(), host.capacity, host.step, **options)
+    def begin(self, host: MEREstimator, start: Start, record: Any = None) -> None:
+        """Begin the run, with a record that was fitted, if there is one."""
+        self.start, problem = start, host._problem()
+        if len(start.x) > WIDEST:
+            options: dict[str, Any] = {"repeat_last": True, "average": host.average, "x0": start.x}
+            self.run = Online(problem, host.capacity, host.step, **options)
+            return
+        self.run = Stream(problem)
+        if record is not None:
+            ones = {} if self.target == "rewards" else {"weights": np.ones(record.length)}
+            self.run.observe_many({**ones, **record.columns})
 
     def take(self, host: MEREstimator, columns: Columns, targets: Vector) -> None:
         """Take in a block of rows."""
@@ -305,14 +313,17 @@ class Stream:
 
     @property
     def answer(self) -> Vector:
-        """The answer of the run, x0 until its first epoch of the last scale is finished.
+        """The answer of the run, and x0 until it has seen as many rows as that comes from.
 
-        The shorter epochs before that have seen less than the rows that x0 comes from.
+        For `Online` these are all epochs but the last: the shorter ones have seen less.
         """
         assert self.start is not None
-        begun = self.run is not None and len(self.run.epochs) >= self.run.last_scale
-        found = self.run.x if self.run is not None and begun else None
-        return self.start.x if found is None else found
+        found = None
+        if isinstance(self.run, Stream) and self.run.position >= self.capacity:
+            found = self.run.predictor
+        elif isinstance(self.run, Online) and len(self.run.epochs) >= self.run.last_scale:
+            found = self.run.x
+        return self.start.x if found is None else found.copy()
 
 
 def stacked(blocks: Sequence[Any]) -> Any:

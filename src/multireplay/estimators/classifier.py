@@ -85,7 +85,7 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> MERClassifier:
-        """Take in the next rows of a stream, by the online algorithm; see `MERRegressor.partial_fit`.
+        """Take in the next rows of a stream, by `multireplay.Stream`; see `MERRegressor.partial_fit`.
 
         Of more than two classes, one that has not been seen yet counts as half a row.
 

@@ -89,9 +89,9 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
     step : float, multireplay.steps schedule or "auto", default="auto"
         Step size, for the standardized features. A number asks for steps: rounds of variance reduction.
     average : "none", "full", "weighted" or a fraction in (0, 1], default=7/8
-        Which iterates a plain pass, or an epoch of `partial_fit`, averages.
+        Which iterates a plain pass averages.
     capacity : int, default=4096
-        Buffer size of `partial_fit`: memory for twice as many rows is taken.
+        First rows of a stream that `partial_fit` keeps, to know how features are to be standardized.
     missing : "error" or "drop", default="error"
         Rows with a missing value (NaN), in X or y: an error, or left out. Predictions for such rows are NaN.
     warn_autocorrelation : bool, default=True
@@ -171,12 +171,12 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
         return self._fit(columns, targets)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Take in the next rows of a stream, by the online algorithm (`multireplay.Online`).
+        """Take in the next rows of a stream, by `multireplay.Stream`: the fit of all that was seen and still holds.
 
-        The first `capacity` rows fill its buffer. Until then the answer is that of `fit` on the rows so far (worked out
+        The first `capacity` rows are kept. Until then the answer is that of `fit` on the rows so far (worked out
         anew each time there are a quarter more of them). From then on features are standardized as these first rows
-        say, every epoch restarts from their answer, and memory does not grow. After `fit` the stream goes on from what
-        was fitted. How the rows are cut into blocks makes no difference once the buffer is full.
+        say, and memory does not grow. After `fit` the stream goes on from what was fitted. How the rows are cut into
+        blocks makes no difference once the first rows are complete. With more than 512 features it is `Online`.
 
         Parameters
         ----------

@@ -115,7 +115,7 @@ class MERValueRegressor(RegressorMixin, MEREstimator, Discounted):  # type: igno
         return self
 
     def partial_fit(self, X: Any, y: Any, terminated: Any = None, episode: Any = None) -> MERValueRegressor:
-        """Take in the next rows of a trajectory, by the online algorithm; see `MERRegressor.partial_fit`.
+        """Take in the next rows of a trajectory, by `multireplay.Stream`; see `MERRegressor.partial_fit`.
 
         A last row that is not terminated waits for the first row of the next block.
 

@@ -129,6 +129,10 @@ class Multinomial(Problem):
         """w_kᵀa of every row and class."""
         return np.asarray(features @ self.coefficients(x).T)
 
+    def chances(self, x: Vector, features: Vector) -> Vector:
+        """P(y = k) of every row and class."""
+        return np.asarray(softmax(self.class_scores(x, features), axis=-1))
+
     def scores(self, samples: ClassSamples, x: Vector) -> Vector:
         """The scores of packed samples."""
         return self.class_scores(x, samples.features)

@@ -1,0 +1,307 @@
+"""A stream that never ends, learnt by `multireplay.Stream` and by others: prequential error and time a row.
+
+Every row is predicted before it is learnt. Regression: the root mean square of prediction less noise-free mean, so
+that 0 is the truth and nothing is hidden under the noise; beside it the plain squared error over the noise's. Policy
+evaluation: the root mean square of the value of the row's state less its true value. Steps, rates of forgetting and
+priors of rivals are the best of a grid on other seeds, world by world; ours has no knob.
+
+    python benchmarks/stream.py --rows 40000 --seeds 4 --out benchmarks/stream.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numba
+import numpy as np
+
+import multireplay as mr
+from multireplay.show.text import TextTable
+
+WIDTH = 20
+GAMMA = 0.9
+FADES = (0.9999, 0.9997, 0.999, 0.997, 0.99)
+PRIORS = (1e-3, 0.1, 1.0, 10.0, 100.0)
+STEPS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+
+
+@dataclass
+class Rows:
+    """What a world gives: columns, and the truth of every row that predictions are compared with."""
+
+    features: np.ndarray
+    targets: np.ndarray
+    truth: np.ndarray
+    next_features: np.ndarray | None = None
+    noise: float = 1.0
+
+
+def regression(seed: int, rows: int, rho: float, drift: str = "none") -> Rows:
+    """y = aᵀx_t + noise, with AR(rho) features a; x is constant, switches half-way, or is a slow random walk."""
+    rng = np.random.default_rng(seed)
+    fresh = rng.standard_normal((rows, WIDTH)) * math.sqrt(1 - rho**2)
+    fresh[0] /= math.sqrt(1 - rho**2)
+    features = _autoregressive(fresh, rho)
+    x = np.tile(rng.standard_normal(WIDTH) / math.sqrt(WIDTH), (rows, 1))
+    if drift == "switch":
+        x[rows // 2 :] = rng.standard_normal(WIDTH) / math.sqrt(WIDTH)
+    if drift == "slow":
+        x += np.cumsum(rng.standard_normal((rows, WIDTH)), axis=0) / math.sqrt(WIDTH) * 3 / math.sqrt(rows)
+    truth = (features * x).sum(axis=1)
+    return Rows(features, truth + rng.standard_normal(rows), truth)
+
+
+def chain(seed: int, rows: int, stay: float, switch: bool = False) -> Rows:
+    """A random chain of 100 states that stays where it is with that chance, 20 features; the policy may change."""
+    rng = np.random.default_rng(seed)
+    count = 100
+    psi = np.column_stack([rng.standard_normal((count, WIDTH - 1)), np.ones(count)]) / math.sqrt(WIDTH)
+    parts = []
+    for length in (rows // 2, rows - rows // 2) if switch else (rows,):
+        moves = rng.dirichlet(np.full(count, 0.1), size=count)
+        kernel = stay * np.eye(count) + (1 - stay) * moves
+        reward = rng.standard_normal(count)
+        values = psi @ _projected(psi, kernel, reward)
+        states = _walk(np.cumsum(kernel, axis=1), rng.random(length + 1))
+        noise = rng.standard_normal(length)
+        parts.append((psi[states[:-1]], reward[states[:-1]] + noise, values[states[:-1]], psi[states[1:]]))
+    return Rows(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def _projected(psi: np.ndarray, kernel: np.ndarray, reward: np.ndarray) -> np.ndarray:
+    """The solution of the projected Bellman equation, weighted by how often states are visited."""
+    values, vectors = np.linalg.eig(kernel.T)
+    visits = np.abs(np.real(vectors[:, np.argmax(np.real(values))]))
+    weighted = psi * (visits / visits.sum())[:, None]
+    return np.linalg.solve(weighted.T @ (psi - GAMMA * kernel @ psi), weighted.T @ reward)
+
+
+@numba.njit
+def _autoregressive(fresh, rho):
+    for t in range(1, len(fresh)):
+        fresh[t] += rho * fresh[t - 1]
+    return fresh
+
+
+@numba.njit
+def _walk(cumulated, chances):
+    states = np.zeros(len(chances), dtype=np.int64)
+    for t in range(1, len(chances)):
+        states[t] = min(np.searchsorted(cumulated[states[t - 1]], chances[t]), cumulated.shape[0] - 1)
+    return states
+
+
+WORLDS: dict[str, Callable[[int, int], Rows]] = {
+    "regression, rho 0": lambda seed, rows: regression(seed, rows, 0.0),
+    "regression, rho .9": lambda seed, rows: regression(seed, rows, 0.9),
+    "regression, rho .99": lambda seed, rows: regression(seed, rows, 0.99),
+    "regression, rho .999": lambda seed, rows: regression(seed, rows, 0.999),
+    "regression, switch": lambda seed, rows: regression(seed, rows, 0.9, "switch"),
+    "regression, slow drift": lambda seed, rows: regression(seed, rows, 0.9, "slow"),
+    "values, stay .5": lambda seed, rows: chain(seed, rows, 0.5),
+    "values, stay .95": lambda seed, rows: chain(seed, rows, 0.95),
+    "values, policy switches": lambda seed, rows: chain(seed, rows, 0.5, switch=True),
+}
+
+
+@numba.njit
+def _recursive(features, following, targets, fade, prior):
+    """Recursive least squares, or recursive LSTD where there are next features, with forgetting."""
+    n, d = features.shape
+    inverse, x, out = np.eye(d) / prior, np.zeros(d), np.zeros(n)
+    for t in range(n):
+        a = features[t]
+        b = a - following[t]
+        out[t] = a @ x
+        left, right = inverse @ a, b @ inverse
+        gain = left / (fade + right @ a)
+        x = x + gain * (targets[t] - b @ x)
+        inverse = (inverse - np.outer(gain, right)) / fade
+    return out
+
+
+@numba.njit
+def _steps(features, following, targets, step, averaged):
+    """TD(0), or SGD where there are no next features, with a constant step and, if asked for, the average."""
+    n, d = features.shape
+    x, mean, out = np.zeros(d), np.zeros(d), np.zeros(n)
+    for t in range(n):
+        a = features[t]
+        out[t] = a @ (mean if averaged else x)
+        x = x - step * ((a - following[t]) @ x - targets[t]) * a
+        mean = mean + (x - mean) / (t + 1)
+    return out
+
+
+def of_arrays(loop, *options):
+    def run(world: Rows) -> np.ndarray:
+        following = np.zeros_like(world.features) if world.next_features is None else GAMMA * world.next_features
+        return loop(world.features, following, world.targets, *options)
+
+    return run
+
+
+def ours(world: Rows) -> np.ndarray:
+    """Row by row, as somebody would who predicts each before it is learnt."""
+    problem = mr.GLM() if world.next_features is None else mr.PolicyEvaluation(GAMMA)
+    stream, out = mr.Stream(problem), np.zeros(len(world.targets))
+    for t in range(len(out)):
+        row = world.features[t]
+        if t:
+            out[t] = stream.predict(row)
+        if world.next_features is None:
+            stream.observe(features=row, targets=world.targets[t])
+        else:
+            stream.observe(features=row, next_features=world.next_features[t], rewards=world.targets[t])
+    return out
+
+
+def river(step: float):
+    def run(world: Rows) -> np.ndarray:
+        from river import linear_model, optim
+
+        model = linear_model.LinearRegression(optimizer=optim.SGD(step), intercept_lr=0.0)
+        out = np.zeros(len(world.targets))
+        for t, (row, target) in enumerate(zip(world.features.tolist(), world.targets.tolist(), strict=True)):
+            named = dict(enumerate(row))
+            out[t] = model.predict_one(named)
+            model.learn_one(named, target)
+        return out
+
+    return run
+
+
+def scikit(step: float):
+    def run(world: Rows) -> np.ndarray:
+        from sklearn.linear_model import SGDRegressor
+
+        model = SGDRegressor(alpha=0, learning_rate="constant", eta0=step, fit_intercept=False)
+        out = np.zeros(len(world.targets))
+        for t in range(len(out)):
+            row = world.features[t : t + 1]
+            out[t] = model.predict(row)[0] if t else 0.0
+            model.partial_fit(row, world.targets[t : t + 1])
+        return out
+
+    return run
+
+
+def vowpal(step: float):
+    def run(world: Rows) -> np.ndarray:
+        from vowpalwabbit import Workspace
+
+        model = Workspace(f"--quiet --noconstant -l {step} --power_t 0")
+        out = np.zeros(len(world.targets))
+        for t, (row, target) in enumerate(zip(world.features.tolist(), world.targets.tolist(), strict=True)):
+            text = " ".join(f"f{i}:{value:.9g}" for i, value in enumerate(row))
+            example = model.parse(f"{target:.9g} | {text}")
+            out[t] = model.predict(example)
+            model.learn(example)
+            model.finish_example(example)
+        model.finish()
+        return out
+
+    return run
+
+
+GRIDS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
+    "recursive least squares / LSTD": {"": of_arrays(_recursive, 1.0, 1e-3)},
+    "… with the best prior": {f"{prior:g}": of_arrays(_recursive, 1.0, prior) for prior in PRIORS},
+    "… with forgetting, best rate and prior": {
+        f"{fade:g}, {prior:g}": of_arrays(_recursive, fade, prior) for fade in FADES for prior in (1e-3, 10.0)
+    },
+    "SGD / TD(0), best step": {f"{step:g}": of_arrays(_steps, step, False) for step in STEPS},
+    "… averaged, best step": {f"{step:g}": of_arrays(_steps, step, True) for step in STEPS},
+}
+SLOW: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
+    "River, SGD, best step": {f"{step:g}": river(step) for step in STEPS[:-1]},
+    "scikit-learn partial_fit, best step": {f"{step:g}": scikit(step) for step in STEPS[:-1]},
+    "Vowpal Wabbit, best step": {f"{step:g}": vowpal(step) for step in (1.0, *STEPS[:3])},
+}
+
+
+def error(world: Rows, predictions: np.ndarray) -> float:
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = math.sqrt(float(np.mean(np.square(predictions - world.truth))))
+    return found if math.isfinite(found) else math.inf
+
+
+def prequential(world: Rows, predictions: np.ndarray) -> float:
+    """Mean squared error of predicting the target over the noise's."""
+    if world.next_features is not None:
+        return math.nan
+    return float(np.mean(np.square(predictions - world.targets)) / np.mean(np.square(world.truth - world.targets)))
+
+
+def best_of(grid: dict, make, rows: int, seeds: list[int]) -> str:
+    """The setting of the smallest error on other seeds."""
+    if len(grid) == 1:
+        return next(iter(grid))
+    worlds = [make(1000 + seed, rows) for seed in seeds]
+    return min(grid, key=lambda name: np.mean([error(world, grid[name](world)) for world in worlds]))
+
+
+def measured(name: str, rows: int, seeds: int, slow: int) -> list[dict]:
+    """One line a method: error, over the best rival's, and time a row."""
+    make, lines = WORLDS[name], []
+    worlds = [make(seed, rows) for seed in range(seeds)]
+    methods = {"multireplay.Stream": ({"": ours}, rows)} | {method: (grid, rows) for method, grid in GRIDS.items()}
+    if "regression" in name:
+        methods |= {method: (grid, min(rows, slow)) for method, grid in SLOW.items() if slow}
+    for method, (grid, length) in methods.items():
+        setting = best_of(grid, make, length, [0, 1])
+        if length < rows:
+            short = [make(seed, length) for seed in range(seeds)]
+        found, seconds = [], []
+        for world in worlds if length == rows else short:
+            began = time.perf_counter()
+            predictions = grid[setting](world)
+            seconds.append((time.perf_counter() - began) / length * 1e6)
+            found.append((error(world, predictions), prequential(world, predictions)))
+        errors, losses = np.array(found).T
+        lines.append({
+            "world": name, "rows": length, "method": method, "setting": setting, "error": float(errors.mean()),
+            "prequential": float(losses.mean()), "microseconds a row": float(np.median(seconds)),
+        })  # fmt: skip
+        print("  ", lines[-1], flush=True)
+    whole = [line for line in lines if line["rows"] == rows]
+    best = min(line["error"] for line in whole[1:])
+    for line in lines:
+        line["over the best"] = line["error"] / best if line["rows"] == rows else math.nan
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=40_000)
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument(
+        "--slow", type=int, default=0, help="rows for River, scikit-learn and Vowpal Wabbit; 0 for none"
+    )
+    parser.add_argument("--worlds", default="", help="those whose name has this in it")
+    parser.add_argument("--out", default="")
+    given = parser.parse_args()
+    lines = [
+        line for name in WORLDS if given.worlds in name for line in measured(name, given.rows, given.seeds, given.slow)
+    ]
+    shown = [
+        {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in line.items()} for line in lines
+    ]
+    print(TextTable(shown))
+    if given.out:
+        with Path(given.out).open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(lines[0]))
+            writer.writeheader()
+            writer.writerows(shown)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main()

@@ -1,0 +1,99 @@
+"""Several answers to one problem side by side, and how much each is to be believed: those that predict are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multireplay._check import Vector
+from multireplay.streaming.batches import Sums
+
+RECENT = 1024
+"""The noise is that of so many rows, or the last third."""
+ARRAYS = ("points", "trust", "solved")
+NUMBERS = ("noise", "noise_rows", "seen")
+
+
+class Around(NamedTuple):
+    """What is known about the answer so far: where sums are linearized, the answer, and the mean Jacobian J there."""
+
+    point: Vector
+    x: Vector
+    slope: Vector
+    inverse: Vector
+    """J⁻¹, held back where there are few rows."""
+    held: Vector
+    """A penalty by coordinate on sums, in place of what is not yet known."""
+    symmetric: Vector | None = None
+    """Σ⁻¹ of the second moments of features, for an operator that is not a gradient; None for one that is."""
+
+    @property
+    def whitened(self) -> Vector:
+        """The inverse of a row's noise, but for its size."""
+        return self.inverse if self.symmetric is None else self.symmetric
+
+
+class Beliefs:
+    """Answers that are judged by every block before it is in any of them.
+
+    An answer x gains, over another y, the loss that it is spared: (y − x)ᵀ(F̂(x) + F̂(y))/2 for a gradient, to second
+    order, and (y − x)ᵀJᵀΣ⁻¹(F̂(x) + F̂(y))/2 in policy evaluation, where the loss is the projected Bellman error.
+    Beliefs are multiplied by exp(gain/s²), with s² the noise of a row as blocks show it, and a little of them is shared
+    between all (fixed share, Herbster and Warmuth 1998).
+    """
+
+    def __init__(self, count: int, dim: int) -> None:
+        self.points = np.zeros((count, dim))
+        self.trust = np.full(count, 1 / count)
+        self.solved = np.full(count, -1.0)
+        """How many rows there were when each was last worked out."""
+        self.noise, self.noise_rows, self.seen = 0.0, 0.0, 0.0
+
+    def judge(self, part: Sums, around: Around, penalty: Vector, share: float) -> None:
+        """Judge all answers by a block that is not yet in them; `share` of all beliefs is given to all alike."""
+        best = int(self.trust.argmax())
+        heavy = part.rows * penalty
+        gains = spared(self.points, self.points[best], part, around, heavy)
+        own = part.values + part.slopes @ (self.points[best] - around.point) + heavy * self.points[best]
+        noise = max(float(own @ around.whitened @ own), 0.0) / len(penalty)
+        kept = 0.5 ** (part.rows / min(RECENT, max(0.5 * self.seen, 1.0)))
+        self.noise, self.noise_rows = kept * self.noise + noise, kept * self.noise_rows + part.rows
+        self.seen += part.rows
+        if not self.noise > 0 or not np.isfinite(gains).all():
+            return
+        weights = np.log(self.trust) + gains * self.noise_rows / self.noise
+        found = np.exp(weights - weights.max())
+        self.trust = (1 - share) * found / found.sum() + share / len(found)
+
+    def forget(self) -> None:
+        """Believe all answers alike, and work them out anew."""
+        self.trust[:], self.solved[:] = 1 / len(self.trust), -1.0
+        self.noise = self.noise_rows = self.seen = 0.0
+
+    @property
+    def x(self) -> Vector:
+        """The mean of all answers, as they are believed."""
+        return np.asarray(self.trust @ self.points)
+
+    def state(self) -> dict[str, Any]:
+        """All of it as arrays and numbers."""
+        return {name: getattr(self, name).copy() for name in ARRAYS} | {name: getattr(self, name) for name in NUMBERS}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state`."""
+        for name in ARRAYS:
+            getattr(self, name)[:] = state[name]
+        for name in NUMBERS:
+            setattr(self, name, float(state[name]))
+
+
+def spared(points: Vector, x: Vector, part: Sums, around: Around, penalty: Vector) -> Vector:
+    """The loss on a block that each of these points would have been spared, in place of x."""
+    both = np.vstack([points, x])
+    scores = part.values + (both - around.point) @ part.slopes.T + penalty * both
+    away = points - x
+    if around.symmetric is not None:
+        away = away @ (around.slope.T @ around.symmetric)
+    return np.asarray(-0.5 * np.einsum("ij,ij->i", away, scores[:-1] + scores[-1]))

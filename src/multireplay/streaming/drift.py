@@ -1,0 +1,162 @@
+"""Two tests that tell when a stream is no longer what it was, in units of the dependent standard error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from multireplay._check import Positions, Vector
+
+SCALES = 48
+"""Stretches of 1, 2, 4, … rows."""
+SHORTEST = 6
+"""Stretches of 64 rows are the first to be looked at, …"""
+KNOWN = 32
+"""… and any only when as many before it have shown how they vary."""
+CHANCE = 0.01
+"""The chance of an alarm, ever, where nothing changes."""
+RIVALS = 6
+HALF_LIVES = 64.0 * 4.0 ** np.arange(RIVALS)
+GAP = 4
+"""Rivals are so many half-lives old, or up to twice as many."""
+ARRAYS = ("open", "waiting", "seen", "last", "sums")
+
+
+class Chart:
+    """For sudden changes: looks at F̂ of consecutive stretches of 64, 128, 256, … rows at the answer so far.
+
+    What is charted is log F̂ᵀWF̂, with W the inverse of the noise of a row but for its size. How much it varies between
+    stretches of one length is seen directly, whatever the dependence inside of them; if it is autocorrelated itself,
+    stretches count for fewer. A stretch that is further above the mean than those before it allow is an alarm. The
+    chance of one is shared out over all looks there will ever be (Bonferroni): look i at stretches of 2^k rows gets a
+    share of 1/((k − 5)² i²). Tails are those of a t distribution with as many degrees of freedom as stretches that were
+    independent: the logarithm of a quadratic form has light ones, also where rows have not.
+
+    It is a control chart on batch means (Runger and Willemain 1995), at all dyadic lengths at once.
+    """
+
+    def __init__(self, dim: int) -> None:
+        self.open = np.zeros((SCALES, dim))
+        self.waiting = np.zeros(SCALES)
+        self.seen = np.zeros(SCALES)
+        self.last = np.zeros(SCALES)
+        self.sums = np.zeros((SCALES, 3))
+        """What is charted, its squares, and its products with the one before, added up."""
+        self.statistic, self.threshold = 0.0, math.inf
+        """The last look, in standard deviations, and where the alarm is."""
+
+    def look(self, score: Vector, rows: int, noise: Vector) -> int:
+        """Take in Σ F̃ of a block of 2^k rows; the rows of the longest stretch that gives an alarm, or 0."""
+        scale, alarm = int(rows).bit_length() - 1, 0
+        self.waiting[:scale] = 0.0
+        while scale < SCALES:
+            if scale >= SHORTEST and self._is_far(float(score @ noise @ score) / (1 << scale), scale):
+                alarm = 1 << scale
+            if not self.waiting[scale]:
+                self.waiting[scale], self.open[scale] = 1.0, score
+                return alarm
+            self.waiting[scale] = 0.0
+            score = score + self.open[scale]
+            scale += 1
+        return alarm
+
+    def _is_far(self, size: float, scale: int) -> bool:
+        """Whether this stretch is far above the mean; if not, it is one of those that show how they vary."""
+        if not 0 < size < math.inf:
+            return False
+        value, seen = math.log(size), float(self.seen[scale])
+        if seen >= KNOWN:
+            mean, variance, lagged = _moments(self.sums[scale] / seen)
+            known = seen * (1 - lagged) / (1 + lagged)
+            share = (6 / math.pi**2 / ((scale - SHORTEST + 1) * (seen - KNOWN + 1))) ** 2
+            self.statistic = (value - mean) / math.sqrt(variance * (1 + 2 / known))
+            self.threshold = -float(stdtrit(max(known - 1.0, 1.0), CHANCE * share / 2))
+            if known >= KNOWN and self.statistic > self.threshold:
+                return True
+        self.seen[scale] += 1
+        self.sums[scale] += value, value * value, value * (self.last[scale] if seen else value)
+        self.last[scale] = value
+        return False
+
+    @property
+    def noise(self) -> Vector:
+        """For every rival F̂ᵀWF̂ times its rows, as large as stretches of any length have it; 0 where it is not known.
+
+        Where it still grows with the length of stretches, noise has a longer memory than they have: it is taken to
+        grow as much two times more.
+        """
+        typical = np.where(self.seen >= KNOWN / 4, self.sums[:, 0] / np.maximum(self.seen, 1.0), -np.inf)
+        found = np.zeros(RIVALS)
+        for rival, gap in enumerate(np.log2(GAP * HALF_LIVES).astype(int).tolist()):
+            last = min(int(np.flatnonzero(np.isfinite(typical)).max(initial=0)), gap + 2)
+            if last >= gap:
+                growth = max(typical[last] - typical[last - 1], 0.0)
+                found[rival] = math.exp(typical[SHORTEST : last + 1].max() + 2 * growth)
+        return found
+
+    def state(self) -> dict[str, Any]:
+        """All of it as arrays and numbers."""
+        numbers = {"statistic": self.statistic, "threshold": min(self.threshold, 1e300)}
+        return {name: getattr(self, name).copy() for name in ARRAYS} | numbers
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state`."""
+        for name in ARRAYS:
+            getattr(self, name)[:] = state[name]
+        self.statistic, self.threshold = float(state["statistic"]), float(state["threshold"])
+
+
+def _moments(means: Vector) -> tuple[float, float, float]:
+    """Mean, variance and lag-1 autocorrelation (not below 0), of the means of numbers, squares and products."""
+    mean, second, product = means.tolist()
+    variance = max(second - mean**2, 1e-12)
+    return mean, variance, min(max((product - mean**2) / variance, 0.0), 0.99)
+
+
+class Rivals:
+    """For slow changes: whether what a short memory knew a while ago predicts better than everything that was seen.
+
+    Rivals are answers of sums that forget, with half-lives h of 64, 256, 1024, … rows, as they were 4h to 8h rows ago,
+    so that they know nothing of the noise that is there now. What they spare, over the answer so far, divided by the
+    noise, adds up to the logarithm of a likelihood ratio; beginning anew at 0 whenever it falls below (Page 1954), it
+    is an alarm where it exceeds what chance allows (Ville's inequality, at every look). The noise is that which
+    stretches in the chart have shown.
+    """
+
+    def __init__(self, dim: int) -> None:
+        self.active = np.zeros((RIVALS, dim))
+        self.pending = np.zeros((RIVALS, dim))
+        self.taken = np.zeros(RIVALS)
+        """How often each was worked out."""
+        self.evidence = np.zeros(RIVALS)
+
+    def due(self, rows: int) -> Positions:
+        """Which rivals are to be worked out anew, where there are so many rows."""
+        return np.flatnonzero(rows >= (self.taken + 1) * GAP * HALF_LIVES)
+
+    def renew(self, which: Positions, points: Vector) -> None:
+        """What these know now is for later."""
+        self.active[which], self.pending[which] = self.pending[which], points
+        self.taken[which] += 1
+
+    def judge(self, gains: Vector, noise: Vector, rows: int) -> int:
+        """Take in what each spares on a block; the rows of the shortest memory that gives an alarm, or 0."""
+        known = (self.taken >= 2) & (noise > 0) & np.isfinite(gains)
+        added = gains / np.where(known, noise, 1.0)
+        self.evidence = np.where(known, np.maximum(self.evidence + added, 0.0), 0.0)
+        looks = np.maximum(rows / HALF_LIVES, 1.0)
+        certain = self.evidence > np.log(RIVALS * looks**2 / CHANCE)
+        return int(HALF_LIVES[certain.argmax()]) if certain.any() else 0
+
+    def state(self) -> dict[str, Any]:
+        """All of it as arrays."""
+        return {name: getattr(self, name).copy() for name in ("active", "pending", "taken", "evidence")}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state`."""
+        for name in ("active", "pending", "taken", "evidence"):
+            getattr(self, name)[:] = state[name]

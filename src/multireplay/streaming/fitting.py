@@ -1,0 +1,152 @@
+"""From sums to an answer: the root of the mean operator of all rows that sums, spread rows and the open block know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multireplay._check import Vector
+from multireplay.buffer.columns import Columns, row_count
+from multireplay.problems import Problem
+from multireplay.problems.constrained import affine_vi
+from multireplay.problems.directions import is_nearly_singular
+from multireplay.problems.exact import least_norm
+from multireplay.sets import WholeSpace
+from multireplay.streaming.batches import Sums
+
+STEPS = 60
+CLOSE = 1e-10
+"""Newton's steps end where they are shorter than this share of x."""
+HALVINGS = 12
+FLAT = 1e-8
+"""A root at which the Jacobian is so much smaller than at the start is on the way to infinity."""
+
+
+class Root(NamedTuple):
+    """A point, whether it is the root that was looked for, and F̂'s Jacobian there times the rows."""
+
+    x: Vector
+    found: bool
+    slope: Vector
+
+
+@dataclass(frozen=True)
+class SpreadPart:
+    """Some spread rows, and for how many rows each of them stands."""
+
+    columns: Columns
+    weight: float
+
+
+def sums_of(problem: Problem, point: Vector, block: Columns) -> Sums:
+    """What is kept of a block: Σ F̃ at the point and Σ ∂F̃/∂x; of a linear problem, whose point is 0, its moments."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if problem.is_linear:
+            matrix, vector = problem.moments(block)  # type: ignore[misc]
+            return Sums(-vector, np.asarray(matrix), row_count(block))
+        values = problem.operator_sums(point[None, :], block)[0]
+        return Sums(values, np.asarray(problem.jacobian_sum(point, block), dtype=np.float64), row_count(block))
+
+
+class Fitting:
+    """F̂ of all rows near a point: exact sums linearized there, what linearization leaves out, and rows as they are.
+
+    For a nonlinear operator the sums of blocks are those at one point p. At another point x the difference is known
+    from spread rows, each of which stands for a stretch::
+
+        Σ F̃(x, ξ) ≈ Σ_blocks [F̃(p, ξ) + F̃'(p, ξ)(x − p)] + Σ_spread w [F̃(x, ξ) − F̃(p, ξ) − F̃'(p, ξ)(x − p)]
+
+    The second sum is of second order in x − p, and so is its error; while all rows are among the spread ones it is
+    exact.
+    """
+
+    def __init__(self, problem: Problem, point: Vector) -> None:
+        self.problem, self.point = problem, point
+        self.penalty = problem.penalty_diagonal(len(point))
+
+    def left_out(self, x: Vector, parts: Iterator[SpreadPart]) -> tuple[Vector, Vector]:
+        """What linearization at the point leaves out at x, and the derivative of that, from spread rows."""
+        away = x - self.point
+        value, slope = np.zeros(len(x)), np.zeros((len(x), len(x)))
+        for part in parts:
+            here, there = (self.problem.jacobian_sum(at, part.columns) for at in (self.point, x))
+            both = self.problem.operator_sums(np.array([self.point, x]), part.columns)
+            value += part.weight * (both[1] - both[0] - here @ away)
+            slope += part.weight * (there - here)
+        return value, slope
+
+    def root(self, total: Sums, parts: list[SpreadPart], tail: Columns | None, start: Vector, held: Any = 0.0) -> Root:
+        """The root of F̂ of all rows, those of `tail` as they are; the solution of its VI on the feasible set.
+
+        `held` is a penalty on the sums, by coordinate, beside the problem's own.
+        """
+        rows = total.rows + (0 if tail is None else row_count(tail))
+        penalty = rows * self.penalty + held
+        if self.problem.is_linear:
+            if tail is not None:
+                last = sums_of(self.problem, self.point, tail)
+                total = Sums(total.values + last.values, total.slopes + last.slopes, rows)
+            slope = total.slopes + np.diag(penalty)
+            return Root(self._linear(slope, total.values, np.zeros(len(start))), True, slope)
+        found = self._newton(total, parts, tail, start, penalty)
+        if found.found:
+            return found
+        penalty = np.maximum(penalty, np.maximum(np.diag(found.slope), 1e-12) / max(rows, 1.0))
+        return self._newton(total, parts, tail, np.zeros(len(start)), penalty)._replace(found=False)
+
+    def _newton(
+        self, total: Sums, parts: list[SpreadPart], tail: Columns | None, start: Vector, penalty: Vector
+    ) -> Root:
+        def at(x: Vector) -> tuple[Vector, Vector]:
+            value, slope = self.left_out(x, iter(parts))
+            value += total.values + total.slopes @ (x - self.point) + penalty * x
+            slope += total.slopes + np.diag(penalty)
+            if tail is not None:
+                last = sums_of(self.problem, x, tail)
+                value, slope = value + last.values, slope + last.slopes
+            return value, slope
+
+        x, first = start, None
+        with np.errstate(over="ignore", invalid="ignore"):
+            value, slope = at(x)
+            for _ in range(STEPS):
+                first = slope if first is None else first
+                step = self._linear(slope, value, x) - x
+                if not np.isfinite(step).all():
+                    break
+                if np.abs(step).max() <= CLOSE * max(np.abs(x).max(), 1e-300):
+                    flat = np.diag(slope) < FLAT * np.diag(first)
+                    return Root(x + step, not flat.any(), first if flat.any() else slope)
+                share, size = 1.0, float(step @ -value)
+                for _ in range(HALVINGS):  # the slope along a step towards a root of a monotone operator
+                    new, derivative = at(x + share * step)
+                    if np.isfinite(new).all() and -(new @ step) >= -0.5 * abs(size):
+                        break
+                    share /= 2
+                x, value, slope = x + share * step, new, derivative
+        return Root(x, False, slope if first is None else first)
+
+    def _linear(self, slope: Vector, value: Vector, x: Vector) -> Vector:
+        """The root of value + slope(y − x) in y, or the solution of its VI on the feasible set."""
+        feasible = self.problem.constraint
+        if not isinstance(feasible, WholeSpace):
+            return affine_vi(slope, slope @ x - value, feasible, start=feasible.projected(x)).x
+        return x - divided(slope, value)
+
+
+def divided(matrix: Vector, vector: Vector) -> Vector:
+    """The inverse of a matrix times a vector (or each column of several), in units in which its diagonal is 1.
+
+    The shortest solution in these units where the matrix is singular to rounding.
+    """
+    sizes = np.sqrt(np.abs(np.diag(matrix)))
+    scale = 1 / np.where(sizes > 0, sizes, 1.0)
+    scaled = scale[:, None] * matrix * scale
+    right = scale * vector if vector.ndim == 1 else scale[:, None] * vector
+    if not np.isfinite(scaled).all():
+        return np.full_like(vector, np.nan)
+    found = least_norm(scaled, right) if is_nearly_singular(scaled) else np.linalg.solve(scaled, right)
+    return np.asarray(scale * found if vector.ndim == 1 else scale[:, None] * found)

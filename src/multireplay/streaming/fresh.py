@@ -1,0 +1,96 @@
+"""The answer that predictions are made with: it takes in the rows of the open block one by one."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multireplay._check import Vector
+from multireplay._jit import jit
+from multireplay.buffer.columns import Columns
+from multireplay.problems import Problem
+from multireplay.problems.links import IDENTITY, apply
+from multireplay.sets import WholeSpace
+
+
+class Beginning(NamedTuple):
+    """An answer, and the inverse of the sum of Jacobians that stands behind it."""
+
+    x: Vector
+    inverse: Vector
+
+
+class Fresh:
+    """The answer of full blocks, moved by every row of the open block: recursive least squares, one Newton step a row.
+
+    It begins anew with every block, from the sums, so that nothing adds up; it depends on the rows alone and not on
+    when it was asked for. Problems without one residual a row, and feasible sets, stay with the answer of full blocks.
+    """
+
+    def __init__(self, problem: Problem, start: Beginning) -> None:
+        self.problem = problem
+        self.x, self.inverse = start.x.copy(), np.ascontiguousarray(start.inverse)
+        self.taken = 0
+
+    def at(self, block: Columns, filled: int) -> Vector:
+        """The answer with the first `filled` rows of the open block."""
+        if filled > self.taken and isinstance(self.problem.constraint, WholeSpace):
+            rows = _packed(self.problem, block)
+            if rows is not None:
+                _advance(self.x, self.inverse, rows, self.taken, filled)
+        self.taken = filled
+        return self.x
+
+
+def _packed(problem: Problem, block: Columns) -> tuple[Any, ...] | None:
+    """What the loop reads; None for problems that it does not know."""
+    features = block.get("features")
+    if not isinstance(features, np.ndarray):
+        return None
+    weights, one = block.get("weights", NOTHING), features[:, 0]
+    if "rewards" in block and problem.is_linear:
+        ended = block.get("terminated")
+        gamma: float = getattr(problem, "gamma", 0.0)
+        discounts = np.full(len(one), gamma) if ended is None else np.where(ended, 0.0, gamma)
+        return features, block["next_features"], discounts, block["rewards"], weights, IDENTITY
+    code = getattr(getattr(problem, "link", None), "compiled", None)
+    if not isinstance(code, int) or "targets" not in block:
+        return None
+    return features, features, np.zeros(len(one)), block["targets"].astype(np.float64), weights, code
+
+
+NOTHING = np.zeros(0)
+SMALL = 1e-4
+
+
+@jit
+def _advance(x: Vector, inverse: Vector, rows: Any, start: int, stop: int) -> None:
+    """One Newton step a row, with the inverse of the Jacobians by Sherman and Morrison."""
+    features, following, discounts, targets, weights, code = rows
+    dim = len(x)
+    left, right = np.zeros(dim), np.zeros(dim)
+    for t in range(start, stop):
+        score, weight = 0.0, 1.0 if len(weights) == 0 else weights[t]
+        for i in range(dim):
+            score += (features[t, i] - discounts[t] * following[t, i]) * x[i]
+        slope = weight
+        if code != IDENTITY:
+            slope *= (apply(code, score + SMALL) - apply(code, score - SMALL)) / (2 * SMALL)
+        error = weight * (apply(code, score) - targets[t])
+        for i in range(dim):
+            left[i], right[i] = 0.0, 0.0
+        for i in range(dim):
+            other = features[t, i] - discounts[t] * following[t, i]
+            for j in range(dim):
+                left[j] += inverse[j, i] * features[t, i]
+                right[j] += other * inverse[i, j]
+        inner = 1.0
+        for i in range(dim):
+            inner += slope * right[i] * features[t, i]
+        if not (inner > 1e-9 and abs(error) < 1e100):
+            continue
+        for i in range(dim):
+            x[i] -= left[i] * error / inner
+            for j in range(dim):
+                inverse[i, j] -= slope * left[i] * right[j] / inner

@@ -1,0 +1,120 @@
+"""Rows as they are given, checked before the first of them is taken in: columns, times, groups and names."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multireplay._check import Vector
+from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.columns import Columns
+from multireplay.buffer.forgetting import as_block
+from multireplay.buffer.names import Names, refuse_reordered
+from multireplay.errors import InputError
+from multireplay.problems import Problem
+from multireplay.streaming.batches import part_of
+from multireplay.streaming.chains import NEXT, OpenSteps, Steps, as_groups
+
+
+class Taken(NamedTuple):
+    """Checked rows: how many were given, what they make for the problem, and what is known after them."""
+
+    given: int
+    columns: Columns | None
+    """None where no transition is complete."""
+    stamps: Vector
+    """The time of every row of the columns; nothing where rows are counted."""
+    waiting: dict[int, Steps]
+    time: float
+    names: Names | None
+
+
+class Intake:
+    """Makes columns of what `observe` is given. Nothing here changes before `took`."""
+
+    def __init__(self, problem: Problem, timed: bool, names: Names | None) -> None:
+        self.problem, self.timed = problem, timed
+        self.given = self.names = names
+        self.time = -np.inf
+        self.steps = OpenSteps()
+
+    def of(self, given: Mapping[str, Any]) -> Taken:
+        """One row or a block of them, checked."""
+        rest = dict(given)
+        times, groups = rest.pop("time", None), rest.pop("group", None)
+        problem, required = self.problem, dict(self.problem.required)
+        stepwise = any(name in required and name not in rest for name in NEXT.values())
+        if stepwise:
+            required = {name: ndim for name, ndim in required.items() if name not in NEXT.values()}
+        elif groups is not None:
+            raise InputError("rows that are complete need no group: leave it out")
+        block = as_block(rest, required, problem.optional, f"{problem!r}")
+        buffer = Buffer(**block, names=self.given if "features" in block else None)
+        if self.names is not None:
+            refuse_reordered(self.names, buffer.feature_names, "column 'features' has", "an earlier block")
+        stamps, waiting = self._stamps(times, len(buffer)), self.steps.waiting
+        made: Buffer | None = buffer
+        if stepwise:
+            steps, waiting, at = self.steps.transitions(dict(buffer.columns), as_groups(groups, len(buffer)))
+            made = Buffer(**steps) if steps else None
+            stamps = stamps[at] if self.timed else stamps
+        columns = None if made is None else problem.columns(made)
+        last = float(stamps[-1]) if len(stamps) else self.time
+        return Taken(len(buffer), columns, stamps, waiting, last, self.names or buffer.feature_names)
+
+    def _stamps(self, times: Any, count: int) -> Vector:
+        """The time of every row, which never falls; nothing where rows are counted."""
+        if not self.timed:
+            if times is not None:
+                raise InputError("time= is read by mr.Stream(..., clock='time') alone")
+            return np.zeros(0)
+        found = np.atleast_1d(np.asarray(np.nan if times is None else times, dtype=np.float64))
+        if found.shape != (count,) or not np.isfinite(found).all():
+            raise InputError(f"with clock='time' every row needs time=, a number: {count} rows came with {times!r}")
+        late = np.flatnonzero(np.diff(found, prepend=self.time) < 0)
+        if late.size:
+            raise InputError(
+                f"time falls to {found[late[0]]:g} at row {late[0]} (counting from 0): rows must come in order of time"
+            )
+        return found
+
+    def took(self, taken: Taken) -> None:
+        """The rows were taken in."""
+        self.steps.waiting, self.time, self.names = taken.waiting, taken.time, taken.names
+
+    def state(self) -> dict[str, Any]:
+        """All of it as arrays, numbers and texts."""
+        found: dict[str, Any] = {f"steps.{name}": value for name, value in self.steps.state().items()}
+        found |= {"time": None if np.isinf(self.time) else self.time}
+        found |= {name: None if names is None else list(names) for name, names in self._called().items()}
+        return found
+
+    def _called(self) -> dict[str, Names | None]:
+        return {"names": self.names, "given": self.given}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state`."""
+        self.steps.restore(part_of(state, "steps"))
+        self.time = -np.inf if state["time"] is None else float(state["time"])
+        self.names = None if state["names"] is None else tuple(state["names"])
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until this is done, so that what is added up is added up once and whole."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[Any] = []
+    before = signal.signal(signal.SIGINT, lambda *what: came.append(what))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came and callable(before):
+            before(*came[-1])

@@ -1,0 +1,303 @@
+"""All that a stream has learnt from full blocks: sums, spread rows, answers that forget, and the chart for drift."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from multireplay._check import Vector
+from multireplay.buffer.columns import Columns, row_count
+from multireplay.inference.images import Images
+from multireplay.inference.left_out import in_place_of, left_out
+from multireplay.problems import Problem
+from multireplay.streaming.batches import EqualBatches, Sums, part_of
+from multireplay.streaming.beliefs import Around, spared
+from multireplay.streaming.drift import Chart, Rivals
+from multireplay.streaming.fading import Fading
+from multireplay.streaming.fitting import Fitting, Root, SpreadPart, divided, sums_of
+from multireplay.streaming.fresh import Beginning
+from multireplay.streaming.ridges import LAST, Ridges, curvatures, inverses
+from multireplay.streaming.spread_rows import SpreadRows
+
+AGAIN = 0.25
+"""The point about which sums are known is moved whenever there are so many more rows than when it was last …"""
+MOST = 1024
+"""… or, where there is drift, after so many rows."""
+LEAST = 2**14
+"""After a change there is drift for so many rows, and as many again until what forgets nothing is believed."""
+FINE = 32
+"""Rows of the largest block where there is drift."""
+FEW = 64.0
+"""Rows that hold answers which forget at most: a change makes all answers look as if less were better."""
+KEPT = 100
+"""Alarms that are remembered."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a stream remembers: everything, a window, with a half-life, or (`adapts`) what has not changed since."""
+
+    adapts: bool
+    window: float = np.inf
+    half_life: float = np.inf
+
+
+class Learner:
+    """What full blocks have taught, in bounded memory. It is the same whenever an answer is asked for, or how often."""
+
+    def __init__(self, problem: Problem, example: Columns, memory: Memory) -> None:
+        self.problem, self.memory = problem, memory
+        self.dim = problem.dim(example)
+        self.rows = 0
+        """Rows of all full blocks."""
+        self.begun = 0
+        """Rows at the last change, and when the point was last moved."""
+        self.referred = 0
+        self.now = 0.0
+        self.alarms: list[int] = []
+        self.drift_ends = 0
+        self.point = np.zeros(self.dim)
+        self.second = np.zeros((self.dim, self.dim))
+        """Σ ψψᵀ of an operator that is no gradient, since the last change."""
+        self.around: Around | None = None
+        self._example = {name: column[:1] for name, column in example.items()}
+        self._begin()
+        self.chart, self.rivals = Chart(self.dim), Rivals(self.dim)
+        self.fading = Fading(problem, self.dim)
+        self.ridges = Ridges(problem, self.dim)
+
+    def _begin(self) -> None:
+        self.batches = EqualBatches(self.dim, self.memory.window, self.memory.half_life)
+        self.spread = SpreadRows(self._example)
+
+    @property
+    def drifting(self) -> bool:
+        """Whether the answer is that of sums that forget."""
+        return self.rows < self.drift_ends
+
+    @property
+    def block(self) -> int:
+        """Rows of the next block: it depends on the rows before it alone."""
+        since = self.rows - self.begun
+        fine = self.drifting or since % self.batches.block
+        return min(self.batches.block, FINE) if fine else self.batches.block
+
+    def add(self, block: Columns, stamp: float) -> None:
+        """Take in a full block; `stamp` is its last row's number or time."""
+        count = row_count(block)
+        part = sums_of(self.problem, self.point, block)
+        self.rows, self.now = self.rows + count, stamp
+        if not self.problem.is_gradient and self.problem.is_linear:
+            self.second += self.problem.second_moments(block)
+        alarm, around = 0, self.around
+        if around is not None:
+            if self.rows - self.begun > max(256, 8 * self.dim):
+                alarm = self._look(part, around)
+            self.ridges.take(part, around, float(self.batches.rows.sum()))
+            if self.drifting:
+                self.fading.judge(part, around)
+        self.fading.add(part)
+        if alarm:
+            self._change()
+        if self.drifting and around is not None:
+            self.fading.renew(around, self.rows)
+        if alarm and self.memory.adapts:
+            return
+        first = self.rows - count - self.begun
+        if self.batches.add(part, stamp):
+            self.spread.drop_before(int(self.batches.dropped))
+        self.spread.add(block, first, count)
+        self._refer()
+        self._settle()
+        if self.rows - self.begun < LAST and self.around is not None:
+            self.ridges.renew(self.batches.total(self.now), self.around)
+
+    def _look(self, part: Sums, around: Around) -> int:
+        """Whether this block shows a change: the rows that did, or 0."""
+        penalty = part.rows * self.problem.penalty_diagonal(self.dim)
+        left = part.values + part.slopes @ (around.x - self.point) + penalty * around.x
+        found = self.chart.look(left, int(part.rows), around.whitened)
+        if self.drifting:
+            return found
+        gains = spared(self.rivals.active, around.x, part, around, penalty)
+        found = found or self.rivals.judge(gains, self.chart.noise / self.dim, self.rows)
+        due = self.rivals.due(self.rows - max(self.begun, self.alarms[-1] if self.alarms else 0))
+        if due.size:
+            self.rivals.renew(due, self.fading.answers(2 * due, around))
+        return found
+
+    def _settle(self) -> None:
+        """Where drift would be over and answers that forget are still the better ones, it goes on."""
+        if not 0 < self.drift_ends <= self.rows:
+            return
+        settled = self.fading.beliefs.trust[-1] > 0.5
+        self.drift_ends = 0 if settled else self.rows + LEAST
+
+    def _change(self) -> None:
+        """Something has changed: what adapts begins anew."""
+        self.alarms = [*self.alarms, self.rows][-KEPT:]
+        self.chart, self.rivals = Chart(self.dim), Rivals(self.dim)
+        if self.memory.adapts:
+            self._begin()
+            self.fading.forget(anew=not self.drifting)
+            self.ridges.solved[:] = -1.0
+            self.begun = self.referred = self.rows
+            self.second[:] = 0.0
+            self.drift_ends = self.rows + LEAST
+
+    def _refer(self) -> None:
+        """Work out the answer so far anew, if it is time, and move the point of linearization to it."""
+        known = float(self.batches.rows.sum())
+        due = min(AGAIN * known, MOST) if self.drifting else AGAIN * known
+        if self.around is not None and (self.rows - self.referred < due or known < 2 * self.dim):
+            return
+        self.referred, total = self.rows, self.batches.total(self.now)
+        self.around = self._about(total)
+        if not self.problem.is_linear:
+            self._move(self.x if self.drifting else self.around.x)
+            self.around = self.around._replace(point=self.point)
+
+    def _about(self, total: Sums) -> Around:
+        """The answer so far, held back where there are few rows, and the Jacobian about it."""
+        penalty = self.problem.penalty_diagonal(self.dim)
+        slopes, symmetric, rows = total.slopes + np.diag(total.rows * penalty), None, total.rows
+        if self.second.any():
+            mean = self.second / max(self.rows - self.begun, 1)
+            symmetric = divided(mean + np.diag(np.diag(mean)) * self.dim / rows, np.eye(self.dim))
+        each = curvatures(slopes, rows, symmetric)
+        held = self.ridges.rows * each
+        around = Around(self.point, self.point, slopes / rows, slopes, min(self.ridges.rows, FEW) * each, symmetric)
+        inverse = inverses(slopes[None], np.array([rows]), held[None], around)[0]
+        x = inverse @ (total.slopes @ self.point - total.values)
+        if not self.problem.is_linear:
+            x = Fitting(self.problem, self.point).root(total, self._parts(), None, self.point, held).x
+        x = self.problem.constraint.projected(x)
+        return around._replace(x=x, inverse=rows * inverse)
+
+    def _move(self, point: Vector) -> None:
+        """Linearize all sums at another point."""
+        step, fitting = point - self.point, Fitting(self.problem, self.point)
+        batches = self.batches
+        for batch, part in enumerate(self._parts_by_batch()):
+            value, slope = fitting.left_out(point, iter([part]))
+            batches.values[batch] += batches.slopes[batch] @ step + value
+            batches.slopes[batch] += slope
+        self.fading.move(step)
+        self.point = point
+
+    def _parts_by_batch(self) -> list[SpreadPart]:
+        """The spread rows of every batch, and for how many rows each stands."""
+        ends = (self.batches.dropped + np.cumsum(self.batches.rows[: self.batches.count])).astype(np.int64)
+        parts, begin = [], int(self.batches.dropped)
+        for rows, end in zip(self.batches.rows, ends, strict=False):
+            columns = self.spread.between(begin, int(end))
+            parts.append(SpreadPart(columns, rows / max(row_count(columns), 1)))
+            begin = int(end)
+        return parts
+
+    def _parts(self) -> list[SpreadPart]:
+        if self.problem.is_linear or not self.spread.length:
+            return []
+        weights = self.batches.weights(self.now)
+        if weights is None:
+            rows = float(self.batches.rows.sum())
+            return [SpreadPart(self.spread.between(0, self.rows), rows / self.spread.length)]
+        parts = zip(weights, self._parts_by_batch(), strict=True)
+        return [SpreadPart(part.columns, weight * part.weight) for weight, part in parts if row_count(part.columns)]
+
+    @property
+    def x(self) -> Vector:
+        """The answer where there is drift."""
+        return self.fading.x
+
+    def answer(self, tail: Columns | None) -> Root:
+        """The exact fit of everything since the last change, or of the window, with the rows of `tail`.
+
+        Where there is drift, the answer of sums that forget, which lacks the tail.
+        """
+        if self.drifting:
+            return Root(self.x, True, self.fading.slope()[0])
+        start = self.point if self.around is None else self.around.x
+        return Fitting(self.problem, self.point).root(self.batches.total(self.now), self._parts(), tail, start)
+
+    def start(self) -> Beginning:
+        """What predictions begin with: the answer held back where there are few rows."""
+        around = self.around
+        if around is None:
+            return Beginning(self.point, np.eye(self.dim))
+        if self.drifting:
+            slopes, rows = self.fading.slope()
+            inverse = inverses(slopes[None], np.array([rows]), around.held[None], around)[0]
+            return Beginning(self.x, inverse)
+        total = self.batches.total(self.now)
+        slopes = total.slopes + np.diag(total.rows * self.problem.penalty_diagonal(self.dim))
+        held = self.ridges.rows * curvatures(slopes, total.rows, around.symmetric)
+        inverse = inverses(slopes[None], np.array([total.rows]), held[None], around)[0]
+        x = inverse @ (total.slopes @ self.point - total.values)
+        return Beginning(self.problem.constraint.projected(x), inverse)
+
+    def images(self, x: Vector) -> Images | None:
+        """What every batch says of an answer; None where there is only one."""
+        batches, count = self.batches, self.batches.count
+        scores = batches.values[:count] + batches.slopes[:count] @ (x - self.point)
+        slopes, rows = batches.slopes[:count].copy(), batches.rows[:count].copy()
+        if not self.problem.is_linear:
+            fitting = Fitting(self.problem, self.point)
+            for batch, part in enumerate(self._parts_by_batch()):
+                value, slope = fitting.left_out(x, iter([part]))
+                scores[batch] += value
+                slopes[batch] += slope
+        if count > 1 and rows[-1] < 0.5 * batches.size:  # the open one is too short for a batch of its own
+            for array in (scores, slopes, rows):
+                array[-2] += array[-1]
+            scores, slopes, rows, count = scores[:-1], slopes[:-1], rows[:-1], count - 1
+        if count < 2:
+            return None
+        penalty = self.problem.penalty_diagonal(self.dim)
+        means = scores / rows[:, None] + penalty * x
+        weights = self._weights(count)
+        whole = np.tensordot(weights, slopes, 1) / (weights @ rows) + np.diag(penalty)
+        inverse = divided(whole, np.eye(self.dim))
+        plain = means @ inverse.T * (weights * rows)[:, None] * count / (weights @ rows)
+        jackknife = left_out(weights[:, None, None] * slopes, means, weights * rows, np.diag(penalty))
+        return Images(in_place_of(jackknife, plain), means, rows, lambda values: values @ inverse.T, left_out=True)
+
+    def _weights(self, count: int) -> Vector:
+        found = self.batches.weights(self.now)
+        if found is None and self.drifting:
+            ages = self.rows - self.batches.stamps[:count]
+            found = np.asarray(0.5 ** (ages / self.fading.half_life))
+        return np.ones(count) if found is None else found[:count]
+
+    def state(self) -> dict[str, Any]:
+        """All of it as arrays and numbers, in one flat dictionary."""
+        parts: dict[str, Any] = {"batches": self.batches, "spread": self.spread, "chart": self.chart}
+        parts |= {"ridges": self.ridges, "rivals": self.rivals, "fading": self.fading}
+        found = {f"{part}.{name}": value for part in parts for name, value in parts[part].state().items()}
+        if self.around is not None:
+            around = zip(Around._fields, self.around, strict=True)
+            found |= {f"around.{name}": value for name, value in around if value is not None}
+        numbers = {name: getattr(self, name) for name in ("rows", "begun", "referred", "now", "drift_ends")}
+        return (
+            found
+            | numbers
+            | {"point": self.point, "second": self.second, "alarms": np.array(self.alarms, dtype=np.int64)}
+        )
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state`."""
+        self.batches.restore(part_of(state, "batches"))
+        self.spread = SpreadRows.from_state(part_of(state, "spread"))
+        self.chart.restore(part_of(state, "chart"))
+        self.ridges.restore(part_of(state, "ridges"))
+        self.rivals.restore(part_of(state, "rivals"))
+        self.fading.restore(part_of(state, "fading"))
+        around = part_of(state, "around")
+        self.around = Around(**around) if around else None
+        for name in ("rows", "begun", "referred", "drift_ends"):
+            setattr(self, name, int(state[name]))
+        self.second[:] = state["second"]
+        self.now, self.point, self.alarms = float(state["now"]), state["point"].copy(), state["alarms"].tolist()

@@ -1,0 +1,165 @@
+"""Streams for River: `learn_one`, `learn_many`, `predict_one` on dictionaries of features that may come and go.
+
+Needs the package river, which the extra 'river' has. A feature that is not in a row is 0 there; one that is new
+widens all sums with zeros, which is exact: it was 0 in all rows before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from river import base
+
+from multireplay._check import Vector
+from multireplay.problems import GLM
+from multireplay.streaming.stream import Stream
+
+VECTORS = ("values", "points", "open", "active", "pending", "x", "point", "held", "column.features")
+MATRICES = ("slopes", "slope", "inverse", "second")
+
+
+class _OnDictionaries:
+    """What both have in common: a stream of rows whose first feature is 1, and the places of the others."""
+
+    link = "identity"
+
+    def __init__(self, forget: float | Literal["auto"] | None = "auto") -> None:
+        self.forget = forget
+        self._places: dict[Hashable, int] = {}
+        self._stream: Stream | None = None
+
+    def _problem(self) -> GLM:
+        return GLM(self.link)
+
+    def _learn(self, rows: Vector, targets: Vector) -> None:
+        if self._stream is None:
+            self._stream = Stream(self._problem(), forget=self.forget)
+        if len(rows) == 1:
+            self._stream.observe(features=rows[0], targets=float(targets[0]))
+        elif len(rows):
+            self._stream.observe_many(features=rows, targets=targets)
+
+    def _know(self, names: Any) -> None:
+        """Give new features a place."""
+        new = sorted((name for name in names if name not in self._places), key=repr)
+        if not new:
+            return
+        self._places |= {name: 1 + len(self._places) + at for at, name in enumerate(new)}
+        if self._stream is not None and self._stream.position:
+            state = {name: widened(name, value, len(new)) for name, value in self._stream.state().items()}
+            self._stream = Stream.from_state(self._problem(), state)
+
+    def _row(self, x: Mapping[Hashable, Any]) -> Vector:
+        row = np.zeros(1 + len(self._places))
+        row[0] = 1.0
+        for name, value in x.items():
+            place = self._places.get(name)
+            if place is not None:
+                row[place] = value
+        return row
+
+    def _rows(self, X: pd.DataFrame) -> Vector:
+        rows = np.zeros((len(X), 1 + len(self._places)))
+        rows[:, 0] = 1.0
+        for name in X.columns:
+            place = self._places.get(name)
+            if place is not None:
+                rows[:, place] = X[name].to_numpy(dtype=np.float64)
+        return rows
+
+    def _mean(self, rows: Vector) -> Vector:
+        """The mean response, that of 0 before there is a row."""
+        if self._stream is None or not self._stream.position:
+            return self._problem().response(np.zeros(len(rows)))
+        return np.asarray(self._stream.predict(rows))
+
+
+class StreamRegressor(_OnDictionaries, base.MiniBatchRegressor):
+    """Linear regression on a stream, with an intercept: `multireplay.Stream` of least squares, for River.
+
+    Parameters
+    ----------
+    forget
+        As in `multireplay.Stream`: "auto", a half-life in rows, or None.
+
+    Examples
+    --------
+    >>> from river import datasets
+    >>> from multireplay.streaming.river import StreamRegressor
+    >>> model = StreamRegressor()
+    >>> for x, y in datasets.TrumpApproval().take(500):
+    ...     guess = model.predict_one(x)
+    ...     model.learn_one(x, y)
+    >>> bool(abs(guess - y) < 2.0)
+    True
+    """
+
+    def learn_one(self, x: dict[Hashable, Any], y: float) -> None:
+        self._know(x)
+        self._learn(self._row(x)[None, :], np.array([y], dtype=np.float64))
+
+    def predict_one(self, x: dict[Hashable, Any]) -> float:
+        return float(self._mean(self._row(x)[None, :])[0])
+
+    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
+        self._know(X.columns)
+        self._learn(self._rows(X), y.to_numpy(dtype=np.float64))
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+        return pd.Series(self._mean(self._rows(X)), index=X.index, dtype=np.float64)
+
+
+class StreamClassifier(_OnDictionaries, base.MiniBatchClassifier):
+    """Logistic regression of two classes on a stream, with an intercept: `multireplay.Stream`, for River.
+
+    Parameters
+    ----------
+    forget
+        As in `multireplay.Stream`: "auto", a half-life in rows, or None.
+
+    Examples
+    --------
+    >>> from river import datasets
+    >>> from multireplay.streaming.river import StreamClassifier
+    >>> model, right = StreamClassifier(), 0
+    >>> for x, y in datasets.Phishing().take(500):
+    ...     right += model.predict_one(x) == y
+    ...     model.learn_one(x, y)
+    >>> right > 400
+    True
+    """
+
+    link = "logistic"
+
+    @property
+    def _multiclass(self) -> bool:
+        return False
+
+    def learn_one(self, x: dict[Hashable, Any], y: Any) -> None:
+        self._know(x)
+        self._learn(self._row(x)[None, :], np.array([bool(y)], dtype=np.float64))
+
+    def predict_proba_one(self, x: dict[Hashable, Any], **_: Any) -> dict[Any, float]:
+        chance = float(self._mean(self._row(x)[None, :])[0])
+        return {False: 1.0 - chance, True: chance}
+
+    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
+        self._know(X.columns)
+        self._learn(self._rows(X), y.to_numpy(dtype=bool).astype(np.float64))
+
+    def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
+        chances = self._mean(self._rows(X))
+        return pd.DataFrame({False: 1.0 - chances, True: chances}, index=X.index)
+
+
+def widened(name: str, value: Any, extra: int) -> Any:
+    """One entry of a stream's state with zeros for so many new features behind the others."""
+    last = name.removeprefix("open.").rpartition(".")[2] if not name.endswith("column.features") else "column.features"
+    if not isinstance(value, np.ndarray) or last not in (*VECTORS, *MATRICES):
+        return value
+    fill = float(value.mean()) if last == "held" else 0.0
+    before = value.ndim - (2 if last in MATRICES else 1)
+    return np.pad(value, [(0, 0)] * before + [(0, extra)] * (value.ndim - before), constant_values=fill)

@@ -1,0 +1,74 @@
+"""Transitions that a stream makes of single steps, against those made by hand."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from streaming.worlds import exact, same
+
+import multireplay as mr
+
+RNG = np.random.default_rng(0)
+FEATURES, REWARDS = RNG.standard_normal((60, 2)), RNG.standard_normal(60)
+
+
+def by_hand(groups, ended, breaks):
+    """Every transition, in the order in which it is complete."""
+    rows, last = [], {}
+    for t, group in enumerate(groups):
+        if t in breaks:
+            last = {}
+        if group in last:
+            rows.append((FEATURES[last[group]], FEATURES[t], REWARDS[last[group]], False))
+        last.pop(group, None)
+        if ended[t]:
+            rows.append((FEATURES[t], np.zeros(2), REWARDS[t], True))
+        else:
+            last[group] = t
+    return [np.array(column) for column in zip(*rows, strict=True)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.integers(0, 2), min_size=60, max_size=60),
+    st.lists(st.booleans(), min_size=60, max_size=60),
+    st.sets(st.integers(1, 59), max_size=5),
+)
+def test_transitions_of_groups_with_gaps(groups, ended, breaks):
+    problem = mr.PolicyEvaluation(0.7, ridge=0.1)
+    blocks, single = mr.Stream(problem), mr.Stream(problem)
+    edges = [0, *sorted(breaks), 60]
+    for start, stop in itertools.pairwise(edges):
+        cut = slice(start, stop)
+        blocks.observe_many(
+            features=FEATURES[cut], rewards=REWARDS[cut], terminated=np.array(ended)[cut], group=groups[cut]
+        )
+        for t in range(start, stop):
+            single.observe(features=FEATURES[t], rewards=REWARDS[t], terminated=ended[t], group=groups[t])
+        blocks.break_here()
+        single.break_here()
+    assert same(blocks.state(), single.state())
+    assert blocks.position == 60
+    features, following, rewards, terminated = by_hand(groups, ended, breaks)
+    columns = {"features": features, "next_features": following, "rewards": rewards, "terminated": terminated}
+    assert np.allclose(blocks.x, exact(problem, columns))
+
+
+def test_a_break_of_one_group_leaves_the_others():
+    stream = mr.Stream(mr.PolicyEvaluation(0.5))
+    for group in (1, 2):
+        stream.observe(features=[1.0], rewards=1.0, group=group)
+    stream.break_here(1)
+    again = mr.Stream.from_state(mr.PolicyEvaluation(0.5), stream.state())
+    for one in (stream, again):
+        one.observe(features=[[1.0], [1.0]], rewards=[1.0, 1.0], group=[1, 2])
+        assert one.position == 4
+        assert one.result().rows == 1
+    with pytest.raises(mr.InputError, match="need no group"):
+        stream.observe(features=[1.0], next_features=[1.0], rewards=1.0, group=1)
+    with pytest.raises(mr.InputError, match="whole number"):
+        stream.observe(features=[1.0], rewards=1.0, group="north")

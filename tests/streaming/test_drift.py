@@ -1,0 +1,101 @@
+"""Alarms: none where nothing changes, soon where something does, and an answer that follows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from streaming.worlds import exact, fed, part, regression, same, sticky
+
+import multireplay as mr
+
+ROWS = 6000
+
+
+@pytest.mark.parametrize(("rho", "noise"), [(0.0, 0.0), (0.9, 0.0), (0.99, 0.0), (0.9, 0.9), (0.99, 0.99)])
+def test_no_alarm_where_nothing_changes(rho, noise):
+    """Of 25 streams one alarm would be one too many: the chance is 1 % for each, however long."""
+    alarms = 0
+    for seed in range(25):
+        rng = np.random.default_rng(1000 + seed)
+        A = np.column_stack([sticky(rng, (ROWS, 2), rho), np.ones(ROWS)])
+        y = A @ [1.0, -1.0, 0.5] + sticky(rng, (ROWS, 1), noise)[:, 0]
+        stream = mr.Stream(mr.GLM())
+        stream.observe_many(features=A, targets=y)
+        alarms += bool(stream.drift.alarms)
+    assert alarms <= 1
+
+
+def test_a_switch_is_noticed_and_followed():
+    columns, x = regression(0, 20_000, rho=0.9)
+    other, y = regression(1, 20_000, rho=0.9)
+    both = {name: np.concatenate([columns[name], other[name]]) for name in columns}
+    stream = fed(mr.Stream(mr.GLM()), part(both, 0, 20_000))
+    assert not stream.drift.alarms
+    assert "No drift" in str(stream.drift)
+    stream.observe_many(part(both, 20_000, 21_500))
+    assert 20_000 < stream.drift.alarms[0] <= 21_000
+    assert stream.drift.active
+    assert np.linalg.norm(stream.x - y) < 0.5 * np.linalg.norm(x - y)
+    assert np.isfinite(stream.result().interval()).all()
+    stream.observe_many(part(both, 21_500, 40_000))
+    assert len(stream.drift.alarms) == 1
+    assert not stream.drift.active
+    assert "settled" in str(stream.drift)
+    assert np.allclose(stream.x, exact(mr.GLM(), part(both, stream.drift.since, 40_000)))
+    low, high = stream.result().interval().T
+    assert ((low < y) & (y < high)).sum() >= 3
+
+
+def test_slow_drift_is_followed():
+    rng = np.random.default_rng(2)
+    rows = 30_000
+    x = np.cumsum(rng.standard_normal((rows, 3)), axis=0) * 3 / np.sqrt(rows)
+    A = sticky(rng, (rows, 3), 0.9)
+    y = (A * x).sum(axis=1) + rng.standard_normal(rows)
+    stream = mr.Stream(mr.GLM())
+    errors = []
+    for start in range(0, rows, 500):
+        if start > rows // 2:
+            errors.append(np.linalg.norm(stream.x - x[start]))
+        stream.observe_many(features=A[start : start + 500], targets=y[start : start + 500])
+    everything = np.linalg.norm(exact(mr.GLM(), {"features": A, "targets": y}) - x[-1])
+    assert stream.drift.alarms
+    assert stream.drift.half_life < 3000
+    assert np.mean(errors) < 0.5 * everything
+
+
+def test_what_forgets_nothing_says_so_too():
+    """Without forget='auto' an alarm is told, and the answer stays that of everything."""
+    columns, _ = regression(0, 10_000)
+    other, _ = regression(1, 10_000)
+    both = {name: np.concatenate([columns[name], other[name]]) for name in columns}
+    stream = fed(mr.Stream(mr.GLM(), forget=None), both)
+    assert stream.drift.alarms
+    assert not stream.drift.active
+    assert np.allclose(stream.x, exact(mr.GLM(), both))
+
+
+def test_a_nonlinear_fit_follows_a_switch():
+    columns, _ = regression(3, 12_000, "logistic", x=np.array([1.0, -1.0, 0.5, 0.0]))
+    other, y = regression(4, 8000, "logistic", x=np.array([-1.0, 1.0, 0.5, 0.0]))
+    stream = fed(mr.Stream(mr.GLM("logistic")), columns)
+    whole = mr.Stream.from_state(mr.GLM("logistic"), stream.state())
+    fed(whole, other)
+    fed(stream, other, range(0, 8000, 37))
+    assert same(stream.state(), whole.state())
+    assert len(stream.drift.alarms) == 1
+    assert np.linalg.norm(stream.x - y) < 0.3
+
+
+def test_predictions_are_held_back_while_rows_are_few():
+    """About as many rows as coordinates: the exact fit is far off, and predictions are not."""
+    worse = 0
+    for seed in range(10):
+        columns, x = regression(seed, 30, width=20)
+        stream = mr.Stream(mr.GLM())
+        for row in range(24):
+            stream.observe(features=columns["features"][row], targets=columns["targets"][row])
+        rows = regression(100 + seed, 500, width=20)[0]["features"]
+        held = np.mean((stream.predict(rows) - rows @ x) ** 2)
+        worse += held > np.mean((rows @ (stream.x - x)) ** 2)
+    assert worse == 0
