@@ -37,7 +37,9 @@ class Lock:
         self.process = os.getpid()
         with suppress(OSError):  # who it is is only for messages
             os.ftruncate(place, 0)
-            os.pwrite(place, json.dumps({"process": self.process, "since": f"{datetime.now(UTC):%F %T} UTC"}).encode(), 0)
+            os.pwrite(
+                place, json.dumps({"process": self.process, "since": f"{datetime.now(UTC):%F %T} UTC"}).encode(), 0
+            )
 
     def check(self) -> None:
         """Raise in a process that was forked from the one that writes."""

@@ -144,7 +144,9 @@ def _replay(folder: Path, found: Found, repair: bool) -> None:
 
 
 def _way_out(player: Player) -> str:
-    return f"mr.Stream.open(path, repair=True) goes back to position {player.position}, and rows are fed again from there"
+    return (
+        f"mr.Stream.open(path, repair=True) goes back to position {player.position}, and rows are fed again from there"
+    )
 
 
 class Player:

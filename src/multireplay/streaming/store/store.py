@@ -98,7 +98,9 @@ class Store:
         try:
             if self._block is not block or self._schema is not self._of_block:
                 self._of_block, self._block = Schema.of(block.columns, stream._names), block
-                self._bytes = [(column.reshape(-1).view(np.uint8).data, column[:1].nbytes) for column in block.columns.values()]
+                self._bytes = [
+                    (column.reshape(-1).view(np.uint8).data, column[:1].nbytes) for column in block.columns.values()
+                ]
             self._describe(self._of_block)
             self.journal.append(Kind.ROWS, [row[first * size : last * size] for row, size in self._bytes], last - first)
         except Exception:
