@@ -81,7 +81,7 @@ def open_stream(store: Path, wanted: Wanted, rows: Parsed, how: dict[str, Any]) 
     if (store / "store.json").exists():
         stream = Stream.open(store, sync=how["sync"], bad=how["bad"])
         names = (stream._names or (INTERCEPT,))[:-1]
-        another = stream.problem.link != LINKS[wanted.model]  # type: ignore[attr-defined]
+        another = f"{stream.problem!r}" != f"{GLM(LINKS[wanted.model])!r}"  # type: ignore[arg-type]
         if another or wanted.features not in (None, names) or (stream.clock == "time") != (wanted.time is not None):
             stream.close()
             given = f"with the features {', '.join(names)}{' and times' * (stream.clock == 'time')}"
@@ -185,7 +185,8 @@ def watch_rows(stream: Stream, rows: Parsed, start: int, outputs: Outputs) -> in
         code = 0
     stream.save()
     outputs.tell(last=True)
-    note(f"{stream.position:,} rows were taken; the same command goes on from there.", "green")
+    aside = f", {stream.quarantined:,} of them put aside" if stream.quarantined else ""
+    note(f"{stream.position:,} rows were taken{aside}; the same command goes on from there.", "green")
     return code
 
 

@@ -43,8 +43,10 @@ def verify(path: Path, problem: Any = None) -> Verified:
     check_folder(path)
     found = Verified(path, load(path / "store.json", {"problem": problem}))
     found.writer = writer_of(path) if is_locked(path) else None
-    for file in segments(path).values():
-        found.parts.append(_segment(file, found.wrong))
+    files = list(segments(path).values())
+    for file in files:
+        at_work = found.writer is not None and file == files[-1]
+        found.parts.append(_segment(file, [] if at_work else found.wrong))
     states = dict(_states(path, found))
     found.quarantined, damaged = read(path / "quarantine.ndjson")
     if damaged:
@@ -71,7 +73,8 @@ def _segment(path: Path, wrong: list[str]) -> dict[str, Any]:
                 rows += len(next(iter(schema.rows(record.payload).values())))
         about = "whole"
     except Torn as torn:
-        about = f"ends within a record at byte {torn.start}"
+        about = "torn"
+        wrong.append(f"{path} ends within a record at byte {torn.start}, which is left out when it is opened to write")
     except Damaged as error:
         about = "damaged"
         wrong.append(str(error))
