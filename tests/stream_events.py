@@ -30,7 +30,7 @@ def steps(rows: int, seed: int = 0):
     """Policy evaluation from single steps of two groups, with gaps."""
     rng = np.random.default_rng(seed)
     events: list = []
-    for row in range(rows):
+    for _ in range(rows):
         state = {"features": rng.standard_normal(2), "rewards": float(rng.standard_normal())}
         events.append({**state, "group": int(rng.integers(2))})
         if rng.random() < 0.05:

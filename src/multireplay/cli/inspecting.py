@@ -251,7 +251,8 @@ class LookedAtStore:
         """Everything as plain values."""
         store, stream = self.store, self.store.stream
         return {
-            "file": store.folder, "is": "store", "problem": f"{store.made['problem']!r}", "settings": store.made["settings"],
+            "file": store.folder, "is": "store", "problem": f"{store.made['problem']!r}",
+            "settings": store.made["settings"],
             "position": None if stream is None else stream.position, "x": None if stream is None else stream.x,
             "kept": store.kept, "quarantined": len(store.quarantined), "writer": store.writer, "parts": store.parts,
             "wrong": store.wrong,

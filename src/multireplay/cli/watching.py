@@ -77,7 +77,7 @@ Parsed = Iterator[list[tuple[bytes, Any]]]
 
 
 def open_stream(store: Path, wanted: Wanted, rows: Parsed, how: dict[str, Any]) -> tuple[Stream, Parsed]:
-    """The stream in a folder, or a new one, whose features are those of the first row; and the rows from that one on."""
+    """The stream in a folder, or a new one whose features are those of the first row; and the rows from there on."""
     if (store / "store.json").exists():
         stream = Stream.open(store, sync=how["sync"], bad=how["bad"])
         names = (stream._names or (INTERCEPT,))[:-1]
@@ -273,14 +273,14 @@ class Outputs:
             from multireplay.report.of_stream import report_of_stream
 
             about = f"{self.stream.problem!r} in {self._file.parent}"
-            past = [{**one, "x": as_numbers(one["x"]), "standard_error": as_numbers(one["standard_error"]),
-                     "threshold": np.inf if one["threshold"] is None else one["threshold"]} for one in self.history]  # fmt: skip
+            numbers = ("x", "standard_error", "statistic", "threshold", "rate")
+            past = [{**one, **{name: as_numbers(one[name]) for name in numbers}} for one in self.history]
             report_of_stream(self.report, result, past, about, max(self.every, 1.0))
 
 
-def as_numbers(values: Any) -> Any:
-    """A list from JSON, in which null stands for what is no number."""
-    return np.array([np.nan if value is None else value for value in values], dtype=float)
+def as_numbers(value: Any) -> Any:
+    """Numbers from JSON, in which null stands for what is none."""
+    return np.array(value, dtype=float)
 
 
 def metrics_text(known: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What is damaged, torn, full, protected, taken or too new: an error that names it, or a recovery that is documented."""
+"""What is damaged, torn, full, protected, taken or too new: an error that names it, or a documented recovery."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import copy
 import errno
 import json
 import os
-import shutil
 import warnings
 import zlib
 
@@ -18,17 +17,18 @@ from stream_events import feed, give, regression
 
 import multireplay as mr
 from multireplay.errors import InputError
+from multireplay.streaming.store import kept
 from multireplay.streaming.store import store as of_store
 
-PROBLEM, EVENTS = regression(120, 8)
+PROBLEM, EVENTS = regression(300, 8)
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A store of few bytes, whose writer was killed: two snapshots and some rows after them."""
+    """A store whose writer was killed: two snapshots and some rows after them."""
     monkeypatch.setattr(os, "fsync", lambda file: None)
     stream = mr.Stream(PROBLEM, store=tmp_path / "run")
-    for number, event in enumerate(EVENTS[:8]):
+    for number, event in enumerate(EVENTS[:14]):
         give(stream, event)
         if number in (2, 5):
             stream.save()
@@ -54,50 +54,36 @@ def opened(folder, **how):
         return mr.Stream.open(folder, **how), [str(one.message) for one in told]
 
 
-def test_a_flip_of_any_byte_is_an_error_or_a_recovery(folder, states):
-    """Never a wrong answer: a stream that opens is at a position, and has the bits of a run that got so far."""
-    whole = opened(folder, read_only=True)[0].position
+def test_a_flip_of_any_byte_is_an_error_or_a_recovery(folder, states, monkeypatch):
+    """Never a wrong answer: a stream that opens is at a position, and has the bits of a run that got so far.
+
+    A third of the bytes of the journal, and some of the other files; benchmarks/stream_store.py flips all of them.
+    """
+    monkeypatch.setattr(kept, "TRIES", 1)
     rng = np.random.default_rng(9)
-    outcomes = {"error": 0, "recovered": 0, "untouched": 0}
+    outcomes = {"error": 0, "recovered": 0}
+    last = max(folder.glob("journal-*.bin"))
     for path in sorted(folder.iterdir()):
-        data = bytearray(path.read_bytes())
-        places = range(len(data)) if len(data) < 1500 else sorted(rng.choice(len(data), 700, replace=False))
-        for at in [] if path.name == "lock" else places:
+        whole = path.read_bytes()
+        some = range(0, len(whole), 3) if path == last else rng.choice(len(whole), min(60, len(whole)), replace=False)
+        for at in () if path.name == "lock" else some:
+            data = bytearray(whole)
             data[at] ^= 1 << int(rng.integers(8))
             path.write_bytes(data)
             try:
-                stream, told = opened(folder, read_only=True)
+                stream, _ = opened(folder, read_only=True)
                 assert same(stream.state(), states[stream.position]), (path.name, at)
-                outcomes["untouched" if stream.position == whole and not told else "recovered"] += 1
+                outcomes["recovered"] += 1
             except InputError as error:
-                assert path.name in str(error) or "store" in str(error), (path.name, at)
-                outcomes["error"] += 1
-            data = bytearray(data)
-            path.write_bytes(data := bytearray(_restored(data, at, path, folder)))
-    assert outcomes["error"] > 100
-    assert outcomes["recovered"] > 100
-
-
-def _restored(data, at, path, folder):
-    """The bytes before the flip."""
-    kept = folder.parent / "whole"
-    if not kept.exists():
-        shutil.copytree(folder, kept)
-        raise AssertionError("the copy is made before the first flip")
-    return (kept / path.name).read_bytes()
-
-
-@pytest.fixture(autouse=True)
-def whole_copy(request):
-    if "folder" in request.fixturenames:
-        folder = request.getfixturevalue("folder")
-        shutil.copytree(folder, folder.parent / "whole")
+                outcomes["error"] += str(folder) in str(error)
+        path.write_bytes(whole)
+    assert min(outcomes.values()) > 100, outcomes
 
 
 def test_every_length_of_a_torn_journal(folder, states):
     path = max(folder.glob("journal-*.bin"))
     data = path.read_bytes()
-    for length in range(len(data)):
+    for length in range(0, len(data), 7):
         path.write_bytes(data[:length])
         reader, _ = opened(folder, read_only=True)
         assert same(reader.state(), states[reader.position])
@@ -113,7 +99,7 @@ def test_damage_before_other_records_is_an_error_unless_repaired(folder, states)
     data = bytearray(path.read_bytes())
     data[-1 - len(data) // 2] ^= 255
     path.write_bytes(data)
-    with pytest.raises(InputError, match="is damaged in the record at byte.*repair=True"):
+    with pytest.raises(InputError, match=r"is damaged in the record at byte.*repair=True"):
         mr.Stream.open(folder)
     stream, told = opened(folder, repair=True)
     assert "feed again from position" in told[0]
@@ -146,19 +132,22 @@ def test_no_snapshot_and_no_beginning(folder, monkeypatch):
         mr.Stream.open(folder)
 
 
+def feed_three_times(stream, event):
+    for _ in range(3):
+        give(stream, event)
+
+
 def test_a_full_disk_leaves_the_stream_as_it_was(tmp_path, states):
     stream = mr.Stream(PROBLEM, store=tmp_path / "run")
     feed(stream, EVENTS, 8)
     position, size = stream.position, stream._store.journal.at.end
     with small_disk(size + 100):
-        for event in (EVENTS[8], {name: np.tile(column, 2)[0:9] for name, column in ()} or EVENTS[8]):
+        for event in (EVENTS[8], EVENTS[9]):
             with pytest.raises(OSError, match="File too large") as failed:
-                for _ in range(3):
-                    give(stream, event)
+                feed_three_times(stream, event)
             assert "rows were, and the stream is as it was" in failed.value.__notes__[0]
             assert str(tmp_path) in failed.value.filename
-        feed_position = stream.position
-    assert feed_position >= position
+    assert stream.position >= position
     assert stream._store.journal.path.stat().st_size == stream._store.journal.at.end
     state = copy.deepcopy(stream.state())
     assert same(opened(tmp_path / "run", read_only=True)[0].state(), state)
@@ -202,7 +191,7 @@ def test_protected_folders(tmp_path, monkeypatch):
 
     own = os.open
     monkeypatch.setattr(os, "open", lambda path, how, *more: protected() if how & os.O_CREAT else own(path, how, *more))
-    with pytest.raises(InputError, match="cannot be written: Read-only file system.*read_only=True"):
+    with pytest.raises(InputError, match=r"cannot be written: Read-only file system.*read_only=True"):
         mr.Stream.open(tmp_path / "run")
     assert mr.Stream.open(tmp_path / "run", read_only=True).position == 0
 
@@ -245,7 +234,7 @@ def test_what_is_no_store(tmp_path):
         mr.Stream.open(tmp_path / "nothing")
     with pytest.raises(InputError, match="is not the store of a stream"):
         mr.Stream.open(tmp_path / "other")
-    with pytest.raises(InputError, match="it holds 'data.csv'"):
+    with pytest.raises(InputError, match=r"it holds 'data\.csv'"):
         mr.Stream(PROBLEM, store=tmp_path / "other")
     with pytest.raises(InputError, match="is a file"):
         mr.Stream(PROBLEM, store=tmp_path / "file")

@@ -97,16 +97,13 @@ def test_a_kill_at_every_call_that_writes(tmp_path, world, small):
 
 def after(problem, events, stream):
     """The state of a run that was never interrupted after so many rows, and the gaps the stream knows of."""
-    expected = mr.Stream(problem)
-    at = 0
-    best = None
-    for event in [*events, None]:
-        if expected.position == stream.position and (best is None or not same(best, stream.state())):
+    expected, state, best = mr.Stream(problem), stream.state(), None
+    for number in range(len(events) + 1):
+        if expected.position == stream.position:
             best = copy.deepcopy(expected.state())
-        if event is None and at == len(events):
-            break
-        give(expected, event)
-        at += 1
+            if same(best, state):
+                break
+        give(expected, events[number])
     return best
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import struct
+import zlib
 
 import numpy as np
 import pandas as pd
@@ -128,8 +130,9 @@ def test_the_layout_is_the_documented_one(tmp_path):
     stream.observe_many(features=A, targets=Y)
     stream.break_here(3)
     data = next(iter(segments(tmp_path / "run").values())).read_bytes()
-    magic, kind, number, position, length, check, own = struct.unpack("<4sIQQQII", data[:40])
+    magic, kind, number, position, length, *checks = struct.unpack("<4sIQQQII", data[:40])
     assert (magic, kind, number, position) == (b"mrj1", 1, 0, 0)
+    assert checks == [zlib.crc32(data[40 : 40 + length]), zlib.crc32(data[:36])]
     schema = json.loads(data[40 : 40 + length])
     assert schema == {"columns": [["features", "<f8", [2]], ["targets", "<f8", []]], "names": None}
     at = 40 + length
@@ -163,7 +166,8 @@ class Machine(RuleBasedStateMachine):
     def begin(self, forget, keep):
         import tempfile
 
-        self.place = tempfile.TemporaryDirectory()
+        self.place, self.waits = tempfile.TemporaryDirectory(), os.fsync
+        os.fsync = lambda file: None  # the disk is not waited for
         self.problem, self.forget, self.copies = mr.PolicyEvaluation(0.5), forget, 0
         self.rng = np.random.default_rng(13)
         self.folder = f"{self.place.name}/0"
@@ -234,6 +238,7 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self):
         if hasattr(self, "place"):
+            os.fsync = self.waits
             self.place.cleanup()
 
 

@@ -1,7 +1,8 @@
 """A JSON file and the arrays that belong to it, both with checksums; nothing that is read is ever executed.
 
 ``name.json`` holds texts, numbers and the names of built-in classes; ``{"array": 3}`` in it is the third array of
-``name.npy``, where arrays in NumPy's own format stand one after the other. The JSON file comes last and makes both valid.
+``name.npy``, where arrays in NumPy's own format stand one after the other. The JSON file comes last, and makes both
+valid.
 """
 
 from __future__ import annotations

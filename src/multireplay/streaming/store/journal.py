@@ -1,7 +1,7 @@
 """The journal: every row, gap and quarantined row as a record with its number, its position and checksums.
 
-A record is a header of 40 bytes, little-endian, and its payload: 4 bytes "mrj1", kind (u32), number of the record (u64),
-position (u64: rows before it), length of the payload (u64), CRC-32 of the payload (u32), CRC-32 of these 36 bytes
+A record is a header of 40 bytes, little-endian, and its payload: 4 bytes "mrj1", kind (u32), number of the record
+(u64), position (u64: rows before it), length of the payload (u64), CRC-32 of the payload (u32), CRC-32 of these 36 bytes
 (u32).
 """
 
@@ -115,7 +115,7 @@ class Journal:
         self.at = Place(at.end + SIZE + length, at.number + 1, at.position + rows)
 
     def to_disk(self) -> None:
-        """Wait until all records are on the disk. A disk that fails once is not asked again: what it has is in doubt."""
+        """Wait until all records are on the disk. One that has failed is not asked again: what it has is in doubt."""
         if self.failed:
             raise OSError(errno.EIO, "the disk has failed before; open the store again", os.fspath(self.path))
         try:
@@ -149,7 +149,7 @@ def _write(file: int, parts: list[Any], at: int) -> None:
 
 
 def records(path: Path, number: int | None = None, start: int = 0) -> Iterator[Record]:
-    """All records of a segment, in order. `Torn` ends it where the last is not whole, `Damaged` where others are not."""
+    """All records of a segment. `Torn` ends them where the last is not whole, `Damaged` where others are not."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(start)

@@ -101,9 +101,8 @@ def recovered(folder: Path, fresh: Callable[[], Any], resume: Callable[[Any], An
     else:
         found.stream = fresh()
     parts = segments(folder)
-    if found.snapshot < 0 and (found.aside or (parts and 0 not in parts)):
-        if 0 not in parts:
-            raise Damaged(f"{folder} has no whole snapshot, and its journal does not go back to the first row")
+    if found.snapshot < 0 and (found.aside or parts) and 0 not in parts:
+        raise Damaged(f"{folder} has no whole snapshot, and its journal does not go back to the first row")
     _replay(folder, found, repair)
     return found
 
@@ -122,7 +121,7 @@ def _replay(folder: Path, found: Found, repair: bool) -> None:
                 player.play(record, path)
                 end = record.start + SIZE + len(record.payload)
                 found.at = Place(end, record.number + 1, player.position)
-        except Torn as torn:
+        except Torn:
             if number != last:
                 if not repair:
                     raise Damaged(f"{path} ends within a record, and others follow; {_way_out(player)}") from None

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -173,7 +174,7 @@ class Store:
         if self.settings.keep == "all" or len(older) < 2:
             return
         parts = list(segments(self.folder).items())
-        for (_, path), (following, later) in zip(parts[:-1], parts[1:], strict=True):
+        for (_, path), (following, later) in pairwise(parts):
             ends = next((record.position for record in records(later, following)), position)
             if following > older[0] or ends > position - self.settings.keep:
                 break

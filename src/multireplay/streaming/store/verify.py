@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def verify(path: Path, problem: Any = None) -> Verified:
     found.quarantined, damaged = read(path / "quarantine.ndjson")
     if damaged:
         found.wrong.append(f"{path / 'quarantine.ndjson'} has {damaged} damaged lines")
-    for older, newer in zip(list(states)[:-1], list(states)[1:], strict=True):
+    for older, newer in pairwise(states):
         found.wrong += _compared(path, Stream.from_state(found.made["problem"], states[older]["state"]), older, newer)
     try:
         found.stream = Stream.open(path, problem, read_only=True)
