@@ -80,7 +80,7 @@ def open_stream(store: Path, wanted: Wanted, rows: Parsed, how: dict[str, Any]) 
     """The stream in a folder, or a new one whose features are those of the first row; and the rows from there on."""
     if (store / "store.json").exists():
         stream = Stream.open(store, sync=how["sync"], bad=how["bad"])
-        names = (stream._names or (INTERCEPT,))[:-1]
+        names = (stream._intake.names or (INTERCEPT,))[:-1]
         another = f"{stream.problem!r}" != f"{GLM(LINKS[wanted.model])!r}"  # type: ignore[arg-type]
         if another or wanted.features not in (None, names) or (stream.clock == "time") != (wanted.time is not None):
             stream.close()

@@ -190,7 +190,7 @@ class Stream(Kept):
 
     def break_here(self, group: int | None = None) -> None:
         """A gap: what comes next does not follow on what came before, in one group or (by default) in all of them."""
-        self._catch_up(gap=(group,))
+        self._gap(group)
         self._intake.steps.break_off(group)
 
     @property

@@ -33,6 +33,8 @@ class Kept:
     _store: Store | None = None
     _reads_only = False
     _held: int
+    _open: Any
+    _size: int
 
     @classmethod
     def open(
@@ -84,8 +86,15 @@ class Kept:
         stream._store = Store(folder, lock, Settings.chosen({"sync": sync, "bad": bad}, made["settings"]), found)
         return stream
 
-    def _attach(self, path: str | os.PathLike[str], arguments: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    def _attach(self, path: str | os.PathLike[str] | None, arguments: Mapping[str, Any], given: Any) -> None:
         """Keep this stream, which has seen no row, in a folder, or become the one that is there."""
+        unknown = given.keys() - Settings.__dataclass_fields__.keys()
+        if unknown:
+            raise TypeError(f"Stream has no argument {min(unknown)!r}")
+        if path is None and given:
+            raise InputError(f"{min(given)}= is of a store: give store=path too")
+        if path is None:
+            return
         folder, described = Path(path), {name: arguments[name] for name in ARGUMENTS}
         there = (folder / "store.json").is_file()
         settings = Settings.chosen(given)
@@ -115,7 +124,7 @@ class Kept:
     def close(self) -> None:
         """Write what was learnt to the store, and let others write to it. Rows are no longer taken in."""
         if self._store is not None and not self._reads_only:
-            self._reads_only = True
+            self._read_only()
             self._store.close(self)
 
     def __enter__(self: Self) -> Self:
@@ -161,8 +170,7 @@ class Kept:
 
     def _taken(self, given: dict[str, Any]) -> int:
         """Take in rows: those that are new by their position, and by choice but those that cannot be used."""
-        if self._reads_only:
-            raise InputError("this stream takes no rows: it was closed, or opened with read_only=True")
+        self._check_open()
         given = dict(given)
         start = given.pop("position", None)
         if start is not None:
@@ -181,6 +189,29 @@ class Kept:
         taken = self._take(given) if store.settings.bad == "refuse" else self._sift(given)
         store.tidy(self)
         return taken
+
+    def _catch_up(self) -> None:
+        """Journal the row that was written to the open block last; a block that is full has no snapshot before its sum."""
+        if self._store is not None:
+            self._store.catch_up(self)
+            if self._open.filled < self._size:
+                self._store.tidy(self)
+
+    def _gap(self, group: int | None) -> None:
+        """Journal a gap, which is about to be made."""
+        self._check_open()
+        if self._store is not None:
+            self._store.catch_up(self)
+            self._store.gap(group)
+
+    def _check_open(self) -> None:
+        if self._reads_only:
+            raise InputError("this stream takes no rows: it was closed, or opened with read_only=True")
+
+    def _read_only(self) -> None:
+        self._reads_only = True
+        if self._open is not None:
+            self._open.trusts = False  # so that every row is looked at, and refused
 
     def _take(self, given: dict[str, Any]) -> int:
         raise NotImplementedError
@@ -238,5 +269,5 @@ def _read(cls: Any, folder: Path, problem: Problem | None) -> Any:
             time.sleep(0.02)
     for note in found.notes if found.aside else ():
         warn(note)
-    found.stream._reads_only = True
+    found.stream._read_only()
     return found.stream

@@ -172,8 +172,8 @@ class Player:
         self.flush()
         if record.kind == Kind.SCHEMA:
             self._schema = Schema.read(record.payload)
-            if self._schema.names is not None and self.stream._names is None:
-                self.stream._names = tuple(self._schema.names)
+            if self._schema.names is not None and self.stream._intake.names is None:
+                self.stream._intake.names = tuple(self._schema.names)
         elif record.kind == Kind.BREAK:
             self.stream.break_here(*struct.unpack("<q", record.payload) if record.payload else ())
         elif record.kind == Kind.BAD:

@@ -98,7 +98,7 @@ class Store:
         first = last - (stream.position - at)
         try:
             if self._block is not block or self._schema is not self._of_block:
-                self._of_block, self._block = Schema.of(block.columns, stream._names), block
+                self._of_block, self._block = Schema.of(block.columns, stream._intake.names), block
                 self._bytes = [
                     (column.reshape(-1).view(np.uint8).data, column[:1].nbytes) for column in block.columns.values()
                 ]
