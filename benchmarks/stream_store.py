@@ -23,8 +23,8 @@ import multireplay as mr
 from multireplay.errors import InputError
 from multireplay.show.text import TextTable
 from multireplay.streaming.store import kept
-from multireplay.streaming.store.replay import Found
-from multireplay.streaming.store.store import Settings, Store, begin
+from multireplay.streaming.store.replay import Recovered
+from multireplay.streaming.store.store import Settings, StreamStore, begin
 
 WIDTH, BLOCK = 20, 4096
 NOW = "learner.now"
@@ -54,7 +54,7 @@ def speed(rows: int, sync: str) -> list[dict[str, object]]:
             os.fsync(place)
         found["plain append"] = time.perf_counter() - start
         os.close(place)
-        store = Store(Path(folder) / "run", begin(Path(folder) / "run"), Settings(sync), Found(None))
+        store = StreamStore(Path(folder) / "run", begin(Path(folder) / "run"), Settings(sync), Recovered(None))
         start = time.perf_counter()
         for part in blocks:
             store.write({"features": features[part], "targets": targets[part]}, None)

@@ -59,10 +59,10 @@ def watch(
 
     Example: multireplay watch --store run --target y --report live.html < rows.ndjson
     """
-    from multireplay.cli.watching import Outputs, Wanted, half_life, open_stream, parsed, rows_from, watch_rows
+    from multireplay.cli.watching import Outputs, Watched, half_life, open_stream, parsed, rows_from, watch_rows
 
     asked = None if features is None else tuple(names_in(features))
-    wanted = Wanted(target, model.value, asked, time)
+    wanted = Watched(target, model.value, asked, time)
     how = {"sync": sync.value, "keep": keep, "bad": bad.value, "forget": half_life(forget), "window": window}
     stream, rows = open_stream(store, wanted, parsed(rows_from(follow, once), wanted), how)
     with stream:

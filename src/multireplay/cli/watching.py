@@ -34,7 +34,7 @@ POINTS = 400
 
 
 @dataclass
-class Wanted:
+class Watched:
     """What is read of a row: the target, the features (those of the first row by default) and the time."""
 
     target: str
@@ -76,7 +76,7 @@ def _moment(row: Mapping[str, Any], name: str) -> float:
 Parsed = Iterator[list[tuple[bytes, Any]]]
 
 
-def open_stream(store: Path, wanted: Wanted, rows: Parsed, how: dict[str, Any]) -> tuple[Stream, Parsed]:
+def open_stream(store: Path, wanted: Watched, rows: Parsed, how: dict[str, Any]) -> tuple[Stream, Parsed]:
     """The stream in a folder, or a new one whose features are those of the first row; and the rows from there on."""
     if (store / "store.json").exists():
         stream = Stream.open(store, sync=how["sync"], bad=how["bad"])
@@ -139,7 +139,7 @@ def _lines(more: Any, ends: bool) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def parsed(chunks: Iterable[list[bytes]], wanted: Wanted) -> Parsed:
+def parsed(chunks: Iterable[list[bytes]], wanted: Watched) -> Parsed:
     """Every line with its row, or with the error that says why it is none; a table in CSV begins with its names."""
     names: list[str] | None = None
     first = True
@@ -158,7 +158,7 @@ def parsed(chunks: Iterable[list[bytes]], wanted: Wanted) -> Parsed:
         yield found
 
 
-def _parsed(text: bytes, names: list[str] | None, wanted: Wanted) -> Any:
+def _parsed(text: bytes, names: list[str] | None, wanted: Watched) -> Any:
     try:
         if names is None:
             return wanted.row(json.loads(text))

@@ -21,14 +21,14 @@ from multireplay.streaming.blocks import OpenBlock
 from multireplay.streaming.fresh import Fresh
 from multireplay.streaming.intake import Intake, uninterrupted
 from multireplay.streaming.learner import Learner, Memory
-from multireplay.streaming.store.kept import Kept
+from multireplay.streaming.store.kept import Storable
 
 WIDEST = 512
 """Coordinates up to which the matrices of all batches are kept."""
 FORMAT = 1
 
 
-class Stream(Kept):
+class Stream(Storable):
     """Learn from a stream that never ends: at every moment the exact fit of everything seen, or of what still holds.
 
     Rows are added up in blocks, and blocks in 32 to 64 batches that merge in pairs, so that memory is bounded and

@@ -1,8 +1,8 @@
 """The journal: every row, gap and quarantined row as a record with its number, its position and checksums.
 
 A record is a header of 40 bytes, little-endian, and its payload: 4 bytes "mrj1", kind (u32), number of the record
-(u64), position (u64: rows before it), length of the payload (u64), CRC-32 of the payload (u32), CRC-32 of these 36 bytes
-(u32).
+(u64), position (u64: rows before it), length of the payload (u64), CRC-32 of the payload (u32), CRC-32 of these 36
+bytes (u32).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEADER = struct.Struct("<4sIQQQI")
 SIZE = HEADER.size + 4
 
 
-class Kind(IntEnum):
+class RecordKind(IntEnum):
     """What a record tells."""
 
     SCHEMA = 1
@@ -46,7 +46,7 @@ class Place(NamedTuple):
     position: int
 
 
-class Record(NamedTuple):
+class JournalRecord(NamedTuple):
     """One record; its payload is checked."""
 
     kind: int
@@ -94,7 +94,7 @@ class Journal:
         if self.sync != "none":
             sync_folder(self.folder)
 
-    def append(self, kind: Kind, parts: Sequence[Any], rows: int = 0) -> None:
+    def append(self, kind: RecordKind, parts: Sequence[Any], rows: int = 0) -> None:
         """Write a record. Where it cannot be written the journal is as it was, and the error says so."""
         at, length, check = self.at, 0, 0
         if self.failed:
@@ -148,7 +148,7 @@ def _write(file: int, parts: list[Any], at: int) -> None:
         rest = rest[written:]
 
 
-def records(path: Path, number: int | None = None, start: int = 0) -> Iterator[Record]:
+def records(path: Path, number: int | None = None, start: int = 0) -> Iterator[JournalRecord]:
     """All records of a segment. `Torn` ends them where the last is not whole, `Damaged` where others are not."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -166,7 +166,7 @@ def records(path: Path, number: int | None = None, start: int = 0) -> Iterator[R
                 raise _broken(path, start)
             if number not in (None, own) or (position is not None and before < position):
                 raise Damaged(f"{path} is damaged at byte {start}: record {own} stands where {number} should")
-            yield Record(kind, own, before, payload, start)
+            yield JournalRecord(kind, own, before, payload, start)
             number, position, start = own + 1, before, start + SIZE + length
 
 

@@ -17,20 +17,20 @@ from multireplay.problems import Problem
 from multireplay.streaming.store.checked import Damaged, load, save
 from multireplay.streaming.store.journal import Sync
 from multireplay.streaming.store.quarantine import part_of_rows, rows_in
-from multireplay.streaming.store.replay import Found, check_folder, recovered, rows_of
-from multireplay.streaming.store.store import Settings, Store, begin, remove_orphans
+from multireplay.streaming.store.replay import Recovered, check_folder, recovered, rows_of
+from multireplay.streaming.store.store import Settings, StreamStore, begin, remove_orphans
 
 ARGUMENTS = ("forget", "window", "clock", "names")
 TRIES = 5
-Self = TypeVar("Self", bound="Kept")
+Self = TypeVar("Self", bound="Storable")
 
 
-class Kept:
+class Storable:
     """A stream whose rows and state may be kept in a folder."""
 
     problem: Problem
     position: int
-    _store: Store | None = None
+    _store: StreamStore | None = None
     _reads_only = False
     _held: int
     _open: Any
@@ -83,7 +83,7 @@ class Kept:
         remove_orphans(folder)
         found = _found(cls, folder, made, repair)
         stream: Self = found.stream
-        stream._store = Store(folder, lock, Settings.chosen({"sync": sync, "bad": bad}, made["settings"]), found)
+        stream._store = StreamStore(folder, lock, Settings.chosen({"sync": sync, "bad": bad}, made["settings"]), found)
         return stream
 
     def _attach(self, path: str | os.PathLike[str] | None, arguments: Mapping[str, Any], given: Any) -> None:
@@ -101,7 +101,7 @@ class Kept:
         lock = begin(folder)
         if not there:
             save(folder / "store.json", {"problem": self.problem, "arguments": described, "settings": vars(settings)})
-            self._store = Store(folder, lock, settings, Found(self))
+            self._store = StreamStore(folder, lock, settings, Recovered(self))
             return
         made = load(folder / "store.json", {"problem": self.problem})
         for name, was, now in (("problem", made["problem"], self.problem), ("arguments", made["arguments"], described)):
@@ -110,7 +110,7 @@ class Kept:
         remove_orphans(folder)
         found = _found(type(self), folder, made)
         vars(self).update(vars(found.stream))
-        self._store = Store(folder, lock, Settings.chosen(given, made["settings"]), found)
+        self._store = StreamStore(folder, lock, Settings.chosen(given, made["settings"]), found)
 
     @property
     def quarantined(self) -> int:
@@ -163,7 +163,7 @@ class Kept:
             if number % every == 0:
                 yield self.position
 
-    def _kept_in(self) -> Store:
+    def _kept_in(self) -> StreamStore:
         if self._store is None:
             raise InputError("this stream has no store: mr.Stream(problem, store=path) has")
         return self._store
@@ -191,7 +191,7 @@ class Kept:
         return taken
 
     def _catch_up(self) -> None:
-        """Journal the row that was written to the open block last; a block that is full has no snapshot before its sum."""
+        """Journal the row that was written to the open block last. A full block is added up before a snapshot."""
         if self._store is not None:
             self._store.catch_up(self)
             if self._open.filled < self._size:
@@ -249,7 +249,7 @@ class Kept:
             raise
 
 
-def _found(cls: Any, folder: Path, made: Mapping[str, Any], repair: bool = False) -> Found:
+def _found(cls: Any, folder: Path, made: Mapping[str, Any], repair: bool = False) -> Recovered:
     problem, arguments = made["problem"], made["arguments"]
     return recovered(folder, lambda: cls(problem, **arguments), lambda state: cls.from_state(problem, state), repair)
 

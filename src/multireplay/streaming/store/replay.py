@@ -14,7 +14,7 @@ import numpy as np
 
 from multireplay.errors import InputError
 from multireplay.streaming.store.checked import Damaged, load
-from multireplay.streaming.store.journal import SIZE, Kind, Place, Record, Torn, records, segments
+from multireplay.streaming.store.journal import SIZE, JournalRecord, Place, RecordKind, Torn, records, segments
 
 TOGETHER = 1 << 23
 """Bytes of rows that are taken in together."""
@@ -58,7 +58,7 @@ class Schema:
 
 
 @dataclass
-class Found:
+class Recovered:
     """A stream as its folder has it, and where its journal ends."""
 
     stream: Any
@@ -78,13 +78,13 @@ def snapshots(folder: Path) -> dict[int, Path]:
     return {int(p.stem.partition("-")[2]): p for p in sorted(folder.glob("snapshot-" + "[0-9]" * 20 + ".json"))}
 
 
-def recovered(folder: Path, fresh: Callable[[], Any], resume: Callable[[Any], Any], repair: bool = False) -> Found:
+def recovered(folder: Path, fresh: Callable[[], Any], resume: Callable[[Any], Any], repair: bool = False) -> Recovered:
     """The stream in a folder, from the newest snapshot that is whole; `fresh` and `resume` make a stream, of a state.
 
     A record that was not whole when the writer stopped is left out. Damage before the last record is an error, unless
     `repair` is asked for: then what comes before it is what there is.
     """
-    found = Found(None)
+    found = Recovered(None)
     for number, path in reversed(snapshots(folder).items()):
         try:
             content = load(path)
@@ -107,7 +107,7 @@ def recovered(folder: Path, fresh: Callable[[], Any], resume: Callable[[Any], An
     return found
 
 
-def _replay(folder: Path, found: Found, repair: bool) -> None:
+def _replay(folder: Path, found: Recovered, repair: bool) -> None:
     """Take in what the journal has after the snapshot."""
     player = Player(found.stream, found.at.position, found.quarantined)
     parts = {number: path for number, path in segments(folder).items() if number >= found.at.number}
@@ -157,11 +157,11 @@ class Player:
         self._waiting: list[dict[str, Any]] = []
         self._bytes = 0
 
-    def play(self, record: Record, path: Path) -> None:
+    def play(self, record: JournalRecord, path: Path) -> None:
         """Take in one record."""
         if record.position != self.position:
             raise Damaged(f"{path} is damaged at byte {record.start}: its position is {record.position}")
-        if record.kind == Kind.ROWS and self._schema is not None:
+        if record.kind == RecordKind.ROWS and self._schema is not None:
             rows = self._schema.rows(record.payload)
             self._waiting.append(rows)
             self._bytes += len(record.payload)
@@ -170,13 +170,13 @@ class Player:
                 self.flush()
             return
         self.flush()
-        if record.kind == Kind.SCHEMA:
+        if record.kind == RecordKind.SCHEMA:
             self._schema = Schema.read(record.payload)
             if self._schema.names is not None and self.stream._intake.names is None:
                 self.stream._intake.names = tuple(self._schema.names)
-        elif record.kind == Kind.BREAK:
+        elif record.kind == RecordKind.BREAK:
             self.stream.break_here(*struct.unpack("<q", record.payload) if record.payload else ())
-        elif record.kind == Kind.BAD:
+        elif record.kind == RecordKind.BAD:
             self.stream._held += 1
             self.position += 1
             self.quarantined += 1
@@ -204,9 +204,9 @@ def rows_of(folder: Path) -> Iterator[dict[str, Any]]:
     for number, path in segments(folder).items():
         try:
             for record in records(path, number):
-                if record.kind == Kind.SCHEMA:
+                if record.kind == RecordKind.SCHEMA:
                     schema = Schema.read(record.payload)
-                elif record.kind == Kind.ROWS and schema is not None:
+                elif record.kind == RecordKind.ROWS and schema is not None:
                     yield schema.rows(record.payload)
         except Torn:
             return

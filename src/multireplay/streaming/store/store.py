@@ -16,10 +16,10 @@ import numpy as np
 from multireplay.buffer.foreign import as_numpy
 from multireplay.errors import InputError, warn
 from multireplay.streaming.store.checked import save
-from multireplay.streaming.store.journal import Journal, Kind, Sync, records, segments
+from multireplay.streaming.store.journal import Journal, RecordKind, Sync, records, segments
 from multireplay.streaming.store.lock import Lock
 from multireplay.streaming.store.quarantine import Quarantine
-from multireplay.streaming.store.replay import Found, Schema, move_aside, snapshots
+from multireplay.streaming.store.replay import Recovered, Schema, move_aside, snapshots
 
 LEAST, TIMES = 1 << 24, 4
 """A snapshot is written when the journal has grown by so many bytes, and by so many times the last snapshot."""
@@ -47,7 +47,7 @@ class Settings:
         return cls(**{**(before or {}), **{name: value for name, value in given.items() if value is not None}})
 
 
-class Store:
+class StreamStore:
     """A folder that is written by this process, at the end of its journal.
 
     Parameters
@@ -58,11 +58,11 @@ class Store:
         The right to write there.
     settings : Settings
         How it is written.
-    found : Found
+    found : Recovered
         What is there.
     """
 
-    def __init__(self, folder: Path, lock: Lock, settings: Settings, found: Found) -> None:
+    def __init__(self, folder: Path, lock: Lock, settings: Settings, found: Recovered) -> None:
         self.folder, self.settings, self._lock = folder, settings, lock
         move_aside(found.aside)
         self.journal = Journal(folder, found.at, found.first, settings.sync)
@@ -83,7 +83,7 @@ class Store:
         count = len(next(iter(rows.values())))
         if count:
             self._describe(Schema.of(rows, names))
-            self.journal.append(Kind.ROWS, [row.reshape(-1).view(np.uint8).data for row in rows.values()], count)
+            self.journal.append(RecordKind.ROWS, [row.reshape(-1).view(np.uint8).data for row in rows.values()], count)
 
     def catch_up(self, stream: Any) -> None:
         """Journal the rows at the end of the open block that are not yet: one, as a rule.
@@ -103,7 +103,9 @@ class Store:
                     (column.reshape(-1).view(np.uint8).data, column[:1].nbytes) for column in block.columns.values()
                 ]
             self._describe(self._of_block)
-            self.journal.append(Kind.ROWS, [row[first * size : last * size] for row, size in self._bytes], last - first)
+            self.journal.append(
+                RecordKind.ROWS, [row[first * size : last * size] for row, size in self._bytes], last - first
+            )
         except Exception:
             block.filled = first
             raise
@@ -112,13 +114,13 @@ class Store:
         """Journal what the next rows look like, if it is not what the last ones did."""
         self._check()
         if schema is not self._schema and schema != self._schema:
-            self.journal.append(Kind.SCHEMA, [schema.to_bytes()])
+            self.journal.append(RecordKind.SCHEMA, [schema.to_bytes()])
         self._schema = schema
 
     def gap(self, group: int | None) -> None:
         """Journal `break_here`."""
         self._check()
-        self.journal.append(Kind.BREAK, [] if group is None else [struct.pack("<q", group)])
+        self.journal.append(RecordKind.BREAK, [] if group is None else [struct.pack("<q", group)])
 
     def bad(self, row: Mapping[str, Any], why: str) -> None:
         """Put a row aside that cannot be used: it counts in the position, and in nothing else."""
@@ -126,7 +128,7 @@ class Store:
         position = self.journal.at.position
         self.quarantine.add(position, row, why)
         try:
-            self.journal.append(Kind.BAD, [why.encode()], 1)
+            self.journal.append(RecordKind.BAD, [why.encode()], 1)
         except OSError:
             self.quarantine.cut(position)
             raise

@@ -12,7 +12,7 @@ import numpy as np
 
 from multireplay.errors import InputError
 from multireplay.streaming.store.checked import Damaged, load
-from multireplay.streaming.store.journal import Kind, Torn, records, segments
+from multireplay.streaming.store.journal import RecordKind, Torn, records, segments
 from multireplay.streaming.store.lock import is_locked, writer_of
 from multireplay.streaming.store.quarantine import read
 from multireplay.streaming.store.replay import Player, Schema, check_folder, snapshots
@@ -68,9 +68,9 @@ def _segment(path: Path, wrong: list[str]) -> dict[str, Any]:
         for record in records(path, int(path.stem.partition("-")[2])):
             first = record.position if first is None else first
             count += 1
-            if record.kind == Kind.SCHEMA:
+            if record.kind == RecordKind.SCHEMA:
                 schema = Schema.read(record.payload)
-            elif record.kind == Kind.ROWS and schema is not None:
+            elif record.kind == RecordKind.ROWS and schema is not None:
                 rows += len(next(iter(schema.rows(record.payload).values())))
         about = "whole"
     except Torn as torn:
