@@ -190,8 +190,9 @@ class Stream(Storable):
 
     def break_here(self, group: int | None = None) -> None:
         """A gap: what comes next does not follow on what came before, in one group or (by default) in all of them."""
-        self._gap(group)
-        self._intake.steps.break_off(group)
+        with uninterrupted(self):
+            self._gap(group)
+            self._intake.steps.break_off(group)
 
     @property
     def position(self) -> int:

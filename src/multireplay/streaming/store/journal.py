@@ -87,9 +87,9 @@ class Journal:
         self._open(first, os.O_CREAT)
 
     def _open(self, first: int, how: int) -> None:
-        self.path, self.first = segment(self.folder, first), first
-        self._file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | how, 0o666)
-        self.close = weakref.finalize(self, os.close, self._file)
+        path = segment(self.folder, first)
+        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC | how, 0o666)
+        self.path, self.close = path, weakref.finalize(self, os.close, self._file)
         self._synced = time.monotonic()
         if self.sync != "none":
             sync_folder(self.folder)
@@ -127,9 +127,11 @@ class Journal:
 
     def rotate(self) -> None:
         """Go on in a new segment."""
-        self.close()
-        self.at = Place(0, self.at.number, self.at.position)
-        self._open(self.at.number, os.O_CREAT | os.O_TRUNC)
+        before = self.close
+        if self.at.end:
+            self._open(self.at.number, os.O_CREAT | os.O_TRUNC)
+            self.at = Place(0, self.at.number, self.at.position)
+            before()
 
     def cut(self) -> None:
         """Remove what is behind the last whole record."""

@@ -14,6 +14,7 @@ import numpy as np
 from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError, warn
 from multireplay.problems import Problem
+from multireplay.streaming.intake import uninterrupted
 from multireplay.streaming.store.checked import Damaged, load, save
 from multireplay.streaming.store.journal import Sync
 from multireplay.streaming.store.quarantine import part_of_rows, rows_in
@@ -232,8 +233,9 @@ class Storable:
         return self._sift(part_of_rows(given, 0, half)) + self._sift(part_of_rows(given, half, count))
 
     def _put_aside(self, row: Mapping[str, Any], why: str) -> None:
-        self._kept_in().bad(row, why)
-        self._held += 1
+        with uninterrupted(self):
+            self._kept_in().bad(row, why)
+            self._held += 1
 
     @contextmanager
     def _journaled(self, columns: Mapping[str, Any], names: Any) -> Iterator[None]:

@@ -15,8 +15,8 @@ import numpy as np
 
 from multireplay.buffer.foreign import as_numpy
 from multireplay.errors import InputError, warn
-from multireplay.streaming.store.checked import save
-from multireplay.streaming.store.journal import Journal, RecordKind, Sync, records, segments
+from multireplay.streaming.store.checked import Damaged, save
+from multireplay.streaming.store.journal import Journal, RecordKind, Sync, Torn, records, segments
 from multireplay.streaming.store.lock import Lock
 from multireplay.streaming.store.quarantine import Quarantine
 from multireplay.streaming.store.replay import Recovered, Schema, move_aside, snapshots
@@ -91,7 +91,7 @@ class StreamStore:
         Rows that cannot be journaled are not taken in.
         """
         at = self.journal.at.position
-        if at == stream.position:
+        if at >= stream.position:
             return
         block = stream._open
         last = block.filled
@@ -158,11 +158,11 @@ class StreamStore:
         if number == self._snapshot:
             return
         self.journal.to_disk()
+        self.journal.rotate()
+        self._schema = None
         content = {"position": stream.position, "quarantined": self.quarantine.count, "state": stream.state()}
         self._size = save(self.folder / f"snapshot-{number:020}.json", content)
         self._snapshot = number
-        self.journal.rotate()
-        self._schema = None
         self._grown = max(LEAST, TIMES * self._size)
         self._forget(stream.position)
 
@@ -177,7 +177,10 @@ class StreamStore:
             return
         parts = list(segments(self.folder).items())
         for (_, path), (following, later) in pairwise(parts):
-            ends = next((record.position for record in records(later, following)), position)
+            try:
+                ends = next((record.position for record in records(later, following)), position)
+            except (Damaged, Torn):
+                break
             if following > older[0] or ends > position - self.settings.keep:
                 break
             path.unlink()
