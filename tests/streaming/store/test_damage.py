@@ -57,7 +57,7 @@ def opened(folder, **how):
 def test_a_flip_of_any_byte_is_an_error_or_a_recovery(folder, states, monkeypatch):
     """Never a wrong answer: a stream that opens is at a position, and has the bits of a run that got so far.
 
-    A third of the bytes of the journal, and some of the other files; benchmarks/stream_store.py flips all of them.
+    Some bytes of every file; benchmarks/stream_store.py flips all of them.
     """
     monkeypatch.setattr(kept, "TRIES", 1)
     rng = np.random.default_rng(9)
@@ -65,7 +65,7 @@ def test_a_flip_of_any_byte_is_an_error_or_a_recovery(folder, states, monkeypatc
     last = max(folder.glob("journal-*.bin"))
     for path in sorted(folder.iterdir()):
         whole = path.read_bytes()
-        some = range(0, len(whole), 3) if path == last else rng.choice(len(whole), min(60, len(whole)), replace=False)
+        some = rng.choice(len(whole), min(400 if path == last else 40, len(whole)), replace=False)
         for at in () if path.name == "lock" else some:
             data = bytearray(whole)
             data[at] ^= 1 << int(rng.integers(8))
@@ -83,7 +83,7 @@ def test_a_flip_of_any_byte_is_an_error_or_a_recovery(folder, states, monkeypatc
 def test_every_length_of_a_torn_journal(folder, states):
     path = max(folder.glob("journal-*.bin"))
     data = path.read_bytes()
-    for length in range(0, len(data), 7):
+    for length in range(0, len(data), 23):
         path.write_bytes(data[:length])
         reader, _ = opened(folder, read_only=True)
         assert same(reader.state(), states[reader.position])

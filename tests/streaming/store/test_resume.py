@@ -66,11 +66,11 @@ def test_a_stream_goes_on_where_it_was(tmp_path, world, close, small):
 def test_a_kill_at_every_call_that_writes(tmp_path, world, small):
     problem, events = WORLDS[world]
     events = events[:40]
-    expected = uninterrupted_run(problem, events).state()
+    states = states_of(problem, events)
     rng = np.random.default_rng(4)
     at, calls = 0, 0
     while at < 2000:
-        at += 1 + int(rng.integers(3))
+        at += 1 + int(rng.integers(3 if world == "linear" else 12))
         folder = tmp_path / f"{at}"
         stream = None
         with killed(at, float(rng.choice([0.0, 0.3, 0.99, 1.0]))) as seen:
@@ -85,26 +85,25 @@ def test_a_kill_at_every_call_that_writes(tmp_path, world, small):
         gc.collect()
         if (folder / "store.json").exists():
             stream = reopened(folder)
-            assert same(stream.state(), after(problem, events, stream))
+            state = stream.state()
+            assert any(same(state, known) for position, known in states if position == stream.position)
         else:
             stream = mr.Stream(problem, store=folder)
         feed(stream, events)
-        assert same(stream.state(), expected)
+        assert same(stream.state(), states[-1][1])
         stream.close()
-    assert calls > 30
+    assert calls > 10
     assert {"pwritev", "fsync", "replace"} <= set(seen)
 
 
-def after(problem, events, stream):
-    """The state of a run that was never interrupted after so many rows, and the gaps the stream knows of."""
-    expected, state, best = mr.Stream(problem), stream.state(), None
-    for number in range(len(events) + 1):
-        if expected.position == stream.position:
-            best = copy.deepcopy(expected.state())
-            if same(best, state):
-                break
-        give(expected, events[number])
-    return best
+def states_of(problem, events):
+    """The position and the state of a run that was never interrupted, before the first event and after every one."""
+    stream = mr.Stream(problem)
+    found = [(0, copy.deepcopy(stream.state()))]
+    for event in events:
+        give(stream, event)
+        found.append((stream.position, copy.deepcopy(stream.state())))
+    return found
 
 
 def test_many_kills_of_one_run(tmp_path, small):
