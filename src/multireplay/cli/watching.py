@@ -8,6 +8,7 @@ import json
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ import numpy as np
 from multireplay._write import save_text
 from multireplay.cli.app import INTERRUPTED, note
 from multireplay.cli.options import plain
-from multireplay.errors import InputError
+from multireplay.errors import InputError, UncertaintyWarning
 from multireplay.problems import GLM
 from multireplay.show.text import say, short
 from multireplay.streaming import Stream
@@ -243,13 +244,19 @@ class Outputs:
 
     def _tell(self, rate: float, last: bool) -> None:
         result = self.stream.result()
-        errors = result.standard_error
+        nothing = np.full(len(result.x), np.nan)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UncertaintyWarning)  # the page marks them
+            errors = result.standard_error
+            ends = np.stack([nothing, nothing], axis=1) if errors is None else result.interval()
         known = {
             "position": result.position,
             "at": f"{datetime.now():%F %T}",
             "names": list(result.names),
             "x": result.x,
-            "standard_error": np.full(len(result.x), np.nan) if errors is None else errors,
+            "standard_error": nothing if errors is None else errors,
+            "low": ends[:, 0],
+            "high": ends[:, 1],
             "alarms": len(result.drift.alarms),
             "statistic": result.drift.statistic,
             "threshold": result.drift.threshold,
@@ -273,7 +280,7 @@ class Outputs:
             from multireplay.report.of_stream import report_of_stream
 
             about = f"{self.stream.problem!r} in {self._file.parent}"
-            numbers = ("x", "standard_error", "statistic", "threshold", "rate")
+            numbers = ("x", "standard_error", "low", "high", "statistic", "threshold", "rate")
             past = [{**one, **{name: as_numbers(one[name]) for name in numbers}} for one in self.history]
             report_of_stream(self.report, result, past, about, max(self.every, 1.0))
 
@@ -291,7 +298,7 @@ def metrics_text(known: Mapping[str, Any]) -> str:
     lines = []
     for key, (name, kind) in kinds.items():
         lines += [f"# TYPE multireplay_{name} {kind}", f"multireplay_{name} {_spelt(known[key])}"]
-    for key, name in (("x", "coefficient"), ("standard_error", "standard_error")):
+    for key, name in (("x", "coefficient"), ("standard_error", "standard_error"), ("low", "low"), ("high", "high")):
         lines.append(f"# TYPE multireplay_{name} gauge")
         for feature, value in zip(known["names"], known[key], strict=True):
             label = feature.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

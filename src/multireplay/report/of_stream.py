@@ -17,6 +17,8 @@ from multireplay.report.page import as_file, render
 from multireplay.show.text import plural, short
 from multireplay.streaming.answer import StreamResult
 
+UNKNOWN = 1e100
+"""A threshold above this stands for none."""
 DRAWN = 6
 """Coordinates that are drawn: those with the largest |t|."""
 
@@ -33,7 +35,7 @@ def report_of_stream(
     result : StreamResult
         The answer now.
     history : sequence of mappings
-        What was known before: position, seconds, x, standard_error, statistic, threshold, rate.
+        What was known before: position, x, standard_error, low, high, statistic, threshold, rate.
     about : str
         A line below the title.
     refresh : float
@@ -70,17 +72,16 @@ def _over_time(result: StreamResult, history: Sequence[Mapping[str, Any]]) -> li
     """The largest coordinates with their intervals."""
     at = np.array([one["position"] for one in history])
     x = np.array([one["x"] for one in history], dtype=float)
-    spread = np.array([one["standard_error"] for one in history], dtype=float)
+    ends = {name: np.array([one[name] for one in history], dtype=float) for name in ("low", "high")}
     with np.errstate(divide="ignore", invalid="ignore"):
-        size = np.nan_to_num(np.abs(x[-1] / spread[-1]), nan=0.0)
+        size = np.nan_to_num(np.abs(x[-1] / history[-1]["standard_error"]), nan=0.0)
     found: list[Block] = []
     for place, number in enumerate(np.argsort(-size, kind="stable")[:DRAWN]):
         color, name = CYCLE[place % len(CYCLE)], result.names[number]
-        middle, wide = x[:, number], 1.96 * spread[:, number]
         curves = [
-            Line(at, middle, name, color),
-            Line(at, middle - wide, "95 % from", GREY, "dot"),
-            Line(at, middle + wide, "to", GREY, "dot"),
+            Line(at, x[:, number], name, color),
+            Line(at, ends["low"][:, number], "95 % from", GREY, "dot"),
+            Line(at, ends["high"][:, number], "to", GREY, "dot"),
         ]
         figure = figures.lines(curves, "rows", name, log_x=False, log_y=False)
         found.append(Plot(figure, name, "The answer and its interval under dependence.", 280))
@@ -92,7 +93,7 @@ def _drift(result: StreamResult, history: Sequence[Mapping[str, Any]]) -> list[B
     limit = [one["threshold"] for one in history]
     curves = [
         Line(at, [one["statistic"] for one in history], "largest move", CYCLE[0]),
-        Line(at, [one if np.isfinite(one) else np.nan for one in limit], "alarm", CYCLE[1], "dash"),
+        Line(at, [one if one < UNKNOWN else np.nan for one in limit], "alarm", CYCLE[1], "dash"),
     ]
     moves = figures.lines(curves, "rows", "in standard errors", log_x=False, log_y=False)
     rates = figures.lines(

@@ -27,7 +27,18 @@ LEAST, TIMES = 1 << 24, 4
 
 @dataclass(frozen=True)
 class Settings:
-    """How a store is written: see `multireplay.Stream`."""
+    """How a store is written.
+
+    Parameters
+    ----------
+    sync : "interval", "always" or "none"
+        When a row that was taken is on the disk: a second later at most while rows come, before `observe` returns, or
+        whenever the system writes it. In all three it outlives this process.
+    keep : int or "all"
+        So many of the last rows stay in the journal; by default those after the older of two snapshots.
+    bad : "refuse" or "quarantine"
+        A row that cannot be used is an error, or is put aside in the store and counted.
+    """
 
     sync: Sync = "interval"
     keep: int | Literal["all"] = 0
