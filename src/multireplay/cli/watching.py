@@ -30,6 +30,7 @@ from multireplay.streaming import Stream
 LINKS = {"linear": "identity", "logistic": "logistic", "poisson": "exp"}
 INTERCEPT = "(intercept)"
 CHUNK, WAIT = 1 << 16, 0.2
+NUMBERS = ("x", "standard_error", "low", "high", "statistic", "threshold", "rate")
 POINTS = 400
 """Answers of the past that are kept for the page; more are thinned out."""
 
@@ -227,7 +228,9 @@ class Outputs:
         self.text = ""
         with suppress(OSError, ValueError, TypeError, KeyError):
             past = json.loads(self._file.read_text())
-            self.history = [one for one in past if one["position"] <= self.stream.position]
+            self.history = [
+                one for one in past if one["position"] <= self.stream.position and one.keys() >= set(NUMBERS)
+            ]
         self.server = None if self.metrics is None else _served(self, self.metrics)
 
     def tell(self, last: bool = False) -> None:
@@ -280,8 +283,7 @@ class Outputs:
             from multireplay.report.of_stream import report_of_stream
 
             about = f"{self.stream.problem!r} in {self._file.parent}"
-            numbers = ("x", "standard_error", "low", "high", "statistic", "threshold", "rate")
-            past = [{**one, **{name: as_numbers(one[name]) for name in numbers}} for one in self.history]
+            past = [{**one, **{name: as_numbers(one[name]) for name in NUMBERS}} for one in self.history]
             report_of_stream(self.report, result, past, about, max(self.every, 1.0))
 
 

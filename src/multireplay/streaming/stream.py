@@ -21,6 +21,7 @@ from multireplay.streaming.blocks import OpenBlock
 from multireplay.streaming.fresh import Fresh
 from multireplay.streaming.intake import Intake, uninterrupted
 from multireplay.streaming.learner import Learner, Memory
+from multireplay.streaming.store.journal import Sync
 from multireplay.streaming.store.kept import Storable
 
 WIDEST = 512
@@ -53,8 +54,8 @@ class Stream(Storable):
         Of the features.
     store : str or path, optional
         A folder in which rows and state are kept (docs/stream_store.md); a stream that is there already goes on.
-    **kept
-        How: `sync`, `keep` and `bad` of `multireplay.streaming.store.store.Settings`.
+    sync, keep, bad
+        How: "always", "interval" or "none"; rows or "all"; "refuse" or "quarantine" (`streaming.store.store.Settings`).
 
     Examples
     --------
@@ -83,7 +84,9 @@ class Stream(Storable):
         clock: Literal["rows", "time"] = "rows",
         names: Any = None,
         store: str | os.PathLike[str] | None = None,
-        **kept: Any,
+        sync: Sync | None = None,
+        keep: int | Literal["all"] | None = None,
+        bad: Literal["refuse", "quarantine"] | None = None,
     ) -> None:
         if not isinstance(problem, Problem):
             raise InputError(f"problem must be a multireplay problem such as mr.GLM(), not {problem!r}")
@@ -108,7 +111,8 @@ class Stream(Storable):
         self._learner: Learner | None = None
         self._fresh: tuple[int, Fresh] | None = None
         self._size = 0
-        self._attach(store, {"forget": forget, "window": window, "clock": clock, "names": names}, kept)
+        given = {"forget": forget, "window": window, "clock": clock, "names": names}
+        self._attach(store, given, {"sync": sync, "keep": keep, "bad": bad})
 
     def observe(self, **row: Any) -> int:
         """Take in one row, or a block of rows in order, by the problem's column names; the number of rows taken.

@@ -70,7 +70,7 @@ def test_a_kill_at_every_call_that_writes(tmp_path, world, small):
     rng = np.random.default_rng(4)
     at, calls = 0, 0
     while at < 2000:
-        at += 1 + int(rng.integers(3 if world == "linear" else 12))
+        at += 1 + int(rng.integers(8 if world == "linear" else 12))
         folder = tmp_path / f"{at}"
         stream = None
         with killed(at, float(rng.choice([0.0, 0.3, 0.99, 1.0]))) as seen:
@@ -92,7 +92,7 @@ def test_a_kill_at_every_call_that_writes(tmp_path, world, small):
         feed(stream, events)
         assert same(stream.state(), states[-1][1])
         stream.close()
-    assert calls > 10
+    assert calls > 5
     assert {"pwritev", "fsync", "replace"} <= set(seen)
 
 

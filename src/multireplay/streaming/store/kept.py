@@ -89,12 +89,9 @@ class Storable:
 
     def _attach(self, path: str | os.PathLike[str] | None, arguments: Mapping[str, Any], given: Any) -> None:
         """Keep this stream, which has seen no row, in a folder, or become the one that is there."""
-        unknown = given.keys() - Settings.__dataclass_fields__.keys()
-        if unknown:
-            raise TypeError(f"Stream has no argument {min(unknown)!r}")
-        if path is None and given:
-            raise InputError(f"{min(given)}= is of a store: give store=path too")
         if path is None:
+            for name in (name for name, value in given.items() if value is not None):
+                raise InputError(f"{name}= is of a store: give store=path too")
             return
         folder, described = Path(path), {name: arguments[name] for name in ARGUMENTS}
         there = (folder / "store.json").is_file()
