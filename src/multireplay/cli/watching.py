@@ -83,7 +83,7 @@ def open_stream(store: Path, wanted: Watched, rows: Parsed, how: dict[str, Any])
     if (store / "store.json").exists():
         stream = Stream.open(store, sync=how["sync"], bad=how["bad"])
         names = (stream._intake.names or (INTERCEPT,))[:-1]
-        another = f"{stream.problem!r}" != f"{GLM(LINKS[wanted.model])!r}"  # type: ignore[arg-type]
+        another = f"{stream.problem!r}" != f"{GLM(LINKS[wanted.model])!r}"
         if another or wanted.features not in (None, names) or (stream.clock == "time") != (wanted.time is not None):
             stream.close()
             given = f"with the features {', '.join(names)}{' and times' * (stream.clock == 'time')}"

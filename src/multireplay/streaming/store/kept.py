@@ -30,7 +30,6 @@ class Storable:
     """A stream whose rows and state may be kept in a folder."""
 
     problem: Problem
-    position: int
     _store: StreamStore | None = None
     _reads_only = False
     _held: int
@@ -78,7 +77,8 @@ class Storable:
         folder = Path(path)
         check_folder(folder)
         if read_only:
-            return _read(cls, folder, problem)
+            reader: Self = _read(cls, folder, problem)
+            return reader
         lock = begin(folder)
         made = load(folder / "store.json", {"problem": problem})
         remove_orphans(folder)
@@ -109,6 +109,11 @@ class Storable:
         found = _found(type(self), folder, made)
         vars(self).update(vars(found.stream))
         self._store = StreamStore(folder, lock, Settings.chosen(given, made["settings"]), found)
+
+    @property
+    def position(self) -> int:
+        """How many rows were given to `observe` and taken in."""
+        raise NotImplementedError
 
     @property
     def quarantined(self) -> int:

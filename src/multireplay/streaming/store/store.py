@@ -113,6 +113,7 @@ class StreamStore:
                 self._bytes = [
                     (column.reshape(-1).view(np.uint8).data, column[:1].nbytes) for column in block.columns.values()
                 ]
+            assert self._of_block is not None
             self._describe(self._of_block)
             self.journal.append(
                 RecordKind.ROWS, [row[first * size : last * size] for row, size in self._bytes], last - first
