@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import argparse
 import csv
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -46,45 +47,47 @@ def resident() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def feed(rows: int, window: int, store: str) -> None:
-    """The child: feed what is missing, and print position, microseconds a row and memory now and then."""
+def feed(rows: int, window: int, store: str, told: Connection) -> None:
+    """The child: feed what is missing, and tell position, microseconds a row and megabytes after every block."""
     warnings.simplefilter("ignore")
     run = stream(window, store)
-    started, since = time.perf_counter(), run.position
     for number in range(run.position // BLOCK, rows // BLOCK):
         given = block(number)
         start = time.perf_counter()
         run.observe_many(given, position=number * BLOCK)
-        took = time.perf_counter() - start
-        if number % 16 == 0:
-            print(run.position, f"{took / BLOCK * 1e6:.4f}", f"{resident():.1f}", flush=True)
+        told.send((run.position, (time.perf_counter() - start) / BLOCK * 1e6, resident()))
     run.close()
-    print(
-        run.position, f"{(time.perf_counter() - started) / max(run.position - since, 1) * 1e6:.4f}", f"{resident():.1f}"
-    )
 
 
 def soak(rows: int, window: int, kills: int, store: str) -> list[tuple[float, ...]]:
-    """The parent: what the children printed, with how many were killed until then."""
+    """The parent: what the children told, every 16th time, with how many were killed until then."""
     chance = random.Random(0)
     targets = sorted(chance.randrange(rows) for _ in range(kills))
     seen: list[tuple[float, ...]] = []
-    killed = 0
+    killed = told = 0
+    processes = multiprocessing.get_context("fork")
     while True:
-        command = [sys.executable, __file__, "--feed", store, "--rows", str(rows), "--window", str(window)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-            assert child.stdout is not None
-            for line in child.stdout:
-                seen.append((*map(float, line.split()), killed))
-                if killed < kills and seen[-1][0] >= targets[killed]:
-                    time.sleep(chance.random() / 100)
-                    child.send_signal(signal.SIGKILL)
+        reader, writer = processes.Pipe(duplex=False)
+        child = processes.Process(target=feed, args=(rows, window, store, writer))
+        child.start()
+        writer.close()
+        with suppress(EOFError, OSError):
+            while True:
+                found = reader.recv()
+                told += 1
+                if told % 16 == 1:
+                    seen.append((*found, killed))
+                if killed < kills and found[0] >= targets[killed]:
+                    time.sleep(chance.random() / 50)
+                    child.kill()
                     killed += 1
                     break
-        if child.returncode == 0:
-            return seen
-        if child.returncode != -signal.SIGKILL:
-            raise SystemExit(f"the child ended with {child.returncode}")
+        child.join()
+        reader.close()
+        if child.exitcode == 0:
+            return [*seen, (*found, killed)]
+        if child.exitcode != -signal.SIGKILL:
+            raise SystemExit(f"the child ended with {child.exitcode}")
 
 
 def same(store: str, rows: int, window: int) -> bool:
@@ -121,13 +124,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--window", type=int, default=1_000_000)
-    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--out", default="soak.png", help="picture; the numbers are beside it as CSV")
-    parser.add_argument("--feed", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.feed:
-        feed(given.rows, given.window, given.feed)
-        return
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         seen = soak(given.rows, given.window, given.kills, f"{folder}/run")
