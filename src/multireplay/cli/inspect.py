@@ -26,9 +26,7 @@ from multireplay.show.text import TextTable, say, terminal
 
 @app.command()
 def inspect(
-    file: Annotated[
-        Path, typer.Argument(parser=as_data, help="A model, a record, or the store of a stream.")
-    ],
+    file: Annotated[Path, typer.Argument(parser=as_data, help="A model, a record, or the store of a stream.")],
     everything: Annotated[bool, typer.Option("--all", help="All coefficients or columns, however many.")] = False,
     memory: Memory = DEFAULT_MEMORY,
     separator: Separator = None,
@@ -48,7 +46,7 @@ def inspect(
     from multireplay.cli.inspecting import LookedAtData, LookedAtModel, LookedAtStore, is_model
 
     found: LookedAtModel | LookedAtData | LookedAtStore
-    if (file / "store.json").exists():
+    if isinstance(file, Path) and (file / "store.json").exists():
         found = LookedAtStore.of(file)
     elif is_model(file):
         found = LookedAtModel.of(file)
