@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -149,8 +150,6 @@ for kill in range({kills}):
 
 
 def test_real_kills(tmp_path):
-    from pathlib import Path
-
     tests = str(Path(__file__).parents[2])
     script = textwrap.dedent(FEEDER).format(tests=tests, folder=str(tmp_path / "run"), kills=25)
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
@@ -216,3 +215,32 @@ def test_ctrl_c_before_a_row_is_journaled(tmp_path, monkeypatch):
     del stream, own
     monkeypatch.undo()
     assert same(reopened(tmp_path / "run").state(), state)
+
+
+WRITER = """
+import sys
+sys.path.insert(0, {tests!r})
+import multireplay as mr
+from stream_events import feed, regression
+from multireplay.streaming.store import store
+store.LEAST, store.TIMES = 2_000, 0
+problem, events = regression(3000, 6)
+feed(mr.Stream(problem, store={folder!r}, sync="none"), events)
+"""
+
+
+def test_readers_beside_a_writer(tmp_path):
+    """Snapshots and parts of the journal come and go while they are read; what is read was there at some moment."""
+    problem, events = regression(3000, 6)
+    states = dict(states_of(problem, events))
+    script = WRITER.format(tests=str(Path(__file__).parents[2]), folder=str(tmp_path / "run"))
+    seen = set()
+    with subprocess.Popen([sys.executable, "-c", script]) as writer:
+        while writer.poll() is None:
+            if (tmp_path / "run" / "store.json").exists():
+                reader = mr.Stream.open(tmp_path / "run", read_only=True)
+                assert same(reader.state(), states[reader.position])
+                seen.add(reader.position)
+    assert writer.returncode == 0
+    assert len(seen) > 3
+    assert mr.Stream.open(tmp_path / "run", read_only=True).position == 3000
