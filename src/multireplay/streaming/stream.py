@@ -111,7 +111,7 @@ class Stream(Storable):
         self._learner: Learner | None = None
         self._fresh: tuple[int, Fresh] | None = None
         self._size = 0
-        given = {"forget": forget, "window": window, "clock": clock, "names": names}
+        given = {"forget": forget, "window": window, "clock": clock, "names": self._intake.given}
         self._attach(store, given, {"sync": sync, "keep": keep, "bad": bad})
 
     def observe(self, **row: Any) -> int:

@@ -242,7 +242,11 @@ def test_what_is_no_store(tmp_path):
 
 @pytest.mark.parametrize(
     ("problem", "how", "message"),
-    [(mr.GLM("logistic"), {}, "another problem"), (PROBLEM, {"window": 5}, "another arguments")],
+    [
+        (mr.GLM("logistic"), {}, "another problem"),
+        (mr.GLM(constraint=mr.sets.Box(np.zeros(3), np.ones(3))), {}, "another problem"),
+        (PROBLEM, {"window": 5}, "another arguments"),
+    ],
 )
 def test_another_problem_is_refused(tmp_path, problem, how, message):
     mr.Stream(PROBLEM, store=tmp_path / "run").close()

@@ -149,6 +149,29 @@ def test_names_of_a_frame_are_kept(tmp_path):
     assert mr.Stream.open(tmp_path / "run", read_only=True).result().names == ("one", "two")
 
 
+def test_names_and_sets_are_compared_by_what_they_hold(tmp_path):
+    """Also where they are long, so that they are printed alike."""
+    ends = np.arange(2000.0)
+    how = {"names": pd.Index(["one", "two"]), "forget": np.float64(50.0), "store": tmp_path / "run"}
+    mr.Stream(mr.GLM(constraint=mr.sets.Box(-ends, ends)), **how).close()
+    mr.Stream(mr.GLM(constraint=mr.sets.Box(-ends, ends)), **how).close()
+    assert mr.Stream.open(tmp_path / "run", read_only=True).forget == 50.0
+    with pytest.raises(InputError, match="another problem"):
+        mr.Stream(mr.GLM(constraint=mr.sets.Box(-ends, np.where(ends == 1000, 1001, ends))), **how)
+
+
+def test_a_problem_of_your_own_is_given_again(tmp_path):
+    class Own(mr.GLM):
+        pass
+
+    mr.Stream(Own(), store=tmp_path / "run").close()
+    with pytest.raises(InputError, match=r"a problem of your own.*give it again"):
+        mr.Stream.open(tmp_path / "run")
+    with pytest.raises(InputError, match="as its problem, not"):
+        mr.Stream.open(tmp_path / "run", mr.PolicyEvaluation(0.5))
+    assert mr.Stream.open(tmp_path / "run", Own(), read_only=True).position == 0
+
+
 def test_settings_that_are_none(tmp_path):
     for how in ({"sync": "often"}, {"keep": -1}, {"keep": "some"}, {"bad": "ignore"}):
         with pytest.raises(InputError, match=f"{next(iter(how))} must be"):

@@ -15,7 +15,7 @@ from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError, warn
 from multireplay.problems import Problem
 from multireplay.streaming.intake import uninterrupted
-from multireplay.streaming.store.checked import Damaged, load, save
+from multireplay.streaming.store.checked import Damaged, alike, load, save
 from multireplay.streaming.store.journal import Sync
 from multireplay.streaming.store.quarantine import part_of_rows, rows_in
 from multireplay.streaming.store.replay import Recovered, check_folder, recovered, rows_of
@@ -103,7 +103,7 @@ class Storable:
             return
         made = load(folder / "store.json", {"problem": self.problem})
         for name, was, now in (("problem", made["problem"], self.problem), ("arguments", made["arguments"], described)):
-            if repr(was) != repr(now):
+            if not alike(was, now):
                 raise InputError(f"{folder} was made with another {name}: {was!r}, and not {now!r}")
         remove_orphans(folder)
         found = _found(type(self), folder, made)
