@@ -65,6 +65,7 @@ def soak(rows: int, window: int, kills: int, store: str) -> list[tuple[float, ..
     targets = sorted(chance.randrange(rows) for _ in range(kills))
     seen: list[tuple[float, ...]] = []
     killed = told = 0
+    stream(window).observe_many(block(0))  # all modules and loops are there before the first child is
     processes = multiprocessing.get_context("fork")
     while True:
         reader, writer = processes.Pipe(duplex=False)
