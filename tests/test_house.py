@@ -40,7 +40,7 @@ FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 KERNELS = ("engine/kernels/", "problems/compiled", "vectors/")
 ENTRIES = {
     "solve.solve", "online.Online.__init__", "result.Result.report", "rl.evaluate.evaluate",
-    "report.reports.report_of_result", "report.reports.report_of_tables",
+    "streaming.stream.Stream.__init__", "report.reports.report_of_result", "report.reports.report_of_tables",
     "estimators.base.LinearEstimator.__init__", "estimators.value.MERValueRegressor.__init__",
     "simulate.autoregressive.AutoregressiveLogistic.__init__", "bench.comparison.compare",
     "bench.reproduction.reproduce",

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from multireplay.cli.app import app
+from multireplay.cli.app import BAD_INPUT, app
 from multireplay.cli.options import (
     DEFAULT_MEMORY,
     Decimal,
@@ -26,10 +26,7 @@ from multireplay.show.text import TextTable, say, terminal
 
 @app.command()
 def inspect(
-    file: Annotated[
-        Path,
-        typer.Argument(parser=as_data, help="A model that 'multireplay fit --out' has written, or a record."),
-    ],
+    file: Annotated[Path, typer.Argument(parser=as_data, help="A model, a record, or the store of a stream.")],
     everything: Annotated[bool, typer.Option("--all", help="All coefficients or columns, however many.")] = False,
     memory: Memory = DEFAULT_MEMORY,
     separator: Separator = None,
@@ -42,20 +39,25 @@ def inspect(
 
     A model tells its target, what it predicts from, how it was fitted, and its coefficients with intervals. A record
     tells of every column whether it holds numbers, categories or dates, and in how many rows there is nothing.
+    The store of a stream is read whole and compared with its checksums; where something is wrong the exit code is 3.
 
     Example: multireplay inspect model.json
     """
-    from multireplay.cli.inspecting import LookedAtData, LookedAtModel, is_model
+    from multireplay.cli.inspecting import LookedAtData, LookedAtModel, LookedAtStore, is_model
 
-    found: LookedAtModel | LookedAtData
-    if is_model(file):
+    found: LookedAtModel | LookedAtData | LookedAtStore
+    if isinstance(file, Path) and (file / "store.json").exists():
+        found = LookedAtStore.of(file)
+    elif is_model(file):
         found = LookedAtModel.of(file)
     else:
         found = LookedAtData.of(file, memory, dialect(separator, encoding, decimal, na))
     if as_json:
         print_json(found.to_dict())
-        return
-    _print(found.shown(everything))
+    else:
+        _print(found.shown(everything))
+    if isinstance(found, LookedAtStore) and found.store.wrong:
+        raise typer.Exit(BAD_INPUT)
 
 
 def _print(parts: Iterable[str | TextTable]) -> None:

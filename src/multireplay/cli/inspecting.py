@@ -17,6 +17,7 @@ from multireplay.cli.model import Model
 from multireplay.errors import InputError
 from multireplay.inference.summary import coefficient_row
 from multireplay.show.text import TextTable, plural, short
+from multireplay.streaming.store.verify import Verified, verify
 from multireplay.tables import Kind, look_at
 from multireplay.tables.cells import as_numbers
 
@@ -216,3 +217,43 @@ def _ends(column: Any, name: str) -> list[float] | None:
     values = as_numbers(column, name)
     values = values[np.isfinite(values)]
     return [float(values.min()), float(values.max())] if len(values) else None
+
+
+@dataclass(frozen=True, eq=False)
+class LookedAtStore:
+    """The store of a stream, every byte of which was compared with its checksums."""
+
+    store: Verified
+
+    @classmethod
+    def of(cls, path: Path) -> LookedAtStore:
+        """Read all of it."""
+        return cls(verify(path))
+
+    def shown(self, everything: bool) -> Iterator[str | TextTable]:
+        """Sentences and tables, one after the other."""
+        store, stream = self.store, self.store.stream
+        yield f"A stream of {store.made['problem']!r} in {store.folder}."
+        if stream is not None:
+            held = f" and {plural(len(store.quarantined), 'row')} put aside" if store.quarantined else ""
+            yield f"Position {stream.position:,}; {plural(store.kept, 'row')} in the journal{held}."
+        yield f"It is being written by {store.writer}." if store.writer else "Nobody writes to it now."
+        names = ("file", "records", "rows", "from", "bytes", "about")
+        yield TextTable([{name: part.get(name, "") for name in names} for part in store.parts])
+        if stream is not None and stream.x is not None:
+            yield from str(stream.result().summary()).splitlines() if everything else [str(stream.status)]
+            yield str(stream.drift)
+        yield from (f"WRONG: {line}" for line in store.wrong)
+        if not store.wrong:
+            yield "All of it is as it was written."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        store, stream = self.store, self.store.stream
+        return {
+            "file": store.folder, "is": "store", "problem": f"{store.made['problem']!r}",
+            "settings": store.made["settings"],
+            "position": None if stream is None else stream.position, "x": None if stream is None else stream.x,
+            "kept": store.kept, "quarantined": len(store.quarantined), "writer": store.writer, "parts": store.parts,
+            "wrong": store.wrong,
+        }  # fmt: skip

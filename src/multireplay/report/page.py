@@ -59,8 +59,8 @@ def as_file(path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def render(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
-    """The page as text."""
+def render(title: str, sections: Sequence[Section], subtitle: str = "", refresh: float = 0.0) -> str:
+    """The page as text; a browser loads it again every `refresh` seconds, if that is not 0."""
     import multireplay
 
     jinja2, verbatim = needed("jinja2"), needed("markupsafe").Markup
@@ -70,6 +70,7 @@ def render(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
     page: str = environment.get_template("page.html.j2").render(
         title=title,
         subtitle=subtitle,
+        refresh=refresh,
         sections=list(zip(slugs(sections), sections, strict=True)),
         plotly=verbatim(_plotly_js(plots)) if plots else "",
         next_number=count().__next__,

@@ -25,6 +25,8 @@ class Taken(NamedTuple):
     """Checked rows: how many were given, what they make for the problem, and what is known after them."""
 
     given: int
+    rows: Columns
+    """What was given, with times and groups."""
     columns: Columns | None
     """None where no transition is complete."""
     stamps: Vector
@@ -59,13 +61,15 @@ class Intake:
             refuse_reordered(self.names, buffer.feature_names, "column 'features' has", "an earlier block")
         stamps, waiting = self._stamps(times, len(buffer)), self.steps.waiting
         made: Buffer | None = buffer
+        rows = {**buffer.columns, **({"time": stamps} if self.timed else {})}
+        rows |= {} if groups is None else {"group": as_groups(groups, len(buffer))}
         if stepwise:
             steps, waiting, at = self.steps.transitions(dict(buffer.columns), as_groups(groups, len(buffer)))
             made = Buffer(**steps) if steps else None
             stamps = stamps[at] if self.timed else stamps
         columns = None if made is None else problem.columns(made)
         last = float(stamps[-1]) if len(stamps) else self.time
-        return Taken(len(buffer), columns, stamps, waiting, last, self.names or buffer.feature_names)
+        return Taken(len(buffer), rows, columns, stamps, waiting, last, self.names or buffer.feature_names)
 
     def _stamps(self, times: Any, count: int) -> Vector:
         """The time of every row, which never falls; nothing where rows are counted."""
@@ -105,16 +109,24 @@ class Intake:
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until this is done, so that what is added up is added up once and whole."""
+def uninterrupted(stream: Any) -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until this is done, so that rows are added up once and whole; what they raise says so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     came: list[Any] = []
-    before = signal.signal(signal.SIGINT, lambda *what: came.append(what))
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ours = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in ours:
+        signal.signal(number, lambda *what: came.append(what))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        if came and callable(before):
-            before(*came[-1])
+        for number, handler in ours.items():
+            signal.signal(number, handler)
+        for number, frame in came[-1:]:
+            try:
+                ours[number](number, frame)
+            except BaseException as stop:
+                stop.add_note(f"{stream.position} rows were taken in all, and the stream can go on.")
+                raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -20,13 +21,15 @@ from multireplay.streaming.blocks import OpenBlock
 from multireplay.streaming.fresh import Fresh
 from multireplay.streaming.intake import Intake, uninterrupted
 from multireplay.streaming.learner import Learner, Memory
+from multireplay.streaming.store.journal import Sync
+from multireplay.streaming.store.kept import Storable
 
 WIDEST = 512
 """Coordinates up to which the matrices of all batches are kept."""
 FORMAT = 1
 
 
-class Stream:
+class Stream(Storable):
     """Learn from a stream that never ends: at every moment the exact fit of everything seen, or of what still holds.
 
     Rows are added up in blocks, and blocks in 32 to 64 batches that merge in pairs, so that memory is bounded and
@@ -49,6 +52,10 @@ class Stream:
         unit.
     names : sequence of str, optional
         Of the features.
+    store : str or path, optional
+        A folder in which rows and state are kept (docs/stream_store.md); a stream that is there already goes on.
+    sync, keep, bad
+        How: "always", "interval" or "none"; rows or "all"; "refuse" or "quarantine" (`streaming.store.store.Settings`).
 
     Examples
     --------
@@ -76,6 +83,10 @@ class Stream:
         window: float | None = None,
         clock: Literal["rows", "time"] = "rows",
         names: Any = None,
+        store: str | os.PathLike[str] | None = None,
+        sync: Sync | None = None,
+        keep: int | Literal["all"] | None = None,
+        bad: Literal["refuse", "quarantine"] | None = None,
     ) -> None:
         if not isinstance(problem, Problem):
             raise InputError(f"problem must be a multireplay problem such as mr.GLM(), not {problem!r}")
@@ -100,6 +111,8 @@ class Stream:
         self._learner: Learner | None = None
         self._fresh: tuple[int, Fresh] | None = None
         self._size = 0
+        given = {"forget": forget, "window": window, "clock": clock, "names": self._intake.given}
+        self._attach(store, given, {"sync": sync, "keep": keep, "bad": bad})
 
     def observe(self, **row: Any) -> int:
         """Take in one row, or a block of rows in order, by the problem's column names; the number of rows taken.
@@ -119,15 +132,16 @@ class Stream:
         """
         block = self._open
         if block is None or not block.trusts or self._timed or block.filled == self._size or not block.quick(row):
-            return self._take(row)
+            return self._taken(row)
+        self._catch_up()
         if block.filled == self._size:
-            with uninterrupted():
+            with uninterrupted(self):
                 self._fold(self._learner.rows + self._size)  # type: ignore[union-attr]
         return 1
 
     def observe_many(self, columns: Mapping[str, Any] | None = None, **named: Any) -> int:
         """Take in a block of rows, as a dictionary of columns or by name: `observe` with a block."""
-        return self._take({**(columns or {}), **named})
+        return self._taken({**(columns or {}), **named})
 
     def _take(self, given: dict[str, Any]) -> int:
         """Check rows, all of them, before the first is taken in."""
@@ -136,7 +150,7 @@ class Stream:
             self._prepare(taken.columns)
         elif taken.columns is not None and self._open is not None:
             self._open.check(taken.columns)
-        with uninterrupted():
+        with uninterrupted(self), self._journaled(taken.rows, taken.names):
             used = 0 if taken.columns is None else self._put(taken.columns, taken.stamps)
             self._held += taken.given - used
             self._intake.took(taken)
@@ -180,7 +194,9 @@ class Stream:
 
     def break_here(self, group: int | None = None) -> None:
         """A gap: what comes next does not follow on what came before, in one group or (by default) in all of them."""
-        self._intake.steps.break_off(group)
+        with uninterrupted(self):
+            self._gap(group)
+            self._intake.steps.break_off(group)
 
     @property
     def position(self) -> int:

@@ -1,0 +1,146 @@
+"""A long stream through a store, killed again and again on the way: flat memory and time a row, and the same end.
+
+A child feeds blocks of rows, each made from its number, into a stream with a window, whose store keeps as many rows. It
+is killed (SIGKILL) at random moments and started again, and goes on from its position. In the end its state is
+compared, bit by bit, with that of a run in memory that was never interrupted.
+
+    python benchmarks/soak.py --rows 100000000 --kills 1000 --out soak.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import multiprocessing
+import os
+import random
+import signal
+import tempfile
+import time
+import warnings
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+
+import multireplay as mr
+
+WIDTH, BLOCK = 8, 4096
+
+
+def block(number: int) -> dict[str, np.ndarray]:
+    """Dependent rows of a block, from its number alone."""
+    rng = np.random.default_rng(number)
+    features = np.cumsum(rng.standard_normal((BLOCK, WIDTH)), axis=0) / 20
+    return {"features": features, "targets": features.sum(axis=1) + rng.standard_normal(BLOCK)}
+
+
+def stream(window: int, store: str | None = None) -> mr.Stream:
+    how = {} if store is None else {"store": store, "keep": window}
+    return mr.Stream(mr.GLM(), window=float(window), **how)
+
+
+def resident() -> float:
+    """Megabytes of this process in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def feed(rows: int, window: int, store: str, told: Connection) -> None:
+    """The child: feed what is missing, and tell position, microseconds a row and megabytes after every block."""
+    warnings.simplefilter("ignore")
+    run = stream(window, store)
+    for number in range(run.position // BLOCK, rows // BLOCK):
+        given = block(number)
+        start = time.perf_counter()
+        run.observe_many(given, position=number * BLOCK)
+        told.send((run.position, (time.perf_counter() - start) / BLOCK * 1e6, resident()))
+    run.close()
+
+
+def soak(rows: int, window: int, kills: int, store: str) -> list[tuple[float, ...]]:
+    """The parent: what the children told, every 16th time, with how many were killed until then."""
+    chance = random.Random(0)
+    targets = sorted(chance.randrange(rows) for _ in range(kills))
+    seen: list[tuple[float, ...]] = []
+    killed = told = 0
+    stream(window).observe_many(block(0))  # all modules and loops are there before the first child is
+    processes = multiprocessing.get_context("fork")
+    while True:
+        reader, writer = processes.Pipe(duplex=False)
+        child = processes.Process(target=feed, args=(rows, window, store, writer))
+        child.start()
+        writer.close()
+        with suppress(EOFError, OSError):
+            while True:
+                found = reader.recv()
+                told += 1
+                if told % 16 == 1:
+                    seen.append((*found, killed))
+                if killed < kills and found[0] >= targets[killed]:
+                    time.sleep(chance.random() / 50)
+                    child.kill()
+                    killed += 1
+                    break
+        child.join()
+        reader.close()
+        if child.exitcode == 0:
+            return [*seen, (*found, killed)]
+        if child.exitcode != -signal.SIGKILL:
+            raise SystemExit(f"the child ended with {child.exitcode}")
+
+
+def same(store: str, rows: int, window: int) -> bool:
+    """Whether the state in the store is that of a run that was never interrupted, to the last bit."""
+    whole = stream(window)
+    for number in range(rows // BLOCK):
+        whole.observe_many(block(number))
+    one, other = (run.state() for run in (mr.Stream.open(store, read_only=True), whole))
+    names = one.keys() | other.keys()
+    return all(_bytes(one.get(name)) == _bytes(other.get(name)) for name in names)
+
+
+def _bytes(value: object) -> bytes:
+    """A number is a number, whole or not; all else is as it is."""
+    return np.array(float(value) if isinstance(value, int) else value).tobytes()
+
+
+def draw(seen: list[tuple[float, ...]], out: str) -> None:
+    """Time a row and memory over the rows, with a line at every kill."""
+    from matplotlib import pyplot as plt
+
+    table = np.array(seen)
+    figure, axes = plt.subplots(2, 1, figsize=(8, 5), sharex=True, layout="constrained")
+    for axis, column, label in ((axes[0], 1, "µs a row"), (axes[1], 2, "memory in MB")):
+        axis.plot(table[:, 0], table[:, column], linewidth=0.8)
+        axis.set(ylabel=label, ylim=(0, 1.3 * np.percentile(table[:, column], 99)))
+        for at in table[np.flatnonzero(np.diff(table[:, 3])), 0]:
+            axis.axvline(at, color="0.8", linewidth=0.5, zorder=0)
+    axes[1].set(xlabel="rows (grey: killed)")
+    figure.savefig(out, dpi=130)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=100_000_000)
+    parser.add_argument("--window", type=int, default=1_000_000)
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--out", default="soak.png", help="picture; the numbers are beside it as CSV")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        seen = soak(given.rows, given.window, given.kills, f"{folder}/run")
+        took = time.perf_counter() - start
+        size = sum(path.stat().st_size for path in Path(folder, "run").iterdir()) / 2**20
+        alike = same(f"{folder}/run", given.rows, given.window)
+    draw(seen, given.out)
+    with Path(given.out).with_suffix(".csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("position", "us_a_row", "megabytes", "killed"), *seen])
+    print(f"{seen[-1][0]:,.0f} rows in {took:.0f} s, killed {seen[-1][3]:.0f} times, {size:.0f} MB in the store.")
+    print("The state is that of a run never interrupted, to the last bit." if alike else "THE STATES DIFFER.")
+    raise SystemExit(0 if alike else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""multireplay watch"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from multireplay.cli.app import app
+from multireplay.cli.options import ModelKind, Report, names_in
+
+Sync = StrEnum("Sync", ["always", "interval", "none"])
+Bad = StrEnum("Bad", ["refuse", "quarantine"])
+
+
+@app.command()
+def watch(
+    store: Annotated[Path, typer.Option(help="The folder of the stream; one that is there goes on.")],
+    target: Annotated[str, typer.Option(help="The column to predict.")],
+    model: Annotated[ModelKind, typer.Option(help="linear, logistic (0 or 1) or poisson (counts).")] = ModelKind.linear,
+    features: Annotated[
+        str | None, typer.Option(help="Columns to predict from, with commas between; all others by default.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="The column that says when a row was: a number, or a date as ISO 8601.")
+    ] = None,
+    follow: Annotated[
+        Path | None, typer.Option(help="A growing file, CSV or JSON lines, in place of standard input.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="End where the file ends, and do not wait for more.")] = False,
+    new_rows: Annotated[
+        bool, typer.Option("--new-rows", help="All rows are new: none was there when the stream was stopped.")
+    ] = False,
+    every: Annotated[float, typer.Option(min=0, help="Seconds between two answers.")] = 10.0,
+    forget: Annotated[
+        str, typer.Option(help="auto, a half-life in rows (or with --time in its unit, of dates seconds), or none.")
+    ] = "auto",
+    window: Annotated[float | None, typer.Option(min=0, help="Only so many of the last rows count.")] = None,
+    sync: Annotated[
+        Sync, typer.Option(help="When a row is on the disk: at once, within a second, or some time.")
+    ] = Sync.interval,
+    keep: Annotated[int, typer.Option(min=0, help="So many of the last rows stay in the store.")] = 0,
+    bad: Annotated[
+        Bad, typer.Option(help="Rows that cannot be used are an error, or are put aside and counted.")
+    ] = Bad.quarantine,
+    report: Report = None,
+    metrics: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Serve metrics for Prometheus at this port of 127.0.0.1.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line.")] = False,
+) -> None:
+    """Learn from rows as they come, JSON lines or CSV on standard input or a growing file, and keep the state.
+
+    The current answer is printed at intervals. Ctrl-C (exit code 130) and SIGTERM (0) end it, and so does the end of
+    standard input (0); in whatever way it ends, the same command goes on: rows that it has taken are known by their
+    number, and skipped.
+
+    Example: multireplay watch --store run --target y --report live.html < rows.ndjson
+    """
+    from multireplay.cli.watching import Outputs, Watched, half_life, open_stream, parsed, rows_from, watch_rows
+
+    asked = None if features is None else tuple(names_in(features))
+    wanted = Watched(target, model.value, asked, time)
+    how = {"sync": sync.value, "keep": keep, "bad": bad.value, "forget": half_life(forget), "window": window}
+    stream, rows = open_stream(store, wanted, parsed(rows_from(follow, once), wanted), how)
+    with stream:
+        outputs = Outputs(stream, every, report, metrics, as_json)
+        raise typer.Exit(watch_rows(stream, rows, stream.position if new_rows else 0, outputs))
