@@ -139,7 +139,7 @@ def test_what_is_said_of_data(library):
     with pytest.warns(mr.ConvergenceWarning):
         here, there = both(mr.GLM("logistic"), columns, library)
     assert "does not exist" in there.notes[0]
-    assert there.notes == here.notes
+    assert here.notes[0].replace(" by x[0] alone", "") == there.notes[0]  # which column it is, is seen on the host
     columns["targets"][5] = 2.0
     there = mr.Buffer(**{name: library(column) for name, column in columns.items()})
     with pytest.raises(mr.InputError, match=r"'targets' holds 2 at row 5 .* values in \[0, 1\]"):

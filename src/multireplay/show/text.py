@@ -118,7 +118,7 @@ def number_in(text: str) -> float | None:
 
 
 def in_names(text: str, names: Sequence[str]) -> str:
-    """A sentence that speaks of coordinates as ``x[2]``, with their names instead.
+    """A sentence that speaks of coordinates as ``x[2]``, with their names instead where they have others.
 
     Examples
     --------
@@ -126,7 +126,12 @@ def in_names(text: str, names: Sequence[str]) -> str:
     >>> print(in_names("x[0], x[2] are combinations of one another", ["north", "south", "up"]))
     'north', 'up' are combinations of one another
     """
-    return re.sub(r"\bx\[(\d+)\]", lambda found: f"'{names[int(found[1])]}'", text)
+
+    def name_of(found: re.Match[str]) -> str:
+        name = names[int(found[1])]
+        return name if name == found[0] else f"'{name}'"
+
+    return re.sub(r"\bx\[(\d+)\]", name_of, text)
 
 
 def is_blank(text: str) -> bool:
