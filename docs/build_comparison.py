@@ -37,8 +37,8 @@ comparison`; all numbers are from one run, of {seeds} seeds a problem.
   preconditioner of small rank where a few directions of the features are much longer than the rest. It is O(d) a step
   throughout.
 - **Kept, as schemes: shuffling once** is as good as dyadic order at one pass and a tuned step; dyadic needs no random
-  numbers and its prefixes are spread over the record. **MER on all phases**, with the epoch chosen by its residual,
-  reads the record strictly in order.
+  numbers and its prefixes are spread over the record. **MER on all phases** reads the
+  record strictly in order; by MER's own rule the last epoch answers, which has one phase, so that its rows are MER's.
 - **MER is run by its own rule of steps**, min(0.5/L, c·log T_k/T_k) in epoch k: Algorithm 1 gives every epoch a step,
   Theorem 1 its shape. c is what `mr.solve` takes from the record by itself, and the tuned c is from other seeds. One
   constant step for all epochs is our ablation, in a row of its own: there the last epochs, which are nearly serial,
