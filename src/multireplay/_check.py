@@ -1,9 +1,12 @@
-"""What every room needs of an argument: the types of arrays, and checks whose messages name the thing."""
+"""What every room needs of an argument: types of arrays, checks whose messages name the thing, the usual threads."""
 
 from __future__ import annotations
 
 import math
+import os
+from functools import cache
 from numbers import Real
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +18,8 @@ Vector: TypeAlias = NDArray[np.float64]
 """Numbers: a point, a table of them, or a matrix."""
 Positions: TypeAlias = NDArray[np.int64]
 """Places in a record or a list."""
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""Where Linux says what part of the processors a container has: microseconds, of so many."""
 
 
 def whole_number(name: str, value: object, least: int) -> int:
@@ -62,3 +67,17 @@ def as_vector(name: str, values: Any) -> Vector:
         return np.array(as_numpy(values) if is_foreign(values) else values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be an array of real numbers, not {values!r}") from None
+
+
+@cache
+def cores() -> int:
+    """The cores that this process may use, as first seen: those it is bound to, no more than its container is given.
+
+    joblib's ``cpu_count`` says the same, and takes 0.15 s and 6 MB to be imported.
+    """
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = _QUOTA.read_text().split()
+    except (OSError, ValueError):
+        return count
+    return count if quota == "max" else max(1, min(count, -(-int(quota) // int(period))))

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import cpu_count
 from numpy.typing import ArrayLike, NDArray
 from scipy import fft
 from scipy.sparse import issparse
 
+from multireplay._check import cores
 from multireplay.buffer.foreign import as_numpy
 from multireplay.buffer.names import Names, names_in
 from multireplay.diagnose.chains import Lengths, autocorrelations_within
@@ -198,7 +198,7 @@ def autocorrelations(centred: Floats, lengths: Lengths = ()) -> Floats:
         return autocorrelations_within(centred, lengths)
     count, rows = centred.shape
     length = fft.next_fast_len(2 * rows - 1, real=True)
-    workers = min(count, int(cpu_count()))
+    workers = min(count, cores())
     spectrum = fft.rfft(centred, n=length, axis=1, workers=workers)
     spectrum.real **= 2
     spectrum.imag **= 2

@@ -6,11 +6,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from joblib import cpu_count
 from numpy.typing import NDArray
 from scipy import fft
 from scipy.signal.windows import hann
 
+from multireplay._check import cores
 from multireplay.diagnose.chains import Floats, Lengths, Stretch, stretches_of
 
 FEWEST_TURNS = 16
@@ -74,7 +74,7 @@ def _lines(centred: Floats, level: float) -> list[Floats]:
     length = fft.next_fast_len(rows, real=True)
     # Single precision is enough to find a line; what is subtracted is fitted in double.
     tapered = np.multiply(centred, hann(rows, sym=False), dtype=np.float32, casting="same_kind")
-    spectrum = fft.rfft(tapered, n=length, axis=1, workers=min(count, int(cpu_count())))
+    spectrum = fft.rfft(tapered, n=length, axis=1, workers=min(count, cores()))
     return [_significant(power, level) / length for power in spectrum.real**2 + spectrum.imag**2]
 
 

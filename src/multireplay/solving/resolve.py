@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-import joblib
 import numpy as np
 from scipy.sparse import issparse
 
-from multireplay._check import Vector, as_vector, positive, whole_number
+from multireplay._check import Vector, as_vector, cores, positive, whole_number
 from multireplay.averaging import as_averaging
 from multireplay.buffer import Buffer, StoredBuffer
 from multireplay.buffer.foreign import describe, is_foreign, on_cpu
@@ -94,7 +93,7 @@ def resolve(given: Mapping[str, Any]) -> Run:
         averaging=USUAL if given["average"] == DEFAULT_TAIL else as_averaging(given["average"]),
         track=None if given["track"] is None else as_track(given["track"], record.dim),
         backend=backend,
-        threads=int(joblib.cpu_count()) if given["threads"] is None else whole_number("threads", given["threads"], 1),
+        threads=cores() if given["threads"] is None else whole_number("threads", given["threads"], 1),
         precision=precision,
         record=record,
         progress=given["progress"],
