@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from multireplay import sets
@@ -17,3 +19,9 @@ SETS = {
     "halfspace": sets.Halfspace(np.arange(1.0, DIM + 1), 0.2),
     "product": sets.Product((sets.Simplex(), 2), (sets.Ball(0.2), 3), (sets.WholeSpace(), 1)),
 }
+
+
+def crossed(sets, schemes, averages):
+    """Every set with every scheme, and every average with each of them: the averages take turns."""
+    for (i, named), (j, scheme) in itertools.product(enumerate(sets.items()), enumerate(schemes)):
+        yield named, scheme, averages[(i + j) % len(averages)]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
-from every_set import DIM, SETS
+from every_set import DIM, SETS, crossed
 from own_operators import own_link, rotation
 from reference import glm_operator, static_mer, td_operator
 
@@ -42,7 +40,7 @@ SCHEMES = [mr.Serial(), mr.Skip(3), mr.Multiscale(), mr.Dyadic(), mr.Uniform(1),
 def test_engines_agree(problem):
     buffer = mr.Buffer(**make_data())
     track = mr.Track(np.linspace(-1, 1, DIM), at=[1, 5, 16, 30])
-    for (name, feasible), scheme, average in itertools.product(SETS.items(), SCHEMES, ("none", "weighted", 0.4)):
+    for (name, feasible), scheme, average in crossed(SETS, SCHEMES, ("none", "weighted", 0.4)):
         options = {"replay": scheme, "step": 0.05, "average": average, "constraint": feasible, "track": track}
         runs = [mr.solve(problem, buffer, **options, backend=backend) for backend in ("python", "compiled")]
         for slow, fast in zip(runs[0].epochs, runs[1].epochs, strict=True):

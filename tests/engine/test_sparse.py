@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from every_set import crossed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from own_operators import own_link
@@ -42,7 +43,7 @@ def same(one, other, rtol=1e-9):
 @pytest.mark.parametrize("pair", KINDS.values(), ids=KINDS)
 def test_plain_steps_for_every_set_scheme_and_average(pair):
     (dense, dense_buffer), (other, buffer) = pair
-    for (name, feasible), scheme, average in itertools.product(SETS.items(), SCHEMES, ("none", "weighted", 0.4)):
+    for (name, feasible), scheme, average in crossed(SETS, SCHEMES, ("none", "weighted", 0.4)):
         options = {"replay": scheme, "step": 0.05, "average": average, "constraint": feasible}
         expected, found = mr.solve(dense, dense_buffer, **options), mr.solve(other, buffer, **options)
         assert len(found.epochs) == len(expected.epochs)
