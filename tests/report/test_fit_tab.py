@@ -11,7 +11,7 @@ from scipy.signal import lfilter
 import multireplay as mr
 from multireplay.buffer.disk import StoredBuffer
 from multireplay.report.blocks import Plot, TableBlock, Text
-from multireplay.report.evidence import gather
+from multireplay.report.evidence import Shown, gather
 from multireplay.report.sections import coefficients, fit, fitted
 from multireplay.report.sections.coefficients import DOUBTFUL, FARTHEST, INDEPENDENT, UNDER_DEPENDENCE
 
@@ -53,6 +53,26 @@ def test_every_link_has_its_plots(link, titles):
     section = told(mr.solve(*regression(link=link)))
     assert section.title == "Fit"
     assert list(plots(section)) == [*titles, *LEFT, *RELIED_ON]
+
+
+@pytest.mark.parametrize("classes", [3, 35])
+def test_several_classes_have_their_pictures_by_name(classes):
+    rng = np.random.default_rng(classes)
+    A = np.column_stack([rng.standard_normal((1500, 2)), np.ones(1500)])
+    y = np.append(np.arange(classes), (A[:, 0] > 0).astype(int)[classes:])
+    result = mr.solve(mr.Multinomial(classes, ridge=0.01), mr.Buffer(features=A, targets=y))
+    names = [f"kind <{k}>" for k in range(classes)]
+    uncertainty = Shown({name: result.uncertainty.mapped(result.run.problem.map_of(k, 3), ["a", "b", "c"])
+                         for k, name in enumerate(names)})  # fmt: skip
+    blocks = fitted.blocks_of(gather(result, exact=False, rivals=False, uncertainty=uncertainty))
+    drawn = {block.title: block for block in blocks if isinstance(block, Plot)}
+    taken, curves = drawn["What every class is taken for"].figure, drawn["Calibration of every class"].figure
+    assert taken.layout.yaxis.ticktext[:2] == ("kind &lt;0&gt;", "kind &lt;1&gt;")
+    assert len(taken.layout.yaxis.ticktext) == min(classes, 30)
+    assert taken.layout.xaxis.showticklabels == (classes == 3)
+    assert {trace.name for trace in curves.data} > {"kind &lt;0&gt;", "kind &lt;1&gt;"}
+    assert ("most frequent of 35" in drawn["What every class is taken for"].caption) == (classes == 35)
+    assert "Fitted probabilities by outcome" in drawn
 
 
 def test_the_plot_has_the_intervals_of_the_result():

@@ -131,6 +131,31 @@ def test_weights_leave_outcomes_as_they_are():
     np.testing.assert_allclose(seen.actual, y)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_several_classes_are_told_from_all_rows(weighted):
+    """What each is taken for, its calibration, and the scores that standard errors are made of."""
+    A, _ = regression(seed=5)
+    problem, x = mr.Multinomial(3), np.random.default_rng(7).standard_normal(6)
+    chances = problem.chances(x, A)
+    y = (np.log(chances) + np.random.default_rng(8).gumbel(size=chances.shape)).argmax(axis=1)
+    w = np.random.default_rng(9).random(len(y)) if weighted else np.ones(len(y))
+    buffer = mr.Buffer(features=A, targets=y, **({"weights": w} if weighted else {}))
+    found = look(as_record(problem, buffer), x, 1)
+    best = chances.argmax(axis=1)
+    confusion = [[w[(y == i) & (best == j)].sum() for j in range(3)] for i in range(3)]
+    assert found.what == "classes"
+    np.testing.assert_allclose(found.classes.confusion, confusion)
+    np.testing.assert_allclose(found.spread.fitted, chances.max(axis=1))
+    np.testing.assert_array_equal(found.spread.actual, best == y)
+    for k, bins in enumerate(found.classes.bins):
+        place = np.searchsorted(np.quantile(chances[:, k], np.linspace(0, 1, BINS + 1)[1:-1]), chances[:, k], "right")
+        means = [np.average(y[place == b] == k, weights=w[place == b]) for b in range(BINS)]
+        np.testing.assert_allclose(bins.actual, means)
+        assert np.isfinite(bins.half).all()
+    rows = found.pieces.rows
+    np.testing.assert_allclose(rows @ found.pieces.scores / rows.sum(), problem.mean_operator(x, buffer.columns))
+
+
 def test_pieces_are_put_together():
     assert grouped(np.arange(6.0), 3).tolist() == [1.0, 5.0, 9.0]
     assert grouped(np.arange(3.0), 8).tolist() == [0.0, 1.0, 2.0]

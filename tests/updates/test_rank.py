@@ -241,6 +241,17 @@ def test_few_rows_and_a_penalty(problem, weighted):
     assert np.isfinite(result.standard_error).all()
 
 
+def test_few_rows_of_several_classes_need_no_matrix_of_all_coordinates(monkeypatch):
+    """Thousands of columns and three classes: a square matrix of all coordinates would be most of the work."""
+    A, _ = few(width=700)
+    monkeypatch.setattr(mr.Multinomial, "second_moments", None)
+    monkeypatch.setattr(mr.Multinomial, "jacobian_sum", None)
+    problem = mr.Multinomial(3, ridge=0.1, unpenalized=1)
+    result = mr.solve(problem, mr.Buffer(features=A, targets=np.arange(40) % 3.0))
+    assert result.run.route == "exact"
+    assert result.converged
+
+
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
 def test_policy_evaluation_of_few_rows(ridge, tmp_path):
     A, r = few(width=500)

@@ -42,12 +42,12 @@ class DataFile:
         na = () if dialect is None else dialect.missing
         return cls(path, find_source(path, bytes_of(memory), dialect), memory, na)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """All columns, numbers or not."""
         return (*self.source.fields, *self.source.refused)
 
-    @property
+    @cached_property
     def widths(self) -> dict[str, int]:
         """How many numbers a row has in columns of lists."""
         return {name: field.width for name, field in self.source.fields.items() if field.width is not None}
@@ -120,7 +120,7 @@ class DataFile:
         """Arrow batches of columns, whatever they hold, from one row to another, each with the number of its first."""
         stop = self.source.rows if last is None else last
         for name in names:
-            if name not in self.names:
+            if name not in self.source.fields and name not in self.source.refused:
                 self.refuse(name)
         if self.source.in_tables:
             for batch in cast("TableSource", self.source).batches(names, first, BLOCK):

@@ -141,7 +141,7 @@ def not_used(file: DataFile, table: Any, look: Look) -> str:
     if look.kind is Kind.category and len(look.levels) == 1:
         return f"is {look.levels[0]!r} in all rows"
     column = table.column(look.name)
-    first = look.name == table.column_names[0] or look.name == INDEX[2]
+    first = look.name == table.field(0).name or look.name == INDEX[2]
     if look.name in INDEX and first and pa.types.is_integer(column.type) and not column.null_count:
         values = column.to_numpy()
         if len(values) and (np.diff(values) == 1).all() and values[0] in (0, 1):

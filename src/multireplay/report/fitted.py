@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from multireplay.engine.sums import BlockSum, Folding, Part, batch_bounds, fold
 from multireplay.inference.longrun import BatchMeans
 from multireplay.inference.uncertainty import FEW
 from multireplay.problems.glm import PROBABILITIES
+from multireplay.problems.multinomial import Multinomial
 from multireplay.problems.residual import ResidualProblem
 from multireplay.report.rivals import Missing
 
@@ -32,6 +33,8 @@ BINS = 10
 STRETCHES, STRETCH = 16, 2**12
 """Autocorrelations of a long record are from so many stretches of so many rows."""
 FEWEST_LAGS, MOST_LAGS = 24, 400
+MOST_CLASSES = 100
+"""Of more classes nothing is summed one by one."""
 
 
 class SeenRows(NamedTuple):
@@ -77,6 +80,14 @@ class Bins(NamedTuple):
         return np.asarray(~(self.visits >= FEW))
 
 
+class ByClass(NamedTuple):
+    """Of several classes: what rows of each are taken for, by weight, and groups of rows by the probability of each."""
+
+    confusion: Vector
+    """A row an observed class, a column the most probable one."""
+    bins: tuple[Bins, ...] = ()
+
+
 class Correlation(NamedTuple):
     """Autocorrelations of the residuals by lag, from lag 0 on, and the number of rows they are from."""
 
@@ -89,11 +100,13 @@ class FittedActual:
     """Fitted against actual, and what is left."""
 
     what: str
-    """"values" in policy evaluation, "probabilities", "counts", or "responses"."""
+    """"values" in policy evaluation, "probabilities", "counts", "responses", or "classes" where there are several: then
+    the probability of the most probable one is fitted, and 1 observed where a row is of it."""
     spread: SeenRows
     pieces: Pieces
     bins: Bins
     correlation: Correlation
+    classes: ByClass | None = None
 
 
 def look(record: Record, x: Vector, threads: int) -> FittedActual | Missing:
@@ -111,18 +124,24 @@ def look(record: Record, x: Vector, threads: int) -> FittedActual | Missing:
     ('responses', 1.0, 10)
     """
     problem = record.problem
-    if not isinstance(problem, ResidualProblem):
+    if not isinstance(problem, ResidualProblem | Multinomial):
         return Missing("This problem has no features that a response is fitted by: there is no fitted against actual.")
-    seen = at_rows(problem, x, record.spread(spread_count(record)))
+    rows = record.spread(spread_count(record))
+    seen = at_rows(problem, x, rows)
     if not (np.isfinite(seen.fitted).all() and np.isfinite(seen.actual).all()):
         return Missing("What is fitted is beyond the range of numbers at this answer.")
-    edges = _edges(seen.fitted)
+    classes = list(_of_classes(problem, x, rows)) if getattr(problem, "classes", MOST_CLASSES) < MOST_CLASSES else []
+    edges = [_edges(part.fitted) for part in (seen, *classes)]
     bounds = batch_bounds(record.length, record.dim, PIECES)
     totals = fold(record, _Residuals(problem, x, edges), bounds, Folding(threads))
-    scores, sums, groups = (np.array(parts) for parts in zip(*totals, strict=True))
+    scores, sums, groups, *by_class = (np.array(parts) for parts in zip(*totals, strict=True))
     pieces = _pieces(scores, sums, np.diff(bounds))
     mean = float(sums[:, 1].sum() / sums[:, 0].sum())
-    return FittedActual(_what(problem), seen, pieces, _bins(groups), _correlation(record, problem, x, mean))
+    told = None
+    if by_class:
+        told = ByClass(by_class[0].sum(axis=0), tuple(map(_bins, np.moveaxis(by_class[1], 1, 0))))
+    correlation = _correlation(record, problem, x, mean)
+    return FittedActual(_what(problem), seen, pieces, _bins(groups), correlation, told)
 
 
 def look_at_rows(what: str, fitted: Vector, actual: Vector) -> FittedActual:
@@ -162,8 +181,12 @@ def spread_count(record: Record) -> int:
     return int(max(256, min(LOOKED_AT, room // record.row_bytes)))
 
 
-def at_rows(problem: ResidualProblem, x: Vector, columns: Columns) -> SeenRows:
+def at_rows(problem: ResidualProblem | Multinomial, x: Vector, columns: Columns) -> SeenRows:
     """What is fitted at these rows, and what was observed: in policy evaluation r + γV(s'), by the same V."""
+    if isinstance(problem, Multinomial):
+        chances = problem.chances(x, columns["features"])
+        right = (chances.argmax(axis=1) == columns["targets"]).astype(np.float64)
+        return SeenRows(chances.max(axis=1), right, columns.get("weights", np.ones_like(right)))
     plain = {name: column for name, column in columns.items() if name != "weights"}
     with np.errstate(over="ignore", invalid="ignore"):
         fitted = problem.response(np.asarray(problem.rows(plain) @ x, dtype=np.float64))
@@ -172,19 +195,39 @@ def at_rows(problem: ResidualProblem, x: Vector, columns: Columns) -> SeenRows:
     return SeenRows(fitted, actual, np.ones_like(fitted) if weight is None else np.asarray(weight, dtype=np.float64))
 
 
-class _Residuals(BlockSum):
-    """Σ_t F̃(x, ξ_t); Σ_t w_t(1, e_t, e_t², y_t, y_t²) of residuals e and outcomes y; Σ_t w_t(1, fitted, y) by bin."""
+def _of_classes(problem: Multinomial, x: Vector, columns: Columns) -> Iterator[SeenRows]:
+    """The probability of every class at these rows, and whether they are of it."""
+    for number, chances in enumerate(problem.chances(x, columns["features"]).T):
+        mine = (columns["targets"] == number).astype(np.float64)
+        yield SeenRows(chances, mine, columns.get("weights", np.ones_like(mine)))
 
-    def __init__(self, problem: ResidualProblem, x: Vector, edges: Vector) -> None:
-        self.problem, self.x, self.edges = problem, x, edges
+
+class _Residuals(BlockSum):
+    """Σ_t F̃(x, ξ_t); Σ_t w_t(1, e_t, e_t², y_t, y_t²) of residuals e and outcomes y; Σ_t w_t(1, fitted, y) by bin.
+
+    Of several classes, whose edges come after those of the most probable one, also what rows of each are taken for, and
+    the last of these sums by class.
+    """
+
+    def __init__(self, problem: Any, x: Vector, edges: Sequence[Vector]) -> None:
+        self.problem, self.x, self.edges, self.by_class = problem, x, edges[0], edges[1:]
 
     def zero(self) -> Part:
-        return np.zeros(len(self.x)), np.zeros(5), np.zeros((len(self.edges) + 1, 3))
+        found = np.zeros(len(self.x)), np.zeros(5), np.zeros((len(self.edges) + 1, 3))
+        count = len(self.by_class)
+        return (*found, np.zeros((count, count)), np.zeros((count, BINS, 3))) if count else found
 
     def of(self, block: Columns) -> Part:
-        return self.problem.operator_sums(self.x[None, :], block)[0], *_sums(
-            at_rows(self.problem, self.x, block), self.edges
-        )
+        seen = at_rows(self.problem, self.x, block)
+        found = (self.problem.operator_sums(self.x[None, :], block)[0], *_sums(seen, self.edges))
+        if not self.by_class:
+            return found
+        confusion, groups = self.zero()[3:]
+        taken_for = self.problem.chances(self.x, block["features"]).argmax(axis=1)
+        np.add.at(confusion, (block["targets"].astype(np.intp), taken_for), seen.weight)
+        for group, part, edges in zip(groups, _of_classes(self.problem, self.x, block), self.by_class, strict=True):
+            group[: len(edges) + 1] = _sums(part, edges)[1]
+        return *found, confusion, groups
 
 
 def _sums(seen: SeenRows, edges: Vector) -> tuple[Vector, Vector]:
@@ -227,7 +270,7 @@ def grouped(pieces: Vector, count: int) -> Vector:
     return np.asarray(np.add.reduceat(pieces, np.linspace(0, len(pieces), count + 1).astype(int)[:-1], axis=0))
 
 
-def _correlation(record: Record, problem: ResidualProblem, x: Vector, mean: float) -> Correlation:
+def _correlation(record: Record, problem: ResidualProblem | Multinomial, x: Vector, mean: float) -> Correlation:
     """Of residuals without their mean over the record: of all rows, or of stretches at even spaces."""
     whole = record.length <= STRETCHES * STRETCH
     room = spread_count(record) * (2 if whole else 1)
@@ -262,7 +305,9 @@ def _lags(values: Vector, rows: int) -> int:
     return min(len(values) - 1, max(FEWEST_LAGS, 2 * last))
 
 
-def _what(problem: ResidualProblem) -> str:
+def _what(problem: ResidualProblem | Multinomial) -> str:
+    if isinstance(problem, Multinomial):
+        return "classes"
     link = getattr(getattr(problem, "link", None), "name", None)
     if link is None:
         return "values"

@@ -300,7 +300,8 @@ def mean_squares(problem: Problem, columns: Columns) -> Vector:
         return np.ones(problem.dim(columns))
     rows = problem.rows(columns)  # type: ignore[attr-defined]
     if not problem.by_feature:
-        return np.asarray(np.diag(problem.second_moments(columns)) / len(rows))
+        origin = np.zeros(problem.dim(columns))
+        return np.asarray(problem.energies(origin, columns, np.zeros(1, dtype=np.int64))[1][0] / len(rows))
     if isinstance(rows, ForeignColumn):
         return rows.mean_power(2)
     if isinstance(rows, np.ndarray):

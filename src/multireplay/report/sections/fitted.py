@@ -12,7 +12,7 @@ from multireplay.report import figures
 from multireplay.report.blocks import Block, Heading, Plot, Text
 from multireplay.report.evidence import Evidence
 from multireplay.report.figures import Line
-from multireplay.report.fitted import FittedActual
+from multireplay.report.fitted import ByClass, FittedActual
 from multireplay.report.rivals import Missing
 from multireplay.show import plotting
 from multireplay.show.text import plural, rough, short
@@ -26,7 +26,12 @@ NAMES = {
     "values": ("fitted value V(s)", "one-step target r + γV(s′)"),
     "probabilities": ("fitted probability", "observed share"),
     "counts": ("fitted mean", "observed"),
+    "classes": ("probability of the likeliest class", "share of rows of it"),
 }
+SHARES = ("probabilities", "classes")
+"""What is fitted as the share of rows of a class."""
+MOST_CLASSES, NAMED, DRAWN = 30, 10, 6
+"""The most frequent classes, of which is drawn what they are taken for, a curve when asked for, and from the start."""
 STEPS = 24
 
 
@@ -36,21 +41,28 @@ def blocks_of(evidence: Evidence) -> list[Block]:
     heading = Heading("What is fitted, and what is left")
     if isinstance(found, Missing):
         return [heading, Text(found.reason, tone="remark")]
-    return [heading, *blocks_on(found)]
+    return [heading, *blocks_on(found, list(evidence.by_class))]
 
 
-def blocks_on(found: FittedActual) -> list[Block]:
+def blocks_on(found: FittedActual, names: Sequence[str] = ()) -> list[Block]:
     """All that can be drawn of what is fitted beside what was observed."""
     blocks: list[Block] = [Text(_sentence(found))]
+    if found.classes is not None:
+        blocks += _by_class(found.classes, names)
     twofold = len(np.unique(found.spread.actual[:POINTS])) <= 2
-    blocks.append(_split(found) if twofold and found.what == "probabilities" else _points(found))
-    if found.what in ("probabilities", "counts"):
+    blocks.append(_split(found) if twofold and found.what in SHARES else _points(found))
+    if found.what in (*SHARES, "counts"):
         blocks.append(_calibration(found))
     return [*blocks, _over_time(found), _by_lag(found)]
 
 
 def _sentence(found: FittedActual) -> str:
     share, left = found.pieces.explained, rough(found.pieces.spread)
+    if found.what == "classes":
+        return (
+            f"The outcome of a row is 1 where it is of the likeliest class: {left} away from the probability of that, "
+            "as a root of the mean square."
+        )
     if found.what == "probabilities":
         return f"A row's outcome is {left} away from its fitted probability, as a root of the mean square."
     away = f"Rows are {left} away from what is fitted, as a root of the mean square"
@@ -105,12 +117,84 @@ def _split(found: FittedActual) -> Plot:
     for outcome, color in zip(np.unique(actual), (plotting.VERMILLION, figures.OURS), strict=False):
         count, _ = np.histogram(fitted[actual == outcome], edges)
         share = count / max(1, count.sum())
-        curves.append(Line((edges[1:] + edges[:-1]) / 2, share, f"rows with {short(float(outcome))}", color))
+        name = f"rows with {short(float(outcome))}"
+        if found.what == "classes":
+            name = "rows of that class" if outcome else "rows of another"
+        curves.append(Line((edges[1:] + edges[:-1]) / 2, share, name, color))
     figure = figures.lines(curves, NAMES[found.what][0], "share of those rows", log_x=False, log_y=False)
     figure.update_traces(line_shape="hvh", fill="tozeroy", opacity=0.8)
     figure.update_yaxes(rangemode="tozero")
     caption = f"Of {plural(len(fitted), 'row')} spread over the record. The farther apart, the more the features tell."
     return Plot(figure, "Fitted probabilities by outcome", caption, height=320)
+
+
+def _by_class(found: ByClass, names: Sequence[str]) -> list[Block]:
+    """What rows of every class are taken for, and calibration of each."""
+    count = len(found.confusion)
+    labels = [figures.label(str(name)) for name in (names if len(names) == count else range(count))]
+    order = np.argsort(-found.confusion.sum(axis=1), kind="stable")
+    return [confused(found.confusion, labels), *[_class_calibration(found, labels, order)] * bool(found.bins)]
+
+
+def confused(confusion: Vector, labels: Sequence[str]) -> Plot:
+    """What rows of every class are taken for: the area of a mark is the share of the rows of that class."""
+    order = np.sort(np.argsort(-confusion.sum(axis=1), kind="stable")[:MOST_CLASSES])
+    names, shown = [labels[i] for i in order], confusion[np.ix_(order, order)]
+    total = confusion.sum(axis=1)[order]
+    shares = shown / np.where(total > 0, total, 1.0)[:, None]
+    few = len(names) <= DRAWN  # more names have no room on a phone but on one axis
+    across = {"tickvals": list(range(len(names))), "ticktext": names, "range": [-0.6, len(names) - 0.4]}
+    title = {"text": "likeliest class" if few else "likeliest class, in the same order"}
+    figure = figures.new(
+        x={**across, "title": title, "showgrid": True, "tickangle": -40, "showticklabels": few},
+        y={**figures.named_places(names), "title": {"text": "observed class"}, "showgrid": True},
+    )
+    largest = min(52.0, 250.0 / len(names))
+    for right, color, name in ((True, figures.OURS, "rightly told"), (False, plotting.VERMILLION, "taken for another")):
+        row, column = np.nonzero((shown > 0) & (np.eye(len(names), dtype=bool) == right))
+        told = shares[row, column]
+        hover = [
+            f"{names[i]}, taken for {names[j]}<br>{rough(100 * share)} %, {short(float(shown[i, j]))} rows"
+            for i, j, share in zip(row, column, told, strict=True)
+        ]
+        figure.add_scatter(
+            x=column, y=row, name=name, mode="markers+text" if few else "markers", hovertext=hover,
+            marker={"color": color, "size": np.maximum(largest * np.sqrt(told), 3), "opacity": 0.75},
+            text=[f"{share:.0%}" if share >= 0.005 else "" for share in told],
+            hovertemplate="%{hovertext}<extra></extra>",
+        )  # fmt: skip
+    right = rough(100 * float(np.trace(confusion) / (confusion.sum() or 1.0)))
+    caption = f"The area of a mark is its share of the rows of that class. {right} % of all rows are rightly told."
+    if len(labels) > MOST_CLASSES:
+        caption += f" The {MOST_CLASSES} most frequent of {len(labels)} are shown."
+    return Plot(figure, "What every class is taken for", caption, height=int(min(620, 240 + 26 * len(names))))
+
+
+def _class_calibration(found: ByClass, labels: Sequence[str], order: Vector) -> Plot:
+    """Observed shares by fitted probability, a curve a class."""
+    figure = figures.new(
+        x={"title": {"text": "fitted probability"}, "range": [-0.03, 1.03], "showgrid": True},
+        y={"title": {"text": "observed share"}, "range": [-0.06, 1.06], "showgrid": True},
+    )
+    _diagonal(figure, [0.0, 1.0])
+    for place, number in enumerate(order[:NAMED].tolist()):
+        bins, color = found.bins[number], figures.CYCLE[place % len(figures.CYCLE)]
+        figure.add_scatter(
+            x=bins.fitted, y=bins.actual, mode="lines+markers", name=labels[number],
+            visible=True if place < DRAWN else "legendonly", line={"color": color, "width": 1.2},
+            marker={"color": color, "size": 7},
+            error_y={"array": np.nan_to_num(bins.half), "color": color, "thickness": 1.2, "width": 3},
+            hovertemplate="fitted %{x:.3f}<br>observed %{y:.3f}<extra>" + labels[number] + "</extra>",
+        )  # fmt: skip
+    caption = (
+        "All rows in groups by the probability of a class: on the dashed line, that is what happens. The bars are "
+        "95 % intervals that allow for dependence."
+    )
+    if len(labels) > DRAWN:
+        caption += (
+            f" The {DRAWN} most frequent classes are drawn; a click on a name shows another of the first {NAMED}."
+        )
+    return Plot(figure, "Calibration of every class", caption, height=460)
 
 
 def _calibration(found: FittedActual) -> Plot:
@@ -127,7 +211,7 @@ def _calibration(found: FittedActual) -> Plot:
     )
     _diagonal(figure, bounds)
     _groups(figure, found)
-    title = "Calibration" if found.what == "probabilities" else "Mean counts by group"
+    title = "Mean counts by group" if found.what == "counts" else "Calibration"
     caption = (
         f"All rows in {plural(len(bins.fitted), 'group')} by what is fitted: on the dashed line, that is what "
         "happens. The bars are 95 % intervals that allow for dependence."

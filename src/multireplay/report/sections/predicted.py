@@ -13,7 +13,7 @@ from multireplay._check import Vector
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Heading, Plot, Section, TableBlock, Text
 from multireplay.report.fitted import look_at_rows
-from multireplay.report.sections.fitted import blocks_on
+from multireplay.report.sections.fitted import blocks_on, confused
 from multireplay.show.text import plural
 
 POINTS = 1500
@@ -137,9 +137,17 @@ def _compared(found: Predictions) -> list[Block]:
     elif len(found.classes) == 2:
         actual = (actual == found.classes[1]).astype(np.float64)
     else:
+        codes = {name: number for number, name in enumerate(found.classes)}
+        confusion = np.zeros((len(codes), len(codes)))
+        for one, other in zip(actual, found.values[seen], strict=True):
+            if one in codes:
+                confusion[codes[one], codes[other]] += 1
+        blocks.append(confused(confusion, [figures.label(name) for name in found.classes]))
         actual = (actual == found.values[seen]).astype(np.float64)
-        blocks.append(Text("Here the outcome of a row is 1 where the predicted class is the observed one."))
     fine = np.isfinite(values) & np.isfinite(actual)
     if fine.sum() < FEWEST:
         return []
-    return [*blocks, *blocks_on(look_at_rows(found.what, values[fine], actual[fine]))]
+    return [
+        *blocks,
+        *blocks_on(look_at_rows("classes" if len(found.classes) > 2 else found.what, values[fine], actual[fine])),
+    ]
