@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import shutil
+import tempfile
+from types import SimpleNamespace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
 import multireplay as mr
+from multireplay.buffer.disk import StoredBuffer
 
 TRANSITIONS = {"features": ["x", "one"], "next_features": (["x", "one"], +1), "rewards": "r"}
 
@@ -157,10 +163,38 @@ def test_on_disk_the_last_row_of_an_episode_that_ended_stays(tmp_path):
     assert stored.take([8_999, 9_000, 9_001], ["terminated"])["terminated"].tolist() == [True, True, False]
 
 
-def test_groups_on_disk_that_take_turns_or_leave_nothing_are_said(tmp_path):
+@pytest.mark.parametrize("timed", [False, True])
+def test_groups_on_disk_that_take_turns_are_brought_together(tmp_path, monkeypatch, timed):
+    """Within the memory that is given, with the bits of the record in memory, and nothing stays behind."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    rows = sum(LENGTHS)
+    ids = np.random.default_rng(4).integers(0, 3, rows)
+    grouped(tmp_path / "a", ids=ids)
+    np.save(tmp_path / "a" / "t.npy", np.arange(rows) + 5 * (np.arange(rows) > rows / 2))
+    more = {"time": "t"} if timed else {}
+    here, there = (
+        mr.Buffer.open(tmp_path / "a", ON_DISK, memory=memory, groups="id", **more) for memory in ("100 MB", "5 MB")
+    )
+    assert isinstance(there, StoredBuffer)
+    assert there.left_out == here.chains.left_out >= 2
+    np.testing.assert_array_equal(there.load()["next_features"], here["next_features"])
+    again = mr.Buffer.open(tmp_path / "a", ON_DISK, memory="5 MB", groups="id", **more)
+    assert again.fingerprint() == there.fingerprint()
+    np.testing.assert_array_equal(*(mr.solve(mr.PolicyEvaluation(0.9), buffer).x for buffer in (here, there)))
+    del again, there
+    gc.collect()
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_without_room_to_bring_groups_together_it_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=10))
     grouped(tmp_path / "a", ids=np.arange(sum(LENGTHS)) % 2)
-    with pytest.raises(mr.InputError, match=r"take turns.*sort it by group.*memory="):
+    with pytest.raises(mr.InputError, match=r"take turns.*sort it by group, or set TMPDIR"):
         from_disk(tmp_path / "a")
+
+
+def test_groups_on_disk_that_leave_nothing_are_said(tmp_path):
     grouped(tmp_path / "b", ids=np.arange(sum(LENGTHS)))
     with pytest.raises(mr.InputError, match="every chain is too short"):
         from_disk(tmp_path / "b")

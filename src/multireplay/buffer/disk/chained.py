@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from multireplay._check import Positions
 from multireplay.buffer.buffer import Buffer, buffer_of
 from multireplay.buffer.chains import RowChains
+from multireplay.buffer.disk.gathered import gathered
 from multireplay.buffer.disk.layout import Assembly, resolve_time
 from multireplay.buffer.disk.memory import in_words
 from multireplay.buffer.disk.source import Source
@@ -51,9 +52,7 @@ def opened_in_chains(stored: StoredBuffer, source: Source, wanted: ChainColumns)
     across = _crossing(np.flatnonzero(found.starts), stored)
     straight = _is_straight(found.rows)
     if (len(across) or not straight) and stored.nbytes > stored.memory // 4:
-        if not straight:
-            raise _apart(source, stored)
-        return _without(stored, source, across)
+        return _without(stored if straight else _gathered(stored, source, wanted.groups)[0], source, across)
     buffer = stored.load(None if straight else found.rows)
     across = _going_on(across, buffer["terminated"][across] if "terminated" in buffer else None)
     labels = None if labels is None else labels[found.rows][first:][: len(buffer)]
@@ -75,7 +74,10 @@ def opened_in_chains(stored: StoredBuffer, source: Source, wanted: ChainColumns)
 def _on_disk(stored: StoredBuffer, source: Source, wanted: ChainColumns) -> StoredBuffer:
     """A record that is too large to load, without rows of two chains."""
     if wanted.time is None:
-        return _without(stored, source, _crossing(_group_starts(source, wanted.groups, stored), stored))
+        starts = _group_starts(source, wanted.groups, stored)
+        if starts is None:
+            stored, starts = _gathered(stored, source, wanted.groups)
+        return _without(stored, source, _crossing(starts, stored))
     if A_ROW * source.rows > stored.memory:
         raise InputError(
             f"the gaps in time of {source.label} take memory={in_words(A_ROW * source.rows)!r} to find; give that, or "
@@ -88,7 +90,7 @@ def _on_disk(stored: StoredBuffer, source: Source, wanted: ChainColumns) -> Stor
     if stored.reach[0] == stored.reach[1]:
         return stored
     if not _is_straight(found.rows):
-        raise _apart(source, stored)
+        stored, _ = _gathered(stored, source, wanted.groups)
     return _without(stored, source, _crossing(np.flatnonzero(found.starts), stored))
 
 
@@ -115,21 +117,26 @@ def _is_straight(rows: Positions) -> bool:
     return bool((rows == np.arange(len(rows))).all())
 
 
-def _apart(source: Source, stored: StoredBuffer) -> InputError:
-    return InputError(
-        f"the groups of {source.label} take turns, and their rows are brought together in memory alone: sort it by "
-        f"group, which keeps the order in time within each, or open it with memory={in_words(5 * stored.nbytes)!r}"
-    )
+def _gathered(stored: StoredBuffer, source: Source, name: Any) -> tuple[StoredBuffer, Positions]:
+    """The record by group, on disk, and the rows with which groups begin."""
+
+    def labels() -> Iterator[NDArray[Any]]:
+        row = 0
+        for piece in _pieces(source, name, stored.memory):
+            yield _labelled(source, name, piece, row)
+            row += len(piece)
+
+    return gathered(stored, source, labels)
 
 
-def _group_starts(source: Source, name: Any, stored: StoredBuffer) -> Positions:
-    """The stored rows with which groups begin, of a column that is read piece by piece."""
+def _group_starts(source: Source, name: Any, stored: StoredBuffer) -> Positions | None:
+    """The stored rows with which groups begin, of a column that is read piece by piece; None where they take turns."""
     starts, seen, last, row = [], set(), None, 0
     for piece in _pieces(source, name, stored.memory):
         labels = _labelled(source, name, piece, row)
         for at in np.flatnonzero(np.append(row == 0 or labels[0] != last, labels[1:] != labels[:-1])).tolist():
             if labels[at] in seen:
-                raise _apart(source, stored)
+                return None
             seen.add(str(labels[at]))
             starts.append(row + at)
         last, row = labels[-1], row + len(labels)
