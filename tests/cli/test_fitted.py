@@ -14,7 +14,7 @@ from multireplay.report import Choice, Plot, Text
 from multireplay.report.blocks import TableBlock
 from multireplay.show.text import render
 
-CLASSES, WIDTH, ROWS = 15, 110, 2000
+CLASSES, WIDTH, ROWS = 15, 110, 400
 
 
 @pytest.fixture(scope="session")

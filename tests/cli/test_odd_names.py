@@ -10,6 +10,8 @@ import pytest
 
 import multireplay as mr
 from multireplay.cli.data_file import DataFile
+from multireplay.cli.options import ModelKind
+from multireplay.cli.prepared import Wanted, prepare
 
 NAMES = ["self", "names", "pressure[bar]", "[/]", "[bold]", "esc\x1b[2J\x9b31m\u202eend"]
 
@@ -98,10 +100,27 @@ def test_tables_of_the_library_print_names_as_they_are():
 
 
 def test_work_grows_with_the_columns_not_with_their_square(tmp_path, monkeypatch):
-    """The features of a wide file are listed once, however many of them are asked for."""
-    values = np.zeros((3, 2000))
-    np.savez(tmp_path / "wide.npz", **{f"c{place}": values[:, place] for place in range(2000)})
-    file = DataFile.open(tmp_path / "wide.npz", "1 GB")
-    names = [feature for name in file.source.fields for feature in file.expand(name)]
-    assert file.features is file.features
-    assert file.table(names[::-1]).shape == (3, 2000)
+    """Names, widths and features of a wide file are listed once, however many of them are asked for."""
+    count = 300
+    np.savez(tmp_path / "wide.npz", **{f"c{place}": np.arange(3.0) for place in range(count)})
+    file, listed = DataFile.open(tmp_path / "wide.npz", "1 GB"), []
+    for name in ("fields", "refused"):
+        monkeypatch.setattr(file.source, name, Counting(getattr(file.source, name), listed))
+    assert prepare(file, Wanted("c7", ModelKind.linear)).matrix.shape == (3, count - 1)
+    assert len(listed) < 30
+
+
+class Counting(dict):
+    """A dictionary that notes when it is gone through."""
+
+    def __init__(self, values, listed):
+        super().__init__(values)
+        self.listed = listed
+
+    def __iter__(self):
+        self.listed.append("names")
+        return super().__iter__()
+
+    def items(self):
+        self.listed.append("items")
+        return super().items()
