@@ -141,8 +141,8 @@ class Buffer:
             A stored column, numbers or text, that says which of several series a row belongs to. A row that a shift
             would make of two series is left out (unless it is ``terminated``: what comes next is not read there);
             ``buffer.chains``, and ``left_out`` of a record on disk, say how many were. The rows of a series that take
-            turns with others are brought together, in memory alone: such a record on disk is refused. A stored column
-            called ``groups`` is taken for it where no `columns` are named.
+            turns with others are brought together: those of a record on disk in a temporary folder (see `TMPDIR`).
+            A stored column called ``groups`` is taken for it where no `columns` are named.
 
         Returns
         -------
