@@ -63,10 +63,11 @@ def test_errors_are_one_line(run, monkeypatch, tmp_path, error, code, text):
     assert result.stdout == ""
     (line,) = result.stderr.splitlines()
     assert line.startswith(text)
-    debugged = run("--debug", "diagnose", tmp_path / "data.csv")
-    assert debugged.exit_code == code  # more is said, but the end is the same
-    assert ("Traceback" in debugged.stderr) == isinstance(error, Exception)
-    assert debugged.stderr.splitlines()[-1] == line
+    for given in (("--debug", "diagnose", tmp_path / "data.csv"), ("diagnose", tmp_path / "data.csv", "--debug")):
+        debugged = run(*given)
+        assert debugged.exit_code == code  # more is said, but the end is the same
+        assert ("Traceback" in debugged.stderr) == isinstance(error, Exception)
+        assert debugged.stderr.splitlines()[-1] == line
 
 
 def test_ctrl_c_leaves_what_is_finished(tmp_path):

@@ -103,6 +103,7 @@ def test_every_class_has_its_coefficients(run, tmp_path, scaled, sections):
 
 
 def test_fifteen_classes_and_110_columns(run, tmp_path, wide, monkeypatch):
+    """Also where all of them have a note, as with few rows."""
     page = tmp_path / "r.html"
     given = ("--model", "logistic", "--holdout", 0, "--alpha", 0.1, "--out", tmp_path / "m.json", "--report", page)
     text = run("fit", wide, "--target", "state", *given).stdout

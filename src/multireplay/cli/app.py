@@ -55,7 +55,9 @@ class Commands(TyperGroup):
             command.help = _flowing(command.help or "")
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> Any:
-        given = ["multireplay", *args]
+        given, end = ["multireplay", *args], args.index("--") if "--" in args else len(args)
+        if "--debug" in args[1:end]:  # where people add it, as an error says, though it is of all commands
+            args = ["--debug", *(one for one in args[:end] if one != "--debug"), *args[end:]]
         try:
             ctx = super().make_context(info_name, args, *rest, **extra)
         except KeyboardInterrupt:

@@ -6,6 +6,7 @@ plotly.js-basic-dist-min has it: a quarter of the whole library, with all that t
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -102,7 +103,7 @@ def slugs(sections: Sequence[Section]) -> list[str]:
 
 def embedded(figure: Any) -> str:
     """A figure as JSON that can stand in a script element: nothing in it can end the element."""
-    text: str = figure.to_json()
+    text = json.dumps(json.loads(figure.to_json()), separators=(",", ":"), ensure_ascii=False)  # shorter than Plotly's
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 

@@ -122,7 +122,7 @@ def _strokes(figure: Any, places: Positions, ends: tuple[Vector, Vector], style:
     gaps = np.full(len(places), np.nan)
     x, y = np.column_stack([ends[0][places], ends[1][places], gaps]), np.column_stack([places, places, gaps]) + below
     figure.add_scatter(
-        x=x.ravel(), y=y.ravel(), mode="lines", name=name, line={"color": color, "width": width},
+        x=x.ravel(), y=y.ravel().astype(np.float32), mode="lines", name=name, line={"color": color, "width": width},
         opacity=0.55 if width > 2 else 1.0, hoverinfo="skip",
     )  # fmt: skip
 
@@ -163,8 +163,11 @@ def _table(summary: Summary, order: list[int]) -> TableBlock:
         row = {name: found[name] for name in ("name", "coefficient", "standard error", "t", "p")}
         worth = found["effective"]
         row |= {level: found["low"], "to": found["high"], EFFECTIVE: round(worth) if math.isfinite(worth) else worth}
-        rows.append({name: "" if _missing(value) else value for name, value in row.items()} | {"note": found["mark"]})
+        note = found["mark"].partition(": do not rely")[0]  # which the caption says once
+        rows.append({name: "" if _missing(value) else value for name, value in row.items()} | {"note": note})
     caption = "A click on a heading sorts by it. p: of the test that the coefficient is 0."
+    if any("do not rely" in summary.rows[i]["mark"] for i in order):
+        caption += " Do not rely on an interval with a note on few rows."
     return TableBlock(rows, caption=caption, shown=SHOWN_ROWS)
 
 
