@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -54,7 +55,7 @@ def gathered(stored: StoredBuffer, source: Source, pieces: Pieces) -> tuple[Stor
             )
         _write(Assembly(source, layouts), folder, stored.memory, _places(pieces, dict(starts)))
         names = {layout: f"c{number}" for number, layout in enumerate(layouts)}
-        origin = sha256(repr(source.identity(sorted({p.name for one in layouts for p in one.parts}))).encode())
+        origin = sha256(json.dumps(source.identity(sorted({p.name for one in layouts for p in one.parts}))).encode())
         stamp = int.from_bytes(origin.digest()[:4], "big")  # of what it was made of, where others have when it was
         for name in names.values():
             os.utime(folder / f"{name}.npy", (stamp, stamp))
