@@ -181,7 +181,7 @@ class Uncertainty:
     def _sight(self) -> Sight | None:
         if self.images is None or self.source is None or self.source.record is None:
             return None
-        return self.source.sight(np.average(self.images.scores, axis=0, weights=self.images.rows))
+        return self.source.sight(self.images.rows / self.images.rows.sum() @ self.images.scores)
 
     @cached_property
     def doubts(self) -> dict[int, str]:
