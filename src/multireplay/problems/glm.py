@@ -207,10 +207,11 @@ class GLM(ResidualProblem):
         """½ Σ_k F̂''(x)[δ_k, δ_k] over `moves` δ_k, a row each: what curvature adds to F̂ while x varies by them.
 
         ½ Σ_t w_t a_t f''(s_t) v_t / B, with v_t = Σ_k (a_tᵀδ_k)² and f'' its mean within √v_t of the score s_t. None
-        where the link is not curved, or rows are not dense.
+        where the link is not curved or rows are not dense, and for probabilities: there curvature stretches x and its
+        standard errors alike, and intervals hold as they are.
         """
         rows = self.rows(columns)
-        if self.is_linear or not self.has_jacobian or not isinstance(rows, np.ndarray):
+        if self.is_linear or self.has_probabilities or not self.has_jacobian or not isinstance(rows, np.ndarray):
             return None
         scores, width = rows @ x, np.sqrt(np.square(rows @ moves.T).sum(axis=1))
         with np.errstate(over="ignore", invalid="ignore"):
