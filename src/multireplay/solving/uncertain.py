@@ -66,12 +66,17 @@ def uncertainty_of(result: Result) -> Uncertainty:
 
 
 def _centred(run: Run, found: Uncertainty, images: Images) -> Images:
-    """Images with what the curvature of a link moves the answer by, where that is much beside a standard error."""
+    """Images with what the curvature of a link moves the answer by, where that is much beside a standard error.
+
+    Not where a ridge moves it by as much: then what is estimated is the penalized fit, and the two may cancel.
+    """
     visits = 0.0 if found.visits is None else float(np.median(found.visits)) * max(1.0, run.rows / SPREAD)
     off = bias_at(run, found.x, images) if len(found.x) ** 2 > visits else None
     if off is None:
         return images
-    error = images.standard_error
+    error, pulled = images.standard_error, found.x * run.record.problem.penalty_diagonal(len(found.x))
+    if pulled.any() and (np.abs(images.of(pulled[None, :])[0]) > HALF * error).any():
+        return images
     away = np.abs(off) / np.where(error > 0, error, np.inf)
     known, lost = (away > HALF) & (away <= FAR), away > FAR
     if known.any():
