@@ -132,7 +132,7 @@ def test_what_the_bias_moves():
     assert found.images.off[0] < 0  # the constant alone
     assert np.allclose(middle, result.x - found.images.off)
     assert np.flatnonzero(found.images.off).tolist() == [0]
-    assert any("in x[0]: intervals allow for it" in line for line in result.summary().lines)
+    assert any("standard errors: intervals allow for it" in line for line in result.summary().lines)
     assert np.allclose(found.mapped(2 * np.eye(60), found.names).interval(), 2 * found.interval())
     row = np.eye(60)[0]
     at = result.test(row, middle[0])

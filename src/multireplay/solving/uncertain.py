@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 HALF, FAR = 0.5, 2.0
 """A bias of fewer standard errors costs at most 2 % of coverage, and is left alone; of more, it is marked: no interval
 around what is left would hold x itself."""
-BIASED = "with few rows a coordinate the fit is off by about {:.2g} standard errors in {}: intervals allow for it"
+BIASED = "with few rows a coordinate the fit is off by up to {:.2g} standard errors: intervals allow for it"
 NO_FIT = "the fit was not found, or does not exist, so that x is no estimate"
 LEFT_BEHIND = "the result was pickled before they were worked out, and has left its record behind"
 
@@ -80,8 +80,7 @@ def _centred(run: Run, found: Uncertainty, images: Images) -> Images:
     away = np.abs(off) / np.where(error > 0, error, np.inf)
     known, lost = (away > HALF) & (away <= FAR), away > FAR
     if known.any():
-        worst = int(np.where(known, away, 0.0).argmax())
-        found.notes = (*found.notes, BIASED.format(away[worst], found.names[worst]))
+        found.notes = (*found.notes, BIASED.format(away[known].max()))
     return replace(images, off=np.where(known, off, 0.0), lost=lost) if (known | lost).any() else images
 
 
