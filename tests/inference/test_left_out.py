@@ -108,3 +108,57 @@ def test_the_record_is_looked_at_once(monkeypatch):
         result.summary()
     assert result.uncertainty.images.left_out
     assert len(looks) == 1
+
+
+def counted(seed, rows=1200, dim=60, **how):
+    """A Poisson fit with 20 independent rows a coordinate, whose constant is 0."""
+    rng = np.random.default_rng(seed)
+    A = np.column_stack([np.ones(rows), rng.standard_normal((rows, dim - 1))])
+    score = A[:, 1:].sum(axis=1) / np.sqrt(4 * dim)
+    return mr.solve(mr.GLM("exp"), mr.Buffer(features=A, targets=1.0 * rng.poisson(np.exp(score))), **how)
+
+
+def test_intervals_allow_for_the_bias_of_a_curved_fit():
+    """Maximum likelihood with 20 rows a coordinate has a constant that is 0.7 standard errors too small."""
+    results = [counted(seed) for seed in range(700, 740)]
+    errors = np.array([result.standard_error[0] for result in results])
+    assert np.mean([result.x[0] for result in results] / errors) < -0.4
+    assert abs(np.mean([result.interval()[0].mean() for result in results] / errors)) < 0.3
+
+
+def test_what_the_bias_moves():
+    result = counted(600)
+    found, middle = result.uncertainty, result.interval().mean(axis=1)
+    assert found.images.off[0] < 0  # the constant alone
+    assert np.allclose(middle, result.x - found.images.off)
+    assert np.flatnonzero(found.images.off).tolist() == [0]
+    assert any("standard errors: intervals allow for it" in line for line in result.summary().lines)
+    assert np.allclose(found.mapped(2 * np.eye(60), found.names).interval(), 2 * found.interval())
+    row = np.eye(60)[0]
+    at = result.test(row, middle[0])
+    assert at.statistic < 1e-12
+    assert result.summary().rows[0]["t"] == pytest.approx(middle[0] / result.standard_error[0])
+
+
+def test_a_bias_that_is_too_large_is_marked():
+    """With 5 rows a coordinate curvature moves the constant by more than can be known: nothing is put right."""
+    found = counted(600, rows=1000, dim=200, update=mr.Exact()).uncertainty
+    assert found.images.lost[0]
+    assert found.images.off[0] == 0
+    assert found.doubts[0].endswith("do not rely on this interval")
+    assert 0 in found.mapped(np.eye(200)[:1], ["constant"]).doubts
+
+
+def test_where_the_link_is_straight_or_rows_are_many_there_is_no_bias():
+    problem, columns = problems()["linear"]
+    assert mr.solve(problem, mr.Buffer(**columns)).uncertainty.images.off is None
+    assert counted(3, rows=4000, dim=5).uncertainty.images.off is None
+
+
+def test_a_ridge_that_moves_more_is_left_alone():
+    rng = np.random.default_rng(8)
+    A = np.column_stack([np.ones(1200), rng.standard_normal((1200, 59))])
+    y = 1.0 * rng.poisson(np.exp(A[:, 1:].sum(axis=1) / 15))
+    found = [mr.solve(mr.GLM("exp", ridge=r), mr.Buffer(features=A, targets=y)).uncertainty for r in (1e-6, 0.5)]
+    assert found[0].images.off[0] < 0
+    assert found[1].images.off is None

@@ -132,9 +132,11 @@ class MemoryRecord(Record):
         return {name: column[rows] for name, column in self.columns.items()}
 
     def take(self, rows: Positions) -> Columns:
-        return {name: column[rows] for name, column in self.columns.items()}
+        return {n: c.take(rows, axis=0) if isinstance(c, np.ndarray) else c[rows] for n, c in self.columns.items()}
 
     def spread(self, count: int) -> Columns:
+        if count >= self.length:
+            return {n: np.ascontiguousarray(c) if isinstance(c, np.ndarray) else c for n, c in self.columns.items()}
         there = None if self.problem.on_host else array_of(next(iter(self.columns.values())))
         return self.take(spread_rows(self.length, count, there))
 
@@ -255,6 +257,7 @@ def spread_rows(length: int, count: int, there: Any = None) -> Positions:
     count = min(count, length)
     t = xp.arange(0, count + 1, dtype=xp.int64, **where)
     edges = t * length // count
-    places = xp.astype(t[1:], xp.float64) * GOLDEN % 1 * xp.astype(edges[1:] - edges[:-1], xp.float64)
+    along = xp.astype(t[1:], xp.float64) * GOLDEN
+    places = (along - xp.floor(along)) * xp.astype(edges[1:] - edges[:-1], xp.float64)
     rows: Positions = edges[1:] - 1 - xp.astype(places, xp.int64)
     return rows

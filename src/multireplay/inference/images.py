@@ -39,6 +39,11 @@ class Images:
     left_out: bool = False
     """Whether the values are what the answer moves by without a batch, see `left_out`."""
 
+    off: Vector | None = None
+    """What the curvature of the operator moves the answer by on average: intervals are around x − off."""
+    lost: NDArray[np.bool_] | None = None
+    """Coordinates that it moves by more than can be known."""
+
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "through": None}
 

@@ -25,7 +25,7 @@ def left_out(matrices: Vector, scores: Vector, rows: Vector, penalty: Vector) ->
     batch out undoes that (the jackknife, Miller 1974; the CR3 of cluster-robust standard errors, Bell and McCaffrey
     2002). With n rows, n_b in the batch, sums S_b of Jacobians over its rows, S = Σ S_b, and the penalty's Λ::
 
-        x₍₋b₎ − x = [(S − S_b)/(n − n_b) + Λ]⁻¹ n_b F̂_b/(n − n_b)
+        x₍₋b₎ − x = [S − S_b + (n − n_b)Λ]⁻¹ n_b F̂_b
 
     because F̂ is 0 at x. Images of many independent rows are those of J⁻¹ times B/(B − 1) or so.
 
@@ -55,13 +55,12 @@ def left_out(matrices: Vector, scores: Vector, rows: Vector, penalty: Vector) ->
     if count < 2:  # nothing is left
         return np.full(scores.shape, np.nan)
     whole = matrices.sum(axis=0) - matrices
-    whole /= others[:, None, None]
-    whole += penalty
+    if penalty.any():
+        whole += others[:, None, None] * penalty
     size = np.sqrt(np.abs(np.diagonal(whole, axis1=1, axis2=2).mean(axis=0)))
     scale = 1 / np.where(size > 0, size, 1.0)
-    whole *= scale
-    whole *= scale[:, None]
-    right = scale * scores * (rows / others)[:, None]
+    whole *= np.outer(scale, scale)
+    right = scale * scores * rows[:, None]
     try:
         found = np.linalg.solve(whole, right[:, :, None])[:, :, 0]
     except np.linalg.LinAlgError:  # of one of them

@@ -13,6 +13,7 @@ from multireplay.buffer.columns import Columns, row_count
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import BlockSum, Folding, Part, batch_bounds, fold, operator_batches
 from multireplay.inference.images import Images
+from multireplay.inference.left_out import HELD
 from multireplay.inference.longrun import BatchMeans
 from multireplay.problems import Problem
 
@@ -30,7 +31,8 @@ class Sight(NamedTuple):
     """Of every coordinate: the variance of a row's score, 0 where it is rounding, and the visits of its feature.
 
     And how `crowded` it is: features that are active at once for each independent row, by the median of visits. 0 where
-    spread rows say that visits are many: they are nearly independent then, and there are more.
+    spread rows say that visits are many, as they are nearly independent then, and there are more; and where it is small
+    even if all features are active at once.
     """
 
     row_variance: Vector
@@ -81,9 +83,11 @@ class RecordAt:
             squares[few] = sum(total[0] for total in totals) / record.length
             visits[few] = _visits(np.array([total[1] for total in totals]) / np.diff(bounds)[:, None])
         centre = mean - problem.penalty_diagonal(len(self.x)) * self.x
-        variance, typical = squares - centre**2, float(np.median(visits))
+        variance, middle = squares - centre**2, np.sort(visits)[[(len(visits) - 1) // 2, len(visits) // 2]]
+        typical = float(middle.sum() / 2)
         many = typical > SPREAD / 8 and record.length > SPREAD
-        crowded = 0.0 if many or not typical else _active(columns.get("features")) / typical
+        some = not many and len(visits) > HELD * typical > 0
+        crowded = _active(columns.get("features")) / typical if some else 0.0
         return Sight(np.where(variance > rounding, variance, 0.0), visits, crowded)
 
 

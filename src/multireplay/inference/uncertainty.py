@@ -114,7 +114,7 @@ class Uncertainty:
         """Intervals that contain the truth with that probability, of shape (k, 2): see `Result.interval`."""
         level, rows = number_in("level", level, 0, 1, low_open=True), _functionals(of, len(self.x))
         error, spread = self._spread(rows, by)
-        centre, half = (self.x if rows is None else rows @ self.x), spread.quantile(level) * error
+        centre, half = self._centre(rows), spread.quantile(level) * error
         if of is None:
             self._warn()
         return np.column_stack([centre - half, centre + half])
@@ -137,7 +137,7 @@ class Uncertainty:
             raise InputError(
                 "R speaks of coordinates that the record does not know, or that a set holds where they are"
             )
-        return _estimator(by).wald(values, rows @ self.x - target)
+        return _estimator(by).wald(values, self._centre(rows) - target)
 
     @cached_property
     def effective(self) -> Vector | None:
@@ -181,7 +181,7 @@ class Uncertainty:
     def _sight(self) -> Sight | None:
         if self.images is None or self.source is None or self.source.record is None:
             return None
-        return self.source.sight(np.average(self.images.scores, axis=0, weights=self.images.rows))
+        return self.source.sight(self.images.rows / self.images.rows.sum() @ self.images.scores)
 
     @cached_property
     def doubts(self) -> dict[int, str]:
@@ -195,6 +195,10 @@ class Uncertainty:
             )
             count = max(1, round(float(seen)))
             found[int(i)] = f"about {count} {what}{'s' * (count != 1)}: do not rely on this interval"
+        lost = None if self.images is None else self.images.lost
+        if lost is not None and lost.any():
+            part = lost if self._matrix is None else abs(self._matrix) @ lost > 0
+            found |= {int(i): found.get(int(i), CROWD) for i in np.flatnonzero(part)}
         if self.crowded > CROWDED:
             found = {i: found.get(i, CROWD) for i in range(len(self.x))}
         return found
@@ -215,10 +219,10 @@ class Uncertainty:
             rows = [coefficient_row(name, value) for name, value in zip(self.names, self.x, strict=True)]
             return Summary(rows, level, (*lines, f"No standard errors: {self.why_not}."))
         error, spread = self._spread(None, by)
-        half, effective = spread.quantile(level) * error, self.effective
+        centre, half, effective = self._centre(None), spread.quantile(level) * error, self.effective
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = self.x / error
-        ends = zip((self.x - half).tolist(), (self.x + half).tolist(), strict=True)
+            ratios = centre / error
+        ends = zip((centre - half).tolist(), (centre + half).tolist(), strict=True)
         tests = zip(error.tolist(), ratios.tolist(), spread.p_value(ratios).tolist(), strict=True)
         known = [None] * len(error) if effective is None else effective.tolist()
         marks = [self.doubts.get(i, "") for i in range(len(error))]
@@ -280,6 +284,12 @@ class Uncertainty:
         if self._matrix is None:
             return rows
         return self._matrix if rows is None else np.asarray(rows @ self._matrix)
+
+    def _centre(self, rows: Vector | None) -> Vector:
+        """What intervals of these functionals are around: x, without what curvature has moved it by."""
+        off = None if self.images is None else self.images.off
+        centre = self.x if off is None else self.x - (off if self._matrix is None else self._matrix @ off)
+        return centre if rows is None else np.asarray(rows @ centre)
 
     def _marked(self, rows: Vector | None, error: Vector) -> Vector:
         assert self.images is not None

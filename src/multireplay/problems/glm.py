@@ -203,6 +203,21 @@ class GLM(ResidualProblem):
         """The derivative of F̂ at x, for a link whose derivative is known; the ridge is in it."""
         return self.curvature(x, columns) if self.has_jacobian else None
 
+    def bend(self, x: Vector, columns: Columns, moves: Vector) -> Vector | None:
+        """½ Σ_k F̂''(x)[δ_k, δ_k] over `moves` δ_k, a row each: what curvature adds to F̂ while x varies by them.
+
+        ½ Σ_t w_t a_t f''(s_t) v_t / B, with v_t = Σ_k (a_tᵀδ_k)² and f'' its mean within √v_t of the score s_t. None
+        where the link is not curved or rows are not dense, and for probabilities: there curvature stretches x and its
+        standard errors alike, and intervals hold as they are.
+        """
+        rows = self.rows(columns)
+        if self.is_linear or self.has_probabilities or not self.has_jacobian or not isinstance(rows, np.ndarray):
+            return None
+        scores, width = rows @ x, np.sqrt(np.square(rows @ moves.T).sum(axis=1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            change = self.link.derivative(scores + width) - self.link.derivative(scores - width)
+        return np.asarray(weighted(width * change / 4, columns) @ rows / len(rows), dtype=np.float64)
+
     def response(self, scores: Vector) -> Vector:
         return np.asarray(self.link.function(scores), dtype=np.float64)
 

@@ -17,6 +17,7 @@ from multireplay.inference.left_out import WIDEST as WIDEST_HELD
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.base import as_double
 from multireplay.problems.constrained import affine_vi
+from multireplay.problems.glm import GLM
 from multireplay.updates.base import Unsuitable
 from multireplay.updates.coarse import MOST_NUMBERS, coarse_rows
 from multireplay.updates.corrections import AFFORDABLE, CHEAP, PRODUCTS, images_of, linearized
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 FEWEST = 4
 """Rows of which a variance under dependence can be made at all."""
 WIDEST = 4096
+BENT = 512
+"""Rows that show how curved the operator is."""
 
 
 class Measured(NamedTuple):
@@ -126,9 +129,24 @@ def left_out_at(run: Run, x: Vector, images: Images) -> Images:
     totals = fold(record, BatchJacobians(record.problem, x), bounds, Folding(run.threads))
     rows = np.diff(bounds).astype(np.float64)
     scores = np.array([total[0][0] for total in totals]) / rows[:, None] + penalty * x
-    scores -= np.average(scores, axis=0, weights=rows)  # which is 0 at the fit
+    scores -= rows / rows.sum() @ scores  # which is 0 at the fit
     found = left_out(np.array([total[1] for total in totals]), scores, rows, np.diag(penalty))
     return replace(images, values=in_place_of(found, images.values), left_out=True)
+
+
+def bias_at(run: Run, x: Vector, images: Images) -> Vector | None:
+    """What curvature moves the fit by on average, −½J⁻¹F̂''(x) : Var(x), from spread rows; None where it is not known.
+
+    Where x varies around a point, F̂ has ½F̂'' : Var(x) more on average than there, and the fit makes it 0 (Cox and Snell
+    1968; here Var(x) is that of the batches, and so right under dependence). This is of the order of d/n where a
+    standard error is of 1/√n: with d² independent rows the two are alike.
+    """
+    problem, count = run.record.problem, len(images.values)
+    if images.through is None or not isinstance(problem, GLM):
+        return None
+    moves = (images.values - images.values.mean(axis=0)) / np.sqrt(count * (count - 1.0))
+    pull = problem.bend(x, run.record.spread(BENT), moves)
+    return None if pull is None or not np.isfinite(pull).all() else -images.of(pull[None, :])[0]
 
 
 def _of_operator(run: Run, batches: Batches, x: Vector) -> float:
