@@ -88,7 +88,7 @@ class Newton(Update):
                 raise Unsuitable(f"{CANNOT}{why}. {OTHERWISE}") from why
             asked = None if self.corrections == "auto" else self.corrections
             corrections = Corrections(run, self.tolerance, asked or run.passes or MOST, asked is not None)
-            done = corrections.from_rows(coarse)
+            done, images = corrections.from_rows(coarse), corrections.images
         length, k = record.length, coarse.rows.bit_length() - 1
         epochs = [as_epoch(k, length / coarse.rows, coarse.rows, coarse.x, run.track)]
         epochs += [as_epoch(k + i, 1.0, length, x, run.track) for i, x in enumerate(done, start=1)]
@@ -105,6 +105,6 @@ class Newton(Update):
             time.perf_counter() - began,
             what,
             notes=corrections.notes,
-            images=corrections.images,
+            images=images,
             distance=corrections.distance,
         )

@@ -13,7 +13,7 @@ from multireplay.updates.samples import Samples
 
 WIDER = 1024
 """Up to so many coordinates the matrix itself costs no more than products with it."""
-LOOKS = 10
+LOOKS = 12
 """Steps of Lanczos's method: enough to see one eigenvalue in thousands that is apart from the others."""
 EVEN = 1 / 12
 """The reciprocal condition number above which a few products divide by the matrix."""
@@ -31,7 +31,7 @@ class Products:
         self.samples, self.z, self.kind = samples, z, np.dtype(samples.precision)
         slopes = samples.problem.slopes(samples.place(z), samples.columns)
         self.columns: Columns = {"features": samples.features, "slopes": slopes}
-        self.penalty = (samples.penalty * samples.count).astype(self.kind)[:, None]
+        self.units, self.penalty = (v.astype(self.kind)[:, None] for v in (samples.units, samples.penalty))
         self.mean, self.condition = self._spectrum()
         self.factor = max(1e-3, 1 - self.condition**0.5) / (1 + self.condition**0.5)
 
@@ -43,13 +43,14 @@ class Products:
 
     def times(self, values: Vector) -> Vector:
         """The matrix times each column."""
+        scaled = self.units * values
 
         def part(block: Columns) -> Vector:
             rows = block["features"]
-            return np.asarray(np.dot(rows.T, block["slopes"][:, None] * np.dot(rows, values)))
+            return np.asarray(np.dot(rows.T, block["slopes"][:, None] * np.dot(rows, scaled)))
 
-        found = self.samples.added(part, self.samples.blocks(0, self.columns)) + self.penalty * values
-        return np.asarray(found / self.samples.count, dtype=self.kind)
+        total = self.samples.added(part, self.samples.blocks(0, self.columns))
+        return np.asarray(self.units / self.samples.count * total + self.penalty * values, dtype=self.kind)
 
     def divide(self, values: Vector, transposed: bool = False, left: float = LESS) -> Vector:
         """The inverse of the matrix times each column, but for a share of it in the norm that the matrix makes."""

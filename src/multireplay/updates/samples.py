@@ -28,7 +28,7 @@ SHORTEST = 1e-4
 ELSEWHERE = 2**16
 """So many of the samples on a device are enough to see a Jacobian change."""
 ALIKE = 16.0
-"""Features on a device stay as they are where their sizes are between this and its inverse."""
+"""Dense features stay as they are where their sizes are between this and its inverse."""
 PART, CACHED, AT_HAND = 2**11, 2**20, 2**18
 """Rows that are worked on at once, numbers, so that they stay in the cache, and numbers that are copied at a time."""
 THREADED = 2**20
@@ -40,8 +40,8 @@ SMALL = 1e-30
 class Samples:
     """The samples of a coarse epoch, as functions of z = x / scale.
 
-    Dense features are brought to these units, and to one precision; those of other kinds stay as they are, and what
-    is made of them is brought there by `units`.
+    Dense features are brought to one precision, and to these units if they are far from them; otherwise, and where they
+    are of other kinds, they stay as they are, and what is made of them is brought there by `units`.
     """
 
     def __init__(self, problem: Problem, columns: Columns, squares: Vector, precision: Any) -> None:
@@ -50,7 +50,7 @@ class Samples:
         self.penalty = problem.penalty_diagonal(len(self.scale)) * self.scale**2
         dense = isinstance(self.features, np.ndarray | ForeignColumn)
         self.precision: Any = precision if dense else np.float64
-        stays = not problem.on_host and bool(((self.scale > 1 / ALIKE) & (self.scale < ALIKE)).all())
+        stays = bool(((self.scale > 1 / ALIKE) & (self.scale < ALIKE)).all())
         self.units = self.scale if stays or not dense else np.ones_like(self.scale)
         self.count, self.rough = row_count(columns), False
         if dense:
@@ -222,7 +222,7 @@ class Samples:
             squares = block["features"] ** 2
             return np.asarray(np.einsum("ij,ij->j", squares, squares), dtype=np.float64)
 
-        return np.asarray(self.added(fourth, self.blocks()) / self.count)
+        return np.asarray(self.units**4 * self.added(fourth, self.blocks()) / self.count)
 
     def added(self, part: Callable[[Columns], Vector], blocks: Iterable[Columns]) -> Vector:
         """The sum of something over blocks of samples, by two threads where that is worth it."""
