@@ -17,7 +17,7 @@ LOOKS = 12
 """Steps of Lanczos's method: enough to see one eigenvalue in thousands that is apart from the others."""
 EVEN = 1 / 12
 """The reciprocal condition number above which a few products divide by the matrix."""
-LEFT, LESS = 0.2, 0.1
+LEFT, LESS = 0.4, 0.1
 """Shares of an error that they leave at most: of a correction, and of what standard errors are made of."""
 
 
