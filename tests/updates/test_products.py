@@ -20,7 +20,8 @@ def logistic(rows, dim, seed, correlation=0.0):
 
 
 def samples_of(A, y, **problem):
-    return Samples.spread(MemoryRecord(mr.GLM("logistic", **problem), {"features": A, "targets": y}), len(A), np.float32)
+    record = MemoryRecord(mr.GLM("logistic", **problem), {"features": A, "targets": y})
+    return Samples.spread(record, len(A), np.float32)
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.1])

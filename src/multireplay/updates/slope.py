@@ -92,8 +92,9 @@ class Slope:
     m/(m − d) times too large on average (inverse Wishart), which is taken out where `rows` is given. `damping` is for
     corrections of a fit of the same rows, most of whose error is where J is too small: (1 − d/m)²/(1 + d/m) of J⁻¹ in
     all leaves least of it, a share √(d/m) or so. `slowest` is the smallest eigenvalue of this J⁻¹ times the Jacobian of
-    many more rows, where that of m is at most (1 + √(d/m))² times too large (Marchenko and Pastur 1967). With `products`
-    there is no matrix, and dividing many columns takes a while: what is made of them on the way may be `rough`.
+    many more rows, where that of m is at most (1 + √(d/m))² times too large (Marchenko and Pastur 1967).
+
+    With `products` there is no matrix, and dividing many columns takes a while: `glance` is `rough` then.
     """
 
     def __init__(self, matrix: Array, scale: Vector, rows: int | None = None, products: Any = None) -> None:
