@@ -30,7 +30,7 @@ class Products:
     def __init__(self, samples: Samples, z: Vector) -> None:
         self.samples, self.z, self.kind = samples, z, np.dtype(samples.precision)
         slopes = samples.problem.slopes(samples.place(z), samples.columns)
-        self.columns: Columns = {"features": samples.features, "slopes": slopes}
+        self.columns: Columns = {"features": samples.features, "slopes": np.asarray(slopes)}
         self.units, self.penalty = (v.astype(self.kind)[:, None] for v in (samples.units, samples.penalty))
         self.mean, self.condition = self._spectrum()
         self.factor = max(1e-3, 1 - self.condition**0.5) / (1 + self.condition**0.5)

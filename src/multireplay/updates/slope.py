@@ -103,7 +103,7 @@ class Slope:
         self.share = share = 0.0 if rows is None else min(0.5, len(scale) / rows)
         self.shrink, self.damping = 1 - share, (1 - share) / (1 + share)
         self.slowest = self.shrink / (1 + share**0.5) ** 2
-        self.factors = products or (Lapack(matrix) if isinstance(matrix, np.ndarray) else Inverse(matrix))
+        self.factors: Any = products or (Lapack(matrix) if isinstance(matrix, np.ndarray) else Inverse(matrix))
         self.condition = self.factors.condition
 
     @property
