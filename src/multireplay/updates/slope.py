@@ -113,7 +113,7 @@ class Slope:
 
     def divide(self, values: Vector, transposed: bool = False) -> Vector:
         """The inverse of `matrix` times each column."""
-        return self.factors.divide(values, transposed)
+        return np.asarray(self.factors.divide(values, transposed))
 
     def solve(self, values: Vector) -> Vector:
         """J⁻¹ times each row."""
