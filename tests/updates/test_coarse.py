@@ -89,7 +89,7 @@ def test_the_halves_tell_how_much_of_an_error_may_survive(name):
         rates.append(found.rate)
         scale = found.slope.scale
         whole = scale[:, None] * problem.jacobian(found.x, problem.columns(buffer)) * scale
-        truth.append(np.linalg.norm(np.linalg.solve(found.slope.matrix.astype(float), whole) - np.eye(8), 2))
+        truth.append(np.linalg.norm(np.linalg.solve(found.slope.factors.whole.astype(float), whole) - np.eye(8), 2))
     assert 0.3 < np.median(rates) / np.median(truth) < 3
 
 
@@ -168,7 +168,7 @@ def test_double_precision_where_single_is_not_enough():
     A = np.column_stack([np.ones(20_000), rng.uniform(1999, 2001, 20_000)])
     y = A @ [1.0, 0.1] + rng.standard_normal(20_000)
     found = coarse_fit(as_record(mr.GLM(), mr.Buffer(features=A, targets=y)), np.zeros(2))
-    assert found.slope.matrix.dtype == np.float64
+    assert found.slope.factors.kind == np.float64
     assert found.slope.dependable
     rows = spread(20_000, COARSE)
     assert np.allclose(found.x, np.linalg.lstsq(A[rows], y[rows], rcond=None)[0], rtol=1e-3)

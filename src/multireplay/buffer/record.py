@@ -25,10 +25,6 @@ WINDOW = 2**23
 """Bytes of a window in memory: small enough to stay in the cache while several epochs read it."""
 EXAMPLE = 64
 """Rows from which a record on disk is known before it is read."""
-SEVERAL = 528
-"""Rows of a block, unless they take more than …"""
-MOST_BYTES = 2**24
-"""… so many bytes."""
 GOLDEN = float((np.sqrt(5.0) - 1) / 2)
 """Multiples of it, modulo 1, are in step with nothing."""
 
@@ -91,12 +87,8 @@ class Record(ABC):
         return MemoryRecord(self.problem, columns)
 
     def block_rows(self, least: int) -> int:
-        """Rows of the blocks that sums are made of: about three megabytes, so that a block is read from memory once.
-
-        Wide rows make larger blocks: products of matrices and vectors are slow on few of them.
-        """
-        several = min(SEVERAL, MOST_BYTES // self.row_bytes)
-        return max(least, several, self.problem.block_bytes // self.row_bytes)
+        """Rows of the blocks that sums are made of: about three megabytes, so that a block is read from memory once."""
+        return max(least, self.problem.block_bytes // self.row_bytes)
 
     @abstractmethod
     def at_once(self, aside: int = 0) -> int:

@@ -33,6 +33,7 @@ from multireplay.problems.residual import (
     products,
     refuse_overflow,
     scores_of,
+    times,
     weighted,
 )
 from multireplay.sets import Set, WholeSpace
@@ -174,7 +175,7 @@ class GLM(ResidualProblem):
         return self.penalty.added(np.asarray(error * features, dtype=np.float64), x)
 
     def residuals_at(self, points: Vector, columns: Columns) -> Vector:
-        means = self.link.function((columns["features"] @ points.T).T)
+        means = self.link.function(times(columns["features"], points.T).T)
         return weighted(means - columns["targets"], columns)
 
     def scores(self, samples: RegressionSamples, x: Vector) -> Vector:
@@ -224,7 +225,7 @@ class GLM(ResidualProblem):
     def slopes(self, x: Vector, columns: Columns) -> Vector | None:
         if self.link.name == "identity" and "weights" not in columns:
             return None
-        return weighted(self.link.derivative(self.rows(columns) @ x), columns)
+        return weighted(self.link.derivative(times(self.rows(columns), x)), columns)
 
     def jacobian_sum(self, x: Vector, columns: Columns) -> Vector:
         rows, slopes = self.rows(columns), self.slopes(x, columns)
@@ -264,10 +265,10 @@ class GLM(ResidualProblem):
         if self.link.integral is None:
             return None
         rows, targets = self.rows(columns), columns["targets"]
-        scores = rows @ x
+        scores = times(rows, x)
         losses = weighted(self.link.integral(scores) - targets * scores, columns)
         errors = weighted(self.link.function(scores) - targets, columns)
-        return float(losses.sum(dtype=np.float64)), np.asarray(rows.T @ errors, dtype=np.float64)
+        return float(losses.sum(dtype=np.float64)), np.asarray(times(rows.T, errors), dtype=np.float64)
 
     def moments(self, columns: Columns) -> tuple[Any, Vector] | None:
         """Σ w_t a_t a_tᵀ and Σ w_t y_t a_t for the identity link, None for the others; see `Problem`."""

@@ -38,6 +38,7 @@ from multireplay.problems.residual import (
     products,
     refuse_overflow,
     scores_of,
+    times,
     weighted,
 )
 from multireplay.sets import Set, WholeSpace
@@ -225,9 +226,9 @@ class PolicyEvaluation(ResidualProblem):
 
     def residuals_at(self, points: Vector, columns: Columns) -> Vector:
         now, then = self._pairs(columns)
-        following = (then @ points.T).T  # in the precision of the rows and the points
+        following = times(then, points.T).T  # in the precision of the rows and the points
         following = self._discounts(columns).astype(following.dtype, copy=False) * following
-        return np.asarray(weighted((now @ points.T).T - columns["rewards"] - following, columns))
+        return np.asarray(weighted(times(now, points.T).T - columns["rewards"] - following, columns))
 
     def scores(self, samples: TransitionSamples, x: Vector) -> Vector:
         return scores_of(samples.features, x) - as_numpy(samples.discounts) * scores_of(samples.next_features, x)

@@ -132,8 +132,8 @@ class ResidualProblem(Problem):
             return np.array([rows.T @ self.residuals_at(x, columns) for x in points], dtype=np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
             if len(points) == 1:  # products of a matrix and a vector: twice as fast as of two matrices
-                return np.asarray(self.residuals_at(points[0], columns) @ rows, dtype=np.float64)[None, :]
-            return np.asarray(self.residuals_at(points, columns) @ rows, dtype=np.float64)
+                points = points[0]
+            return np.atleast_2d(np.asarray(np.dot(self.residuals_at(points, columns), rows), dtype=np.float64))
 
     def energies(
         self, x: Vector, columns: Columns, starts: Positions, which: Positions | None = None
@@ -231,6 +231,11 @@ def extremes(*values: NDArray[Any]) -> NDArray[np.intp]:
 def largest(values: NDArray[Any]) -> float:
     """max |v_t|."""
     return max(float(values.max()), -float(values.min()))
+
+
+def times(rows: Rows, x: Vector) -> Any:
+    """Rows times a vector or a matrix; arrays by `np.dot`, for @ keeps other threads waiting while it has few rows."""
+    return np.dot(rows, x) if isinstance(rows, np.ndarray) else rows @ x
 
 
 def scores_of(rows: Rows, x: Vector) -> Vector:

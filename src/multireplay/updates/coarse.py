@@ -11,6 +11,7 @@ from multireplay._check import Vector
 from multireplay.buffer.foreign import WIDE, Array, ForeignColumn, array_of, like, namespace
 from multireplay.buffer.record import Record
 from multireplay.updates.base import Unsuitable
+from multireplay.updates.products import EVEN, Products
 from multireplay.updates.samples import COARSE, Samples
 from multireplay.updates.slope import POWER_STEPS, Slope
 
@@ -65,7 +66,7 @@ class Coarse:
     """Rows that the worst known feature is as good as, if it were about as large in all of them."""
     samples: Samples
     half: Array
-    """Half the difference between the Jacobians of the odd and the even samples, in units of their scale."""
+    """Half the difference between the Jacobians of the odd and the even samples, in units of their scale, if known."""
 
     def is_doubtful(self, rate: float, rows: float) -> bool:
         """Whether the halves disagree by more than that rate, or some feature is known from fewer rows."""
@@ -149,14 +150,17 @@ def coarse_start(record: Record, x0: Vector) -> Vector:
 
 def _fit(samples: Samples, z0: Vector, rows: int, some: bool) -> Coarse:
     linear, z = samples.problem.is_linear, samples.start(z0)
-    first, second = samples.jacobians(z)
     effective = samples.effective(z) if some else np.inf
+    if Products.suit(samples) and (products := Products(samples, z)).condition > EVEN:
+        slope = Slope(None, samples.scale, rows if some else None, products)
+        return Coarse(samples.scale * z, slope, 0.0, rows, effective, samples, None)
+    first, second = samples.jacobians(z)
     whole, half, rate = first + second, first - second, np.inf
     whole /= 2
     half /= 2
     slope = _slope(whole, samples.scale, rows if some else None)
     if slope.dependable:
-        half = half.astype(slope.matrix.dtype, copy=False) if isinstance(half, np.ndarray) else half
+        half = half.astype(slope.factors.kind, copy=False) if isinstance(half, np.ndarray) else half
         rate = slope.factors.rate(half, POWER_STEPS)
     found = Coarse(samples.scale * z, slope, rate, rows, effective, samples, half)
     if not found.slope.dependable or (found.is_doubtful(DOUBTFUL, FEW) and not linear):

@@ -184,7 +184,7 @@ class Corrections:
                 if self.known is None and not done:
                     raise Singular("some features are all but combinations of others")
                 return self._given_up(done or [x])
-            self.error, self.seen = standard_errors(images), (x, batches, slope, images)
+            self.error, self.seen = standard_errors(images), (x, batches, slope, None if slope.rough else images)
             now = _Step(x, self._move(x, slope, batches, images), slope, self.error, loss, batches.mean)
             if not done and not fresh and self._is_aged(now):
                 x, slope = self._careful_start(x), None
@@ -274,7 +274,7 @@ class Corrections:
             if self.kept is None:
                 return batch_images(self.record, x, slope, how)
             batches = self.kept.batches(x, how)
-            return batches, slope.solve(batches.means)
+            return batches, slope.glance(batches)
 
     def _linearized(self, x: Vector) -> tuple[Batches, Slope, float]:
         """F̂ at x by batches, the Jacobian of all rows there, and the loss, NaN where there is none."""

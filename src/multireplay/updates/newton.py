@@ -34,10 +34,11 @@ class Newton(Update):
     dependence (from 32 batch means). Where the samples know too little of some feature, as with rare events, or the
     corrections do not shrink, J is worked out from all rows at the current point, if that is at all affordable.
 
-    On a feasible set each correction is the solution of the variational inequality that is linearized at the current
-    point (Josephy 1979). J costs O(d²) a row that it is made of, and d² numbers of memory. It needs a problem whose
-    Jacobian is known: `PolicyEvaluation`, `GLM` with a built-in link, or an operator of one's own with at most 64
-    coordinates, whose Jacobian is made by differences.
+    On a feasible set each correction is the solution of the variational inequality that is linearized at the
+    current point (Josephy 1979). J costs O(d²) a row that it is made of, and d² numbers of memory; where more than
+    1024 features of a nonlinear regression are all but uncorrelated, a few products with the rows do instead. It
+    needs a problem whose Jacobian is known: `PolicyEvaluation`, `GLM` with a built-in link, or an operator of one's
+    own with at most 64 coordinates, whose Jacobian is made by differences.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ class Newton(Update):
                 raise Unsuitable(f"{CANNOT}{why}. {OTHERWISE}") from why
             asked = None if self.corrections == "auto" else self.corrections
             corrections = Corrections(run, self.tolerance, asked or run.passes or MOST, asked is not None)
-            done = corrections.from_rows(coarse)
+            done, images = corrections.from_rows(coarse), corrections.images
         length, k = record.length, coarse.rows.bit_length() - 1
         epochs = [as_epoch(k, length / coarse.rows, coarse.rows, coarse.x, run.track)]
         epochs += [as_epoch(k + i, 1.0, length, x, run.track) for i, x in enumerate(done, start=1)]
@@ -105,6 +106,6 @@ class Newton(Update):
             time.perf_counter() - began,
             what,
             notes=corrections.notes,
-            images=corrections.images,
+            images=images,
             distance=corrections.distance,
         )

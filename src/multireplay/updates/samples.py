@@ -28,8 +28,8 @@ SHORTEST = 1e-4
 ELSEWHERE = 2**16
 """So many of the samples on a device are enough to see a Jacobian change."""
 ALIKE = 16.0
-"""Features on a device stay as they are where their sizes are between this and its inverse."""
-PART, CACHED, AT_HAND = 2**11, 2**19, 2**17
+"""Dense features stay as they are where their sizes are between this and its inverse."""
+PART, CACHED, AT_HAND = 2**11, 2**20, 2**18
 """Rows that are worked on at once, numbers, so that they stay in the cache, and numbers that are copied at a time."""
 THREADED = 2**20
 """Numbers from which on a second thread is worth starting."""
@@ -40,8 +40,8 @@ SMALL = 1e-30
 class Samples:
     """The samples of a coarse epoch, as functions of z = x / scale.
 
-    Dense features are brought to these units, and to one precision; those of other kinds stay as they are, and what
-    is made of them is brought there by `units`.
+    Dense features are brought to one precision, and to these units if they are far from them; otherwise, and where they
+    are of other kinds, they stay as they are, and what is made of them is brought there by `units`.
     """
 
     def __init__(self, problem: Problem, columns: Columns, squares: Vector, precision: Any) -> None:
@@ -50,7 +50,7 @@ class Samples:
         self.penalty = problem.penalty_diagonal(len(self.scale)) * self.scale**2
         dense = isinstance(self.features, np.ndarray | ForeignColumn)
         self.precision: Any = precision if dense else np.float64
-        stays = not problem.on_host and bool(((self.scale > 1 / ALIKE) & (self.scale < ALIKE)).all())
+        stays = bool(((self.scale > 1 / ALIKE) & (self.scale < ALIKE)).all())
         self.units = self.scale if stays or not dense else np.ones_like(self.scale)
         self.count, self.rough = row_count(columns), False
         if dense:
@@ -83,14 +83,15 @@ class Samples:
         """Whether a second thread is worth starting."""
         return isinstance(self.features, np.ndarray) and self.features.size >= THREADED
 
-    def blocks(self, rows: int = 0) -> Iterator[Columns]:
+    def blocks(self, rows: int = 0, columns: Columns | None = None) -> Iterator[Columns]:
         """The samples in blocks of an even number of rows, where they are dense arrays here; otherwise all at once."""
+        columns = self.columns if columns is None else columns
         if not isinstance(self.features, np.ndarray):
-            yield self.columns
+            yield columns
             return
         rows = rows or max(2, min(PART, CACHED // len(self.scale)) // 2 * 2)
-        for start in range(0, self.count, rows):
-            yield {name: column[start : start + rows] for name, column in self.columns.items()}
+        for start in range(0, row_count(columns), rows):
+            yield {name: column[start : start + rows] for name, column in columns.items()}
 
     @cached_property
     def some(self) -> Columns:
@@ -144,31 +145,29 @@ class Samples:
         rows = self._every(max(1, self.count // enough))
         taken = row_count(rows)
         begun = self._descent(zero, rows)
-        if begun is None:
+        if np.isnan(begun[0]):
             return self._newton(z0)
         ridge = self.penalty + self.heaviness / self.count / 4
 
         def value(z: Vector) -> tuple[float, Vector]:
-            loss, total = (self._descent(z, rows) if z.any() else begun) or (0.0, zero)
+            loss, total = self._descent(z, rows) if z.any() else begun
             return loss / taken + float(ridge @ z**2) / 2, self.units * total / taken + ridge * z
 
         close = {"maxiter": STEPS, "gtol": CLOSE / np.sqrt(self.count), "ftol": 0.0}
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(minimize(value, zero, jac=True, method="L-BFGS-B", options=close).x)
 
-    def _descent(self, z: Vector, rows: Columns) -> tuple[float, Vector] | None:
-        """The loss over some of the samples and its gradient, if there is one; by two threads if they are many."""
-        if not self._are_many:
-            return self.problem.descent(self.place(z), rows)
+    def _descent(self, z: Vector, rows: Columns) -> tuple[float, Vector]:
+        """The loss over some of the samples and its gradient; NaN where there is none."""
+        place = self.place(z)
 
         @np.errstate(over="ignore", invalid="ignore")
-        def part(half: slice) -> tuple[float, Vector] | None:
-            return self.problem.descent(self.place(z), {name: column[half] for name, column in rows.items()})
+        def part(block: Columns) -> Vector:
+            loss, total = self.problem.descent(place, block) or (np.nan, np.full_like(z, np.nan))
+            return np.append(total, loss)
 
-        middle = row_count(rows) // 2
-        with ThreadPoolExecutor(2) as pool:
-            one, other = pool.map(part, (slice(middle), slice(middle, None)))
-        return None if one is None or other is None else (one[0] + other[0], one[1] + other[1])
+        found = self.added(part, self.blocks(0, rows))
+        return float(found[-1]), found[:-1]
 
     def effective(self, z: Vector) -> float:
         """Rows that the Jacobian's worst known diagonal entry is as good as: (Σ w a²)² / Σ (w a²)², at z."""
@@ -178,11 +177,12 @@ class Samples:
         @np.errstate(all="ignore")
         def powers(block: Columns) -> Vector:
             squares, slopes = block["features"] ** 2, self.problem.slopes(self.place(z), block)
-            if slopes is not None:
-                squares *= slopes[:, None].astype(squares.dtype, copy=False)
-            return np.array([squares.sum(axis=0), np.einsum("ij,ij->j", squares, squares)], dtype=np.float64)
+            slopes = np.ones(len(squares)) if slopes is None else slopes
+            slopes = slopes.astype(squares.dtype, copy=False)
+            first = np.dot(slopes, squares)
+            return np.array([first, np.dot(slopes**2, np.square(squares, out=squares))], dtype=np.float64)
 
-        sums = self._added(powers, self.blocks())
+        sums = self.added(powers, self.blocks())
         with np.errstate(all="ignore"):
             return float(np.nan_to_num(sums[0] ** 2 / sums[1], nan=0.0).min())
 
@@ -204,7 +204,7 @@ class Samples:
             squares = array_of(block["features"]) ** 2
             return np.array([as_numpy(slopes @ squares) for slopes in (here, there)], dtype=np.float64)
 
-        before, after = self._added(diagonals, blocks)
+        before, after = self.added(diagonals, blocks)
         with np.errstate(all="ignore"):
             return float(np.abs(after / before - 1).max())
 
@@ -222,9 +222,9 @@ class Samples:
             squares = block["features"] ** 2
             return np.asarray(np.einsum("ij,ij->j", squares, squares), dtype=np.float64)
 
-        return np.asarray(self._added(fourth, self.blocks()) / self.count)
+        return np.asarray(self.units**4 * self.added(fourth, self.blocks()) / self.count)
 
-    def _added(self, part: Callable[[Columns], Vector], blocks: Iterable[Columns]) -> Vector:
+    def added(self, part: Callable[[Columns], Vector], blocks: Iterable[Columns]) -> Vector:
         """The sum of something over blocks of samples, by two threads where that is worth it."""
         if not self._are_many:
             return np.asarray(sum(map(part, blocks)))

@@ -93,15 +93,17 @@ class Slope:
     corrections of a fit of the same rows, most of whose error is where J is too small: (1 − d/m)²/(1 + d/m) of J⁻¹ in
     all leaves least of it, a share √(d/m) or so. `slowest` is the smallest eigenvalue of this J⁻¹ times the Jacobian of
     many more rows, where that of m is at most (1 + √(d/m))² times too large (Marchenko and Pastur 1967).
+
+    With `products` there is no matrix, and dividing many columns takes a while: `glance` is `rough` then.
     """
 
-    def __init__(self, matrix: Array, scale: Vector, rows: int | None = None) -> None:
-        self.matrix, self.scale, self.rows = matrix, scale, rows
+    def __init__(self, matrix: Array, scale: Vector, rows: int | None = None, products: Any = None) -> None:
+        self.scale, self.rows, self.rough = scale, rows, products is not None
         self.there: Array = None  # the scale where the columns lie, once it was needed there
         self.share = share = 0.0 if rows is None else min(0.5, len(scale) / rows)
         self.shrink, self.damping = 1 - share, (1 - share) / (1 + share)
         self.slowest = self.shrink / (1 + share**0.5) ** 2
-        self.factors = Lapack(matrix) if isinstance(matrix, np.ndarray) else Inverse(matrix)
+        self.factors: Any = products or (Lapack(matrix) if isinstance(matrix, np.ndarray) else Inverse(matrix))
         self.condition = self.factors.condition
 
     @property
@@ -111,11 +113,18 @@ class Slope:
 
     def divide(self, values: Vector, transposed: bool = False) -> Vector:
         """The inverse of `matrix` times each column."""
-        return self.factors.divide(values, transposed)
+        return np.asarray(self.factors.divide(values, transposed))
 
     def solve(self, values: Vector) -> Vector:
         """J⁻¹ times each row."""
         return np.asarray(self.shrink * self.scale * self.divide((values * self.scale).T).T, dtype=np.float64)
+
+    def glance(self, batches: Batches) -> Vector:
+        """J⁻¹ times the mean of each batch; if `rough`, as `solve` has it only on average over all of them."""
+        if not self.rough:
+            return self.solve(batches.means)
+        scaled = self.factors.roughly((batches.means * self.scale).T, (batches.mean * self.scale)[:, None])
+        return np.asarray(self.shrink * self.scale * scaled.T, dtype=np.float64)
 
     def squared_shrink(self, length: int, freedom: float | None = None) -> float:
         """What J⁻¹ of m rows is to be multiplied by where its square is what matters, as in a variance.
@@ -141,7 +150,7 @@ def batch_images(record: Record, x: Vector, slope: Slope, how: Folding) -> tuple
     """F̂ at x by batches, and J⁻¹ times each of them: on a device both are worked out before either is brought home."""
     if not isinstance(slope.factors, Inverse) or record.problem.penalty_diagonal(len(x)).any():
         batches = operator_batches(record, [x], how)[0]
-        return batches, slope.solve(batches.means)
+        return batches, slope.glance(batches)
     bounds = batch_bounds(record.length, record.dim, how.pieces)
     problem: Any = record.problem
     if slope.there is None:
