@@ -118,10 +118,10 @@ def test_how_much_of_the_journal_is_kept(tmp_path, monkeypatch, keep, least, mos
     stream = mr.Stream(problem, store=tmp_path / "run", keep=keep)
     feed(stream, events)
     stream.close()
-    assert least <= len(stream.kept()) <= most
+    assert least <= len(stream.buffer()) <= most
     assert len(list((tmp_path / "run").glob("snapshot-*.json"))) == 2
     rows = np.concatenate([np.atleast_2d(event["features"]) for event in events])
-    assert np.array_equal(stream.kept()["features"], rows[-len(stream.kept()) :])
+    assert np.array_equal(stream.buffer()["features"], rows[-len(stream.buffer()) :])
 
 
 def test_the_layout_is_the_documented_one(tmp_path):
