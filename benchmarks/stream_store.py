@@ -158,7 +158,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--flips", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="a CSV file for the numbers; docs/build_stream_store.py reads those here")
+    parser.add_argument(
+        "--out", type=Path, help="a CSV file for the numbers; docs/build_stream_store.py reads those here"
+    )
     given = parser.parse_args()
     if given.flips:
         found = flips(given.flips)

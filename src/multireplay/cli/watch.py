@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from multireplay.cli.app import app
+from multireplay.cli.app import app, note
 from multireplay.cli.options import Missing, ModelKind, Report, names_in
 
 Sync = StrEnum("Sync", ["always", "interval", "none"])
@@ -83,9 +83,7 @@ def watch(
     """
     from multireplay.cli.told import Outputs
     from multireplay.cli.watched import Watched
-    from multireplay.cli.watching import (
-        Taking, declared, half_life, open_stream, parsed, rows_from, say_how_many, watch_rows,
-    )  # fmt: skip
+    from multireplay.cli.watching import Taking, declared, half_life, open_stream, parsed, rows_from, watch_rows
 
     asked = None if features is None else tuple(names_in(features))
     categories = () if categorical is None else tuple(names_in(categorical))
@@ -94,7 +92,7 @@ def watch(
     try:
         stream, reading, rows = open_stream(store, wanted, parsed(rows_from(follow, once)), how)
     except SystemExit:  # SIGTERM while levels are learnt
-        say_how_many(0)
+        note("0 rows were taken.", "green")
         raise typer.Exit from None
     with stream:
         outputs = Outputs(stream, every, report, metrics, as_json)

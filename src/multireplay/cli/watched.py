@@ -20,6 +20,8 @@ from multireplay.tables.looks import CODE
 from multireplay.tables.recipe import LARGEST
 
 FILE = "watch.json"
+FEW = 12
+"""Groups that are named."""
 TRUTH = {"true": True, "false": False}
 
 
@@ -133,6 +135,9 @@ class Reading:
                 yield f"{term.column!r} is one of {', '.join(term.levels)}, compared with {term.levels[0]}."
         if self.classes:
             yield f"{self.target!r} is 0 for {self.classes[0]}, 1 for {self.classes[1]}."
+        if self.groups:
+            named = ", ".join(self.groups[:FEW]) + " …" * (len(self.groups) > FEW)
+            yield f"{len(self.groups)} groups by {self.group!r}: {named}."
         yield from (f"{name!r} is not used: it {why}." for name, why in self.left_out.items())
 
     def read(self, row: Any) -> dict[str, Any] | InputError:
@@ -195,7 +200,9 @@ def value_of(cell: Any) -> Any:
 
 def _text(value: Any) -> str:
     """A value as the name of a level: 1.0 and 1 are one."""
-    return f"{value}".lower() if isinstance(value, bool) else f"{value:.12g}" if isinstance(value, float) else f"{value}"
+    return (
+        f"{value}".lower() if isinstance(value, bool) else f"{value:.12g}" if isinstance(value, float) else f"{value}"
+    )
 
 
 def _column(cells: Sequence[Any]) -> Any:

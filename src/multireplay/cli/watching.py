@@ -40,7 +40,9 @@ def open_stream(store: Path, wanted: Watched, rows: Lines, how: dict[str, Any]) 
     """The stream in a folder, or a new one whose columns the first rows tell; how rows are read, and all rows."""
     problem: Any = GLM(LINKS[wanted.model])
     clock: Any = "rows" if wanted.time is None else "time"
-    if (store / "store.json").exists() and ((there := Reading.load(store)) or Stream.open(store, read_only=True).position):
+    if (store / "store.json").exists() and (
+        (there := Reading.load(store)) or Stream.open(store, read_only=True).position
+    ):
         stream = Stream.open(store, sync=how["sync"], bad=how["bad"])
         names = (stream._intake.names or (INTERCEPT,))[:-1]
         reading = there or Reading(wanted.target, Recipe(tuple(map(Term, names))), time=wanted.time, group=wanted.group)
@@ -208,11 +210,6 @@ def watch_rows(taking: Taking, rows: Lines, start: int, outputs: Outputs) -> int
         code = 0
     taking.stream.save()
     outputs.tell(last=True)
-    say_how_many(taking.stream.position, taking.stream.quarantined)
+    aside = f", {taking.stream.quarantined:,} of them put aside" if taking.stream.quarantined else ""
+    note(f"{taking.stream.position:,} rows were taken{aside}; the same command goes on from there.", "green")
     return code
-
-
-def say_how_many(taken: int, aside: int = 0) -> None:
-    """The last word."""
-    those = f", {aside:,} of them put aside" if aside else ""
-    note(f"{taken:,} rows were taken{those}; the same command goes on from there.", "green")

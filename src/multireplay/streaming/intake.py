@@ -73,7 +73,7 @@ class Intake:
         return Taken(len(buffer), rows, columns, stamps, waiting, lasts, self.names or buffer.feature_names)
 
     def _moments(self, times: Any, groups: NDArray[np.int64]) -> tuple[Vector, dict[int, float]]:
-        """The time of every row, which never falls within a group, and the last of each; none where rows are counted."""
+        """The time of every row, which never falls within a group, and the last of each; nothing without a clock."""
         if not self.timed:
             if times is not None:
                 raise InputError("time= is read by mr.Stream(..., clock='time') alone")

@@ -1,4 +1,4 @@
-"""The rows of a store as a buffer: those that came, of one moment, whatever the writer does, and solved as any other."""
+"""The rows of a store as a buffer: those that came, of one moment, whatever the writer does, solved as any other."""
 
 from __future__ import annotations
 

@@ -40,7 +40,9 @@ def open_buffer(
 ) -> Buffer | StoredBuffer:
     """A buffer from a file or folder, as `Buffer.open` says."""
     budget = bytes_of(memory)
-    return opened(_partitioned(path, time is not None) or find_source(path, budget), columns, budget, time, names, groups)
+    return opened(
+        _partitioned(path, time is not None) or find_source(path, budget), columns, budget, time, names, groups
+    )
 
 
 def opened(
