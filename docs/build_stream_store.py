@@ -42,9 +42,10 @@ def flips() -> str:
     """What became of flipped bytes."""
     rows = table("stream_flips.csv")
     wrong = sum(int(row["wrong"]) + int(row["rows wrong"]) for row in rows)
+    many = f"{int(rows[1]['flips']):,}"
     return (
-        f"`benchmarks/stream_store.py --flips 10000`: every byte of a small store, and {int(rows[1]['flips']):,} random "
-        f"ones of a larger one, flipped one at a time: **{wrong} wrong answers**. An error, or the state that a run without "
+        f"`benchmarks/stream_store.py --flips 10000`: every byte of a small store, and {many} random ones of a larger "
+        f"one, flipped one at a time: **{wrong} wrong answers**. An error, or the state that a run without "
         'interruption had at that position ("right"); the same of the rows as a buffer.\n\n'
         f"```text\n{render(TextTable(rows)).rstrip()}\n```\n"
     )
@@ -65,9 +66,10 @@ def soak() -> str:
         }
         for number, part in enumerate(parts)
     ]
+    total, killed = f"{numbers['position'][-1]:,.0f}", f"{numbers['killed'][-1]:,.0f}"
     return (
-        f"`benchmarks/soak.py`: {numbers['position'][-1]:,.0f} rows of 8 features through a store that keeps a million "
-        f"of them, killed (SIGKILL) at {numbers['killed'][-1]:,.0f} random moments and started again. The state in the end is "
+        f"`benchmarks/soak.py`: {total} rows of 8 features through a store that keeps a million of them, "
+        f"killed (SIGKILL) at {killed} random moments and started again. The state in the end is "
         "that of a run never interrupted, to the last bit (otherwise there are no numbers). Medians of its four "
         f"quarters, times of the processor:\n\n```text\n{render(TextTable(told)).rstrip()}\n```\n\n"
         "![Time a row, memory and size of the store over 10⁸ rows: flat](figures/soak.png)\n"

@@ -22,6 +22,10 @@ from multireplay.streaming.batches import part_of
 from multireplay.streaming.chains import NEXT, OpenSteps, Steps, as_groups
 
 
+LARGEST = 1e100
+"""Numbers beyond it are no measurements."""
+
+
 class Taken(NamedTuple):
     """Checked rows: how many were given, what they make for the problem, and what is known after them."""
 
@@ -57,6 +61,7 @@ class Intake:
             required = {name: ndim for name, ndim in required.items() if name not in NEXT.values()}
         block = as_block(rest, required, problem.optional, f"{problem!r}")
         buffer = Buffer(**block, names=self.given if "features" in block else None)
+        _refuse_beyond(buffer)
         if self.names is not None:
             refuse_reordered(self.names, buffer.feature_names, "column 'features' has", "an earlier block")
         numbers, waiting = as_groups(groups, len(buffer)), self.steps.waiting
@@ -110,6 +115,14 @@ class Intake:
         self.steps.restore(part_of(state, "steps"))
         self.times = dict(zip(state["times.groups"].tolist(), state["times.last"].tolist(), strict=True))
         self.names = None if state["names"] is None else tuple(state["names"])
+
+
+def _refuse_beyond(buffer: Buffer) -> None:
+    """Numbers whose squares are none would end the stream: sums never lose them again."""
+    for name, column in buffer.columns.items():
+        if isinstance(column, np.ndarray) and column.dtype.kind == "f" and np.abs(column).max(initial=0.0) > LARGEST:
+            row = int(np.argmax((np.abs(column) > LARGEST).reshape(len(column), -1).any(axis=1)))
+            raise InputError(f"column {name!r} holds a number beyond {LARGEST:g} at row {row} (counting from 0)")
 
 
 @contextmanager
