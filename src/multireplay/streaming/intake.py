@@ -21,7 +21,6 @@ from multireplay.problems import Problem
 from multireplay.streaming.batches import part_of
 from multireplay.streaming.chains import NEXT, OpenSteps, Steps, as_groups
 
-
 LARGEST = 1e100
 """Numbers beyond it are no measurements."""
 

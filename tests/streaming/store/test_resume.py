@@ -66,7 +66,7 @@ def test_a_stream_goes_on_where_it_was(tmp_path, world, close, small):
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_kill_at_every_call_that_writes(tmp_path, world, small):
     problem, events = WORLDS[world]
-    events = events[:25]
+    events = events[: 40 if world == "steps" else 25]
     states = states_of(problem, events)
     rng = np.random.default_rng(4)
     at, calls = 0, 0
@@ -224,14 +224,14 @@ import multireplay as mr
 from stream_events import feed, regression
 from multireplay.streaming.store import store
 store.LEAST, store.TIMES = 2_000, 0
-problem, events = regression(1500, 6)
+problem, events = regression(900, 6)
 feed(mr.Stream(problem, store={folder!r}, sync="none"), events)
 """
 
 
 def test_readers_beside_a_writer(tmp_path):
     """Snapshots and parts of the journal come and go while they are read; what is read was there at some moment."""
-    problem, events = regression(1500, 6)
+    problem, events = regression(900, 6)
     states = dict(states_of(problem, events))
     script = WRITER.format(tests=str(Path(__file__).parents[2]), folder=str(tmp_path / "run"))
     seen = set()
@@ -243,4 +243,4 @@ def test_readers_beside_a_writer(tmp_path):
                 seen.add(reader.position)
     assert writer.returncode == 0
     assert len(seen) > 3
-    assert mr.Stream.open(tmp_path / "run", read_only=True).position == 1500
+    assert mr.Stream.open(tmp_path / "run", read_only=True).position == 900
