@@ -161,5 +161,6 @@ def test_numbers_that_are_names(watch, rows):
 def test_another_reading_is_refused(watch, rows):
     """A store that was made for one target goes on with no other."""
     watch(as_lines(rows[:100]), "--features", "a")
-    for more in (("--target", "warm"), ("--group", "sensor"), ("--levels", "day=Fri,Mon"), ("--features", "warm")):
+    others = [("--target", "warm"), ("--group", "sensor"), ("--levels", "day=Fri,Mon"), ("--features", "warm")]
+    for more in (*others, ("--forget", 50), ("--window", 10), ("--keep", 7)):
         assert "not what is asked for" in watch(as_lines(rows), *more, code=3)[1]

@@ -28,6 +28,8 @@ from multireplay.tables import Recipe, Term
 
 LINKS = {"linear": "identity", "logistic": "logistic", "poisson": "exp"}
 INTERCEPT = "(intercept)"
+UNASKED = {"forget": "auto", "window": None, "keep": 0}
+"""What options are that were not given."""
 CHUNK, WAIT = 1 << 16, 0.2
 EMPTY = {*pyarrow.csv.ConvertOptions().null_values, *NOTHING}
 """What stands for nothing in a cell of a text table."""
@@ -38,27 +40,36 @@ Lines = Iterator[list[tuple[bytes, Any]]]
 
 def open_stream(store: Path, wanted: Watched, rows: Lines, how: dict[str, Any]) -> tuple[Stream, Reading, Lines]:
     """The stream in a folder, or a new one whose columns the first rows tell; how rows are read, and all rows."""
-    problem: Any = GLM(LINKS[wanted.model])
-    clock: Any = "rows" if wanted.time is None else "time"
-    if (store / "store.json").exists() and (
-        (there := Reading.load(store)) or Stream.open(store, read_only=True).position
-    ):
-        stream = Stream.open(store, sync=how["sync"], bad=how["bad"])
-        names = (stream._intake.names or (INTERCEPT,))[:-1]
-        reading = there or Reading(wanted.target, Recipe(tuple(map(Term, names))), time=wanted.time, group=wanted.group)
-        if f"{stream.problem!r}" != f"{problem!r}" or not reading.serves(wanted) or stream.clock != clock:
-            stream.close()
-            given = f"{reading.target!r} from {', '.join(reading.recipe.columns)}"
-            beside = "".join(f", {what} {name!r}" for what in ("time", "group") if (name := getattr(reading, what)))
-            raise InputError(f"{store} is a stream of {stream.problem!r}: {given}{beside}, and not what is asked for")
+    there = Reading.load(store) if (store / "store.json").exists() else None
+    if there or ((store / "store.json").exists() and Stream.open(store, read_only=True).position):
+        stream, reading = _going_on(store, wanted, there, how)
     else:
         reading, seen = learnt(wanted, rows)
+        clock: Any = "rows" if wanted.time is None else "time"
+        problem: Any = GLM(LINKS[wanted.model])
         stream = Stream(problem, clock=clock, names=[*reading.recipe.names, INTERCEPT], store=store, **how)
         rows = chain(seen, rows)
     reading.keep(store)
     for line in reading.sentences():
         note(line, "green")
     return stream, reading, rows
+
+
+def _going_on(store: Path, wanted: Watched, there: Reading | None, how: dict[str, Any]) -> tuple[Stream, Reading]:
+    """The stream that is there, which is refused where another is asked for; without a reading it has numbers alone."""
+    stream = Stream.open(store, sync=how["sync"], bad=how["bad"])
+    names = (stream._intake.names or (INTERCEPT,))[:-1]
+    reading = there or Reading(wanted.target, Recipe(tuple(map(Term, names))), time=wanted.time, group=wanted.group)
+    made = {"forget": stream.forget, "window": stream.window, "keep": stream._kept_in().settings.keep}
+    other = [name for name, unasked in UNASKED.items() if how[name] != unasked and how[name] != made[name]]
+    timed = (stream.clock == "time") == (wanted.time is not None)
+    if f"{stream.problem!r}" == f"{GLM(LINKS[wanted.model])!r}" and reading.serves(wanted) and timed and not other:
+        return stream, reading
+    stream.close()
+    given = f"{reading.target!r} from {', '.join(reading.recipe.columns)}"
+    beside = "".join(f", {what} {name!r}" for what in ("time", "group") if (name := getattr(reading, what)))
+    beside += "".join(f", {name} {made[name]}" for name in other)
+    raise InputError(f"{store} is a stream of {stream.problem!r}: {given}{beside}, and not what is asked for")
 
 
 def learnt(wanted: Watched, rows: Lines) -> tuple[Reading, list[list[tuple[bytes, Any]]]]:
