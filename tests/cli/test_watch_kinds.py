@@ -164,3 +164,10 @@ def test_another_reading_is_refused(watch, rows):
     others = [("--target", "warm"), ("--group", "sensor"), ("--levels", "day=Fri,Mon"), ("--features", "warm")]
     for more in (*others, ("--forget", 50), ("--window", 10), ("--keep", 7)):
         assert "not what is asked for" in watch(as_lines(rows), *more, code=3)[1]
+
+
+def test_a_stream_that_python_began_has_numbers_alone(watch, rows, tmp_path):
+    with mr.Stream(mr.GLM(), names=["a", "(intercept)"], store=tmp_path / "run") as stream:
+        stream.observe_many(features=[[row["a"], 1.0] for row in rows[:50]], targets=[row["y"] for row in rows[:50]])
+    found, _ = watch(as_lines(rows))
+    assert (found["position"], found["names"]) == (600, ["a", "(intercept)"])
