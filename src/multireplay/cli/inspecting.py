@@ -14,7 +14,7 @@ from multireplay.cli.data_file import DataFile
 from multireplay.cli.fitted import SHOWN, coefficient_tables, names_of_rows
 from multireplay.cli.inferred import INTERCEPT, doubts_in
 from multireplay.cli.model import Model
-from multireplay.cli.watched import Reading
+from multireplay.cli.watched import RowReading
 from multireplay.errors import InputError
 from multireplay.inference.summary import coefficient_row
 from multireplay.show.text import TextTable, plural, short
@@ -225,7 +225,7 @@ class LookedAtStore:
     """The store of a stream, every byte of which was compared with its checksums."""
 
     store: Verified
-    reading: Reading | None = None
+    reading: RowReading | None = None
     """How rows become numbers, where `watch` made it."""
 
     @classmethod
@@ -233,7 +233,7 @@ class LookedAtStore:
         """Read all of it."""
         store = verify(path)
         try:
-            return cls(store, Reading.load(path))
+            return cls(store, RowReading.load(path))
         except InputError as error:
             store.wrong.append(str(error))
         return cls(store)

@@ -83,7 +83,7 @@ def watch(
     """
     from multireplay.cli.told import Outputs
     from multireplay.cli.watched import Watched
-    from multireplay.cli.watching import Taking, declared, half_life, open_stream, parsed, rows_from, watch_rows
+    from multireplay.cli.watching import Feeding, declared, half_life, open_stream, parsed, rows_from, watch_rows
 
     asked = None if features is None else tuple(names_in(features))
     categories = () if categorical is None else tuple(names_in(categorical))
@@ -96,5 +96,5 @@ def watch(
         raise typer.Exit from None
     with stream:
         outputs = Outputs(stream, every, report, metrics, as_json)
-        taking = Taking(stream, reading, missing is Missing.drop)
+        taking = Feeding(stream, reading, missing is Missing.drop)
         raise typer.Exit(watch_rows(taking, rows, stream.position if new_rows else 0, outputs))

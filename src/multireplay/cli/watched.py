@@ -61,7 +61,7 @@ class Watched:
 
 
 @dataclass
-class Reading:
+class RowReading:
     """What is read of a row: the target, the features, the time and the group. It is kept in the store."""
 
     target: str
@@ -80,7 +80,7 @@ class Reading:
         self._numbers = {name: number for number, name in enumerate(self.groups)}
 
     @classmethod
-    def of(cls, wanted: Watched, rows: Sequence[Mapping[str, Any]]) -> Reading:
+    def of(cls, wanted: Watched, rows: Sequence[Mapping[str, Any]]) -> RowReading:
         """From the first rows; an error says what cannot be used, or what is to be declared."""
         names = list(dict.fromkeys(name for row in rows for name in row))
         for name in wanted.named():
@@ -105,7 +105,7 @@ class Reading:
         return cls(wanted.target, Recipe(tuple(terms)), classes, wanted.time, wanted.group, left_out=left_out)
 
     @classmethod
-    def load(cls, folder: Path) -> Reading | None:
+    def load(cls, folder: Path) -> RowReading | None:
         """What a store was made with; None where it was not made by `watch`."""
         if not (folder / FILE).exists():
             return None

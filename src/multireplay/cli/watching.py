@@ -20,7 +20,7 @@ from multireplay.buffer.disk.tidy import NOTHING
 from multireplay.cli.app import INTERRUPTED, note
 from multireplay.cli.options import names_in
 from multireplay.cli.told import Outputs
-from multireplay.cli.watched import Nothing, Reading, Watched
+from multireplay.cli.watched import Nothing, RowReading, Watched
 from multireplay.errors import InputError
 from multireplay.problems import GLM
 from multireplay.streaming import Stream
@@ -38,9 +38,9 @@ Lines = Iterator[list[tuple[bytes, Any]]]
 """Every line with its row by column, or with the error that says why it is none, some at a time."""
 
 
-def open_stream(store: Path, wanted: Watched, rows: Lines, how: dict[str, Any]) -> tuple[Stream, Reading, Lines]:
+def open_stream(store: Path, wanted: Watched, rows: Lines, how: dict[str, Any]) -> tuple[Stream, RowReading, Lines]:
     """The stream in a folder, or a new one whose columns the first rows tell; how rows are read, and all rows."""
-    there = Reading.load(store) if (store / "store.json").exists() else None
+    there = RowReading.load(store) if (store / "store.json").exists() else None
     if there or ((store / "store.json").exists() and Stream.open(store, read_only=True).position):
         stream, reading = _going_on(store, wanted, there, how)
     else:
@@ -55,11 +55,11 @@ def open_stream(store: Path, wanted: Watched, rows: Lines, how: dict[str, Any]) 
     return stream, reading, rows
 
 
-def _going_on(store: Path, wanted: Watched, there: Reading | None, how: dict[str, Any]) -> tuple[Stream, Reading]:
+def _going_on(store: Path, wanted: Watched, there: RowReading | None, how: dict[str, Any]) -> tuple[Stream, RowReading]:
     """The stream that is there, which is refused where another is asked for; without a reading it has numbers alone."""
     stream = Stream.open(store, sync=how["sync"], bad=how["bad"])
     names = (stream._intake.names or (INTERCEPT,))[:-1]
-    reading = there or Reading(wanted.target, Recipe(tuple(map(Term, names))), time=wanted.time, group=wanted.group)
+    reading = there or RowReading(wanted.target, Recipe(tuple(map(Term, names))), time=wanted.time, group=wanted.group)
     made = {"forget": stream.forget, "window": stream.window, "keep": stream._kept_in().settings.keep}
     other = [name for name, unasked in UNASKED.items() if how[name] != unasked and how[name] != made[name]]
     timed = (stream.clock == "time") == (wanted.time is not None)
@@ -72,7 +72,7 @@ def _going_on(store: Path, wanted: Watched, there: Reading | None, how: dict[str
     raise InputError(f"{store} is a stream of {stream.problem!r}: {given}{beside}, and not what is asked for")
 
 
-def learnt(wanted: Watched, rows: Lines) -> tuple[Reading, list[list[tuple[bytes, Any]]]]:
+def learnt(wanted: Watched, rows: Lines) -> tuple[RowReading, list[list[tuple[bytes, Any]]]]:
     """What the columns hold, from one row where it has numbers alone, otherwise from the first of them."""
     seen: list[list[tuple[bytes, Any]]] = []
     found: list[dict[str, Any]] = []
@@ -81,7 +81,7 @@ def learnt(wanted: Watched, rows: Lines) -> tuple[Reading, list[list[tuple[bytes
         told = len(found)
         found += [row for _, row in chunk if isinstance(row, dict)]
         if found and wanted.told_by(found[0]):
-            return Reading.of(wanted, found[:1]), seen
+            return RowReading.of(wanted, found[:1]), seen
         if len(found) >= wanted.learn:
             break
         if found and not told:
@@ -89,8 +89,8 @@ def learnt(wanted: Watched, rows: Lines) -> tuple[Reading, list[list[tuple[bytes
     if not found and wanted.features is None:
         raise InputError("no row has come that tells the columns: give --features, or rows")
     if not found:
-        return Reading(wanted.target, Recipe(tuple(map(Term, wanted.features or ()))), time=wanted.time), seen
-    return Reading.of(wanted, found[: wanted.learn]), seen
+        return RowReading(wanted.target, Recipe(tuple(map(Term, wanted.features or ()))), time=wanted.time), seen
+    return RowReading.of(wanted, found[: wanted.learn]), seen
 
 
 def declared(levels: list[str]) -> dict[str, tuple[str, ...]]:
@@ -181,11 +181,11 @@ def _parsed(text: bytes, table: tuple[list[str], str] | None) -> Any:
 
 
 @dataclass(frozen=True)
-class Taking:
+class Feeding:
     """A stream, how rows become its numbers, and whether those with empty cells are put aside in any case."""
 
     stream: Stream
-    reading: Reading
+    reading: RowReading
     drop: bool = False
 
     def take(self, rows: list[tuple[bytes, Any]], start: int) -> int:
@@ -195,8 +195,8 @@ class Taking:
         for bad, some in groupby(new, lambda pair: isinstance(pair[1], InputError)):
             found = list(some)
             if not bad:
-                names = cast(dict[str, Any], found[0][1])
-                self.stream.observe_many({name: np.array([row[name] for _, row in found]) for name in names})
+                good = [cast(dict[str, Any], row) for _, row in found]
+                self.stream.observe_many({name: np.array([row[name] for row in good]) for name in good[0]})
             for line, why in found if bad else ():
                 self._put_aside(line, why)
         return start + len(rows)
@@ -208,7 +208,7 @@ class Taking:
         self.stream._put_aside({"line": line.decode("utf-8", "replace")}, str(why))
 
 
-def watch_rows(taking: Taking, rows: Lines, start: int, outputs: Outputs) -> int:
+def watch_rows(taking: Feeding, rows: Lines, start: int, outputs: Outputs) -> int:
     """Take in all rows, of which the first has that position, and tell the answer at intervals; how to exit."""
     code = 0
     try:

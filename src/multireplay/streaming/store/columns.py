@@ -28,7 +28,7 @@ GROUPS = "groups"
 TRIES = 5
 
 
-class Run(NamedTuple):
+class RecordRun(NamedTuple):
     """Records of equal length one after the other, in a mapped part of the journal."""
 
     first: int
@@ -85,7 +85,7 @@ class MappedRows(Source):
         self.feature_names = {name: tuple(schema.names or ()) for name in names}
 
     def _open(self, folder: Path, until: float) -> None:
-        self._runs: list[Run] = []
+        self._runs: list[RecordRun] = []
         self._check, rows, schema = 0, 0, None
         gaps: list[tuple[int, int | None]] = []
         for record, data in _whole(folder):
@@ -98,7 +98,7 @@ class MappedRows(Source):
                 gaps.append((rows, *struct.unpack("<q", record.payload)) if record.payload else (rows, None))
             elif record.kind == RecordKind.ROWS and schema is not None:
                 each = len(next(iter(schema.rows(record.payload).values())))
-                self._add(Run(rows, 1, each, data, record.start + SIZE, SIZE + len(record.payload), schema))
+                self._add(RecordRun(rows, 1, each, data, record.start + SIZE, SIZE + len(record.payload), schema))
                 rows += each
         self.rows, self._starts = rows, np.array([run.first for run in self._runs])
         self._chains = self._chained(gaps)
@@ -120,7 +120,7 @@ class MappedRows(Source):
                 own[here] = np.searchsorted(at, here, side="right")
         return np.unique(np.stack([groups, since, own]), axis=1, return_inverse=True)[1].reshape(-1)
 
-    def _add(self, run: Run) -> None:
+    def _add(self, run: RecordRun) -> None:
         """Put a record to the run before it, if it goes on there in the same way."""
         if self._runs:
             last = self._runs[-1]
