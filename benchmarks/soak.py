@@ -4,7 +4,7 @@ A child feeds blocks of rows, each made from its number, into a stream with a wi
 is killed (SIGKILL) at random moments and started again, and goes on from its position. In the end its state is
 compared, bit by bit, with that of a run in memory that was never interrupted.
 
-    python benchmarks/soak.py --rows 100000000 --kills 1000 --out soak.png
+    python benchmarks/soak.py --rows 100000000 && python docs/build_stream_store.py
 """
 
 from __future__ import annotations
@@ -47,15 +47,26 @@ def resident() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
+def size(store: str) -> float:
+    """Megabytes of a folder, in which files come and go."""
+    total = 0
+    for path in Path(store).iterdir():
+        with suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total / 2**20
+
+
 def feed(rows: int, window: int, store: str, told: Connection) -> None:
-    """The child: feed what is missing, and tell position, microseconds a row and megabytes after every block."""
+    """The child: feed what is missing, and tell position, microseconds a row (by the clock, of the processor) and
+    megabytes after every block."""
     warnings.simplefilter("ignore")
     run = stream(window, store)
     for number in range(run.position // BLOCK, rows // BLOCK):
         given = block(number)
-        start = time.perf_counter()
+        clocks = time.perf_counter(), time.process_time()
         run.observe_many(given, position=number * BLOCK)
-        told.send((run.position, (time.perf_counter() - start) / BLOCK * 1e6, resident()))
+        took = time.perf_counter() - clocks[0], time.process_time() - clocks[1]
+        told.send((run.position, took[0] / BLOCK * 1e6, took[1] / BLOCK * 1e6, resident()))
     run.close()
 
 
@@ -77,7 +88,7 @@ def soak(rows: int, window: int, kills: int, store: str) -> list[tuple[float, ..
                 found = reader.recv()
                 told += 1
                 if told % 16 == 1:
-                    seen.append((*found, killed))
+                    seen.append((*found, size(store), killed))
                 if killed < kills and found[0] >= targets[killed]:
                     time.sleep(chance.random() / 50)
                     child.kill()
@@ -86,7 +97,7 @@ def soak(rows: int, window: int, kills: int, store: str) -> list[tuple[float, ..
         child.join()
         reader.close()
         if child.exitcode == 0:
-            return [*seen, (*found, killed)]
+            return [*seen, (*found, size(store), killed)]
         if child.exitcode != -signal.SIGKILL:
             raise SystemExit(f"the child ended with {child.exitcode}")
 
@@ -111,13 +122,17 @@ def draw(seen: list[tuple[float, ...]], out: str) -> None:
     from matplotlib import pyplot as plt
 
     table = np.array(seen)
-    figure, axes = plt.subplots(2, 1, figsize=(8, 5), sharex=True, layout="constrained")
-    for axis, column, label in ((axes[0], 1, "µs a row"), (axes[1], 2, "memory in MB")):
-        axis.plot(table[:, 0], table[:, column], linewidth=0.8)
+    figure, axes = plt.subplots(3, 1, figsize=(8, 6), sharex=True, layout="constrained")
+    axes[0].plot(table[:, 0], table[:, 1], color="0.7", linewidth=0.6, label="by the clock (a shared machine)")
+    axes[0].plot(table[:, 0], table[:, 2], linewidth=0.8, label="of the processor")
+    axes[0].legend(loc="upper right", fontsize="small", ncols=2)
+    axes[1].plot(table[:, 0], table[:, 3], linewidth=0.8)
+    axes[2].plot(table[:, 0], table[:, 4], linewidth=0.8)
+    for axis, column, label in zip(axes, (1, 3, 4), ("µs a row", "memory in MB", "store in MB"), strict=True):
         axis.set(ylabel=label, ylim=(0, 1.3 * np.percentile(table[:, column], 99)))
-        for at in table[np.flatnonzero(np.diff(table[:, 3])), 0]:
-            axis.axvline(at, color="0.8", linewidth=0.5, zorder=0)
-    axes[1].set(xlabel="rows (grey: killed)")
+        axis.vlines(table[np.flatnonzero(np.diff(table[:, 5])), 0], 0, 1, "0.93", linewidth=0.3, zorder=0,
+                    transform=axis.get_xaxis_transform())  # fmt: skip
+    axes[2].set(xlabel="rows (grey: killed)")
     figure.savefig(out, dpi=130)
 
 
@@ -125,21 +140,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--window", type=int, default=1_000_000)
-    parser.add_argument("--kills", type=int, default=1000)
-    parser.add_argument("--out", default="soak.png", help="picture; the numbers are beside it as CSV")
+    parser.add_argument("--kills", type=int, default=1010)
+    parser.add_argument("--out", default="docs/figures/soak.png", help="the picture")
+    parser.add_argument("--csv", default="benchmarks/soak.csv", help="the numbers, where the end is the same")
     given = parser.parse_args()
+    given.rows = -(-given.rows // BLOCK) * BLOCK
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         seen = soak(given.rows, given.window, given.kills, f"{folder}/run")
         took = time.perf_counter() - start
-        size = sum(path.stat().st_size for path in Path(folder, "run").iterdir()) / 2**20
         alike = same(f"{folder}/run", given.rows, given.window)
+    print(f"{seen[-1][0]:,} rows in {took:.0f} s, killed {seen[-1][5]} times, {seen[-1][4]:.0f} MB in the store.")
+    if not alike:
+        raise SystemExit("THE STATES DIFFER.")
+    print("The state is that of a run never interrupted, to the last bit.")
     draw(seen, given.out)
-    with Path(given.out).with_suffix(".csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("position", "us_a_row", "megabytes", "killed"), *seen])
-    print(f"{seen[-1][0]:,.0f} rows in {took:.0f} s, killed {seen[-1][3]:.0f} times, {size:.0f} MB in the store.")
-    print("The state is that of a run never interrupted, to the last bit." if alike else "THE STATES DIFFER.")
-    raise SystemExit(0 if alike else 1)
+    with Path(given.csv).open("w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(("position", "us_a_row", "cpu_us_a_row", "megabytes", "store_megabytes", "killed"))
+        table.writerows((at, *(f"{one:.2f}" for one in numbers), killed) for at, *numbers, killed in seen)
 
 
 if __name__ == "__main__":

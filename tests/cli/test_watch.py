@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import multireplay as mr
-from multireplay.cli import app, watching
+from multireplay.cli import app, told, watching
 from multireplay.errors import InputError
 
 
@@ -85,7 +85,7 @@ def test_bad_rows_are_refused_by_choice(watch, rows, tmp_path):
 def test_another_stream_is_refused(watch, rows):
     watch(rows[:20], "--features", "a,b")
     for more in (("--model", "logistic"), ("--features", "b,a"), ("--time", "when")):
-        assert "which is not what is asked for" in watch(rows, *more, code=3)
+        assert "and not what is asked for" in watch(rows, *more, code=3)
     assert "--forget is auto" in watch(rows, "--forget", "never", code=3)
 
 
@@ -143,7 +143,7 @@ def test_a_page_and_its_past(watch, rows, tmp_path):
 def test_metrics(tmp_path, rows):
     stream = mr.Stream(mr.GLM(), names=['a "b"'], store=tmp_path / "run")
     stream.observe_many(features=np.arange(1.0, 9.0)[:, None], targets=2 * np.arange(1.0, 9.0))
-    outputs = watching.Outputs(stream, 0.0, metrics=0)
+    outputs = told.Outputs(stream, 0.0, metrics=0)
     outputs.tell()
     port = outputs.server.server_address[1]
     text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
@@ -152,7 +152,7 @@ def test_metrics(tmp_path, rows):
     with pytest.raises(urllib.error.HTTPError):
         urllib.request.urlopen(f"http://127.0.0.1:{port}/")
     with pytest.raises(InputError, match="--metrics"):
-        watching.Outputs(stream, 0.0, metrics=port)
+        told.Outputs(stream, 0.0, metrics=port)
     outputs.tell(last=True)
     outputs.server.server_close()
 

@@ -68,7 +68,27 @@ def test_a_break_of_one_group_leaves_the_others():
         one.observe(features=[[1.0], [1.0]], rewards=[1.0, 1.0], group=[1, 2])
         assert one.position == 4
         assert one.result().rows == 1
-    with pytest.raises(mr.InputError, match="need no group"):
-        stream.observe(features=[1.0], next_features=[1.0], rewards=1.0, group=1)
     with pytest.raises(mr.InputError, match="whole number"):
         stream.observe(features=[1.0], rewards=1.0, group="north")
+
+
+def test_sensors_have_times_of_their_own():
+    """Rows of one sensor come in order of time, and need not with those of another; one by one and together."""
+    rng = np.random.default_rng(43)
+    features, groups = rng.standard_normal((200, 2)), rng.integers(3, size=200)
+    times = np.arange(200.0) - 30.0 * groups
+    rows = {"features": features, "targets": features[:, 0] + rng.standard_normal(200), "time": times, "group": groups}
+    streams = [mr.Stream(mr.GLM(), clock="time", window=150.0) for _ in range(3)]
+    streams[0].observe_many(rows)
+    for row in range(200):
+        streams[1].observe(**{name: column[row] for name, column in rows.items()})
+    streams[2].observe_many({name: column[:90] for name, column in rows.items()})
+    streams[2] = mr.Stream.from_state(mr.GLM(), streams[2].state())
+    streams[2].observe_many({name: column[90:] for name, column in rows.items()})
+    assert all(same(stream.state(), streams[0].state()) for stream in streams)
+    alone = mr.Stream(mr.GLM(), clock="time", window=150.0)
+    alone.observe_many({**rows, "group": None, "time": np.maximum.accumulate(times)})
+    assert np.array_equal(alone.x, streams[0].x)
+    for late in ({"group": 1, "time": times[groups == 1].max() - 1}, {"time": times[groups == 0].max() - 1}):
+        with pytest.raises(mr.InputError, match="time falls"):
+            streams[0].observe(features=features[0], targets=0.0, **late)

@@ -124,8 +124,9 @@ class Buffer:
         path
             A ``.npy`` or ``.npz`` file, a folder of ``.npy`` files (one a column), a Parquet file, a folder of Parquet
             files (in the natural order of their paths; keys of folders key=value are columns), or a small ``.csv``
-            file. But for NumPy's also a URI, ``"s3://bucket/folder"`` (gs, abfs, hdfs), or a pair of a pyarrow file
-            system and a path in it. Or Dask's DataFrame, Array or dictionary of Arrays, a partition at a time.
+            file; or the store of an `mr.Stream`, of which these are the rows that it still has. Tables also by a URI,
+            ``"s3://bucket/folder"`` (gs, abfs, hdfs), or a pair of a pyarrow file system and a path in it. Or Dask's
+            DataFrame, Array or dictionary of Arrays, a partition at a time.
         columns
             What the columns are made of, by name: ``"psi"`` is a stored column, ``["a", "b"]`` stored columns side by
             side, ``("psi", +1)`` a stored column one row further on, so that a trajectory's next features need not be

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from multireplay.cli.data_file import DataFile
 from multireplay.cli.fitted import SHOWN, coefficient_tables, names_of_rows
 from multireplay.cli.inferred import INTERCEPT, doubts_in
 from multireplay.cli.model import Model
+from multireplay.cli.watched import RowReading
 from multireplay.errors import InputError
 from multireplay.inference.summary import coefficient_row
 from multireplay.show.text import TextTable, plural, short
@@ -224,22 +225,31 @@ class LookedAtStore:
     """The store of a stream, every byte of which was compared with its checksums."""
 
     store: Verified
+    reading: RowReading | None = None
+    """How rows become numbers, where `watch` made it."""
 
     @classmethod
     def of(cls, path: Path) -> LookedAtStore:
         """Read all of it."""
-        return cls(verify(path))
+        store = verify(path)
+        try:
+            return cls(store, RowReading.load(path))
+        except InputError as error:
+            store.wrong.append(str(error))
+        return cls(store)
 
     def shown(self, everything: bool) -> Iterator[str | TextTable]:
         """Sentences and tables, one after the other."""
         store, stream = self.store, self.store.stream
         yield f"A stream of {store.made['problem']!r} in {store.folder}."
+        yield from () if self.reading is None else self.reading.sentences()
         if stream is not None:
             held = f" and {plural(len(store.quarantined), 'row')} put aside" if store.quarantined else ""
             yield f"Position {stream.position:,}; {plural(store.kept, 'row')} in the journal{held}."
         yield f"It is being written by {store.writer}." if store.writer else "Nobody writes to it now."
         names = ("file", "records", "rows", "from", "bytes", "about")
-        yield TextTable([{name: part.get(name, "") for name in names} for part in store.parts])
+        known = [{name: part[name] for name in names if part.get(name) is not None} for part in store.parts]
+        yield TextTable([dict.fromkeys(names, "") | part for part in known])
         if stream is not None and stream.x is not None:
             yield from str(stream.result().summary()).splitlines() if everything else [str(stream.status)]
             yield str(stream.drift)
@@ -255,5 +265,5 @@ class LookedAtStore:
             "settings": store.made["settings"],
             "position": None if stream is None else stream.position, "x": None if stream is None else stream.x,
             "kept": store.kept, "quarantined": len(store.quarantined), "writer": store.writer, "parts": store.parts,
-            "wrong": store.wrong,
+            "wrong": store.wrong, "read": None if self.reading is None else asdict(self.reading),
         }  # fmt: skip

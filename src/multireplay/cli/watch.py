@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from multireplay.cli.app import app
-from multireplay.cli.options import ModelKind, Report, names_in
+from multireplay.cli.app import app, note
+from multireplay.cli.options import Missing, ModelKind, Report, names_in
 
 Sync = StrEnum("Sync", ["always", "interval", "none"])
 Bad = StrEnum("Bad", ["refuse", "quarantine"])
@@ -19,12 +19,31 @@ Bad = StrEnum("Bad", ["refuse", "quarantine"])
 def watch(
     store: Annotated[Path, typer.Option(help="The folder of the stream; one that is there goes on.")],
     target: Annotated[str, typer.Option(help="The column to predict.")],
-    model: Annotated[ModelKind, typer.Option(help="linear, logistic (0 or 1) or poisson (counts).")] = ModelKind.linear,
+    model: Annotated[
+        ModelKind, typer.Option(help="linear, logistic (0 or 1, false or true, or two labels) or poisson (counts).")
+    ] = ModelKind.linear,
     features: Annotated[
-        str | None, typer.Option(help="Columns to predict from, with commas between; all others by default.")
+        str | None,
+        typer.Option(
+            help="Columns to predict from, with commas between; all others by default. Numbers, true and false, and "
+            "texts as categories."
+        ),
     ] = None,
+    levels: Annotated[
+        list[str] | None,
+        typer.Option(help="What a category, or the target, may be: column=level,level,...; once for each."),
+    ] = None,
+    categorical: Annotated[
+        str | None, typer.Option(help="Columns that are categories though they hold numbers, with commas between.")
+    ] = None,
+    learn: Annotated[
+        int, typer.Option(min=1, help="Rows from which levels are learnt that are not declared; later ones are bad.")
+    ] = 1000,
     time: Annotated[
         str | None, typer.Option(help="The column that says when a row was: a number, or a date as ISO 8601.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="The column that tells several sensors apart; each is a chain of its own.")
     ] = None,
     follow: Annotated[
         Path | None, typer.Option(help="A growing file, CSV or JSON lines, in place of standard input.")
@@ -45,6 +64,9 @@ def watch(
     bad: Annotated[
         Bad, typer.Option(help="Rows that cannot be used are an error, or are put aside and counted.")
     ] = Bad.quarantine,
+    missing: Annotated[
+        Missing, typer.Option(help="Rows with an empty cell are bad rows, or put aside whatever --bad says.")
+    ] = Missing.error,
     report: Report = None,
     metrics: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Serve metrics for Prometheus at this port of 127.0.0.1.")
@@ -59,12 +81,20 @@ def watch(
 
     Example: multireplay watch --store run --target y --report live.html < rows.ndjson
     """
-    from multireplay.cli.watching import Outputs, Watched, half_life, open_stream, parsed, rows_from, watch_rows
+    from multireplay.cli.told import Outputs
+    from multireplay.cli.watched import Watched
+    from multireplay.cli.watching import Feeding, declared, half_life, open_stream, parsed, rows_from, watch_rows
 
     asked = None if features is None else tuple(names_in(features))
-    wanted = Watched(target, model.value, asked, time)
+    categories = () if categorical is None else tuple(names_in(categorical))
+    wanted = Watched(target, model.value, asked, time, group, categories, declared(levels or []), learn)
     how = {"sync": sync.value, "keep": keep, "bad": bad.value, "forget": half_life(forget), "window": window}
-    stream, rows = open_stream(store, wanted, parsed(rows_from(follow, once), wanted), how)
+    try:
+        stream, reading, rows = open_stream(store, wanted, parsed(rows_from(follow, once)), how)
+    except SystemExit:  # SIGTERM while levels are learnt
+        note("0 rows were taken.", "green")
+        raise typer.Exit from None
     with stream:
         outputs = Outputs(stream, every, report, metrics, as_json)
-        raise typer.Exit(watch_rows(stream, rows, stream.position if new_rows else 0, outputs))
+        taking = Feeding(stream, reading, missing is Missing.drop)
+        raise typer.Exit(watch_rows(taking, rows, stream.position if new_rows else 0, outputs))

@@ -45,13 +45,15 @@ def report_of_stream(
     rate = history[-1]["rate"] if history else 0.0
     facts = [
         Fact("rows taken", f"{result.position:,}"),
-        Fact("rows a second", short(rate)),
+        Fact("rows a second", f"{rate:,.0f}" if rate >= 100 else short(rate)),
         Fact(
             "alarms of drift",
             f"{len(result.drift.alarms)}",
             f"last at row {result.drift.alarms[-1]:,}" if result.drift.alarms else "",
         ),
     ]
+    if history and history[-1].get("quarantined"):
+        facts.insert(1, Fact("put aside", f"{history[-1]['quarantined']:,}", "rows that cannot be used"))
     table = result.summary().rows
     blocks: list[Block] = [
         Facts(facts),

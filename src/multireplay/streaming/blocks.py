@@ -16,6 +16,10 @@ LARGEST = 256
 """Rows of the largest block: those that are not added up until it is full."""
 
 
+SQUARES = 1e200
+"""The sum of the squares of a row that needs a second look."""
+
+
 class OpenBlock:
     """Rows of one block, column by column, in memory of its own.
 
@@ -49,7 +53,7 @@ class OpenBlock:
                 if type(value) is not np.ndarray or value.shape != shape:
                     return False
                 column[at] = value
-                if not value.dot(value) < math.inf:
+                if not value.dot(value) < SQUARES:
                     return False
             for name, column in self._numbers:
                 number = row[name]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
@@ -19,6 +20,9 @@ from multireplay.errors import InputError
 from multireplay.problems import Problem
 from multireplay.streaming.batches import part_of
 from multireplay.streaming.chains import NEXT, OpenSteps, Steps, as_groups
+
+LARGEST = 1e100
+"""Numbers beyond it are no measurements."""
 
 
 class Taken(NamedTuple):
@@ -32,7 +36,8 @@ class Taken(NamedTuple):
     stamps: Vector
     """The time of every row of the columns; nothing where rows are counted."""
     waiting: dict[int, Steps]
-    time: float
+    times: dict[int, float]
+    """Of the last row of every group."""
     names: Names | None
 
 
@@ -42,7 +47,7 @@ class Intake:
     def __init__(self, problem: Problem, timed: bool, names: Names | None) -> None:
         self.problem, self.timed = problem, timed
         self.given = self.names = names
-        self.time = -np.inf
+        self.times: dict[int, float] = {}
         self.steps = OpenSteps()
 
     def of(self, given: Mapping[str, Any]) -> Taken:
@@ -53,48 +58,51 @@ class Intake:
         stepwise = any(name in required and name not in rest for name in NEXT.values())
         if stepwise:
             required = {name: ndim for name, ndim in required.items() if name not in NEXT.values()}
-        elif groups is not None:
-            raise InputError("rows that are complete need no group: leave it out")
         block = as_block(rest, required, problem.optional, f"{problem!r}")
         buffer = Buffer(**block, names=self.given if "features" in block else None)
+        _refuse_beyond(buffer)
         if self.names is not None:
             refuse_reordered(self.names, buffer.feature_names, "column 'features' has", "an earlier block")
-        stamps, waiting = self._stamps(times, len(buffer)), self.steps.waiting
+        numbers, waiting = as_groups(groups, len(buffer)), self.steps.waiting
+        moments, lasts = self._moments(times, numbers)
+        stamps = np.maximum(np.maximum.accumulate(moments), max(self.times.values(), default=-np.inf))
         made: Buffer | None = buffer
-        rows = {**buffer.columns, **({"time": stamps} if self.timed else {})}
-        rows |= {} if groups is None else {"group": as_groups(groups, len(buffer))}
+        rows = {**buffer.columns, **({"time": moments} if self.timed else {})}
+        rows |= {} if groups is None else {"group": numbers}
         if stepwise:
-            steps, waiting, at = self.steps.transitions(dict(buffer.columns), as_groups(groups, len(buffer)))
+            steps, waiting, at = self.steps.transitions(dict(buffer.columns), numbers)
             made = Buffer(**steps) if steps else None
             stamps = stamps[at] if self.timed else stamps
         columns = None if made is None else problem.columns(made)
-        last = float(stamps[-1]) if len(stamps) else self.time
-        return Taken(len(buffer), rows, columns, stamps, waiting, last, self.names or buffer.feature_names)
+        return Taken(len(buffer), rows, columns, stamps, waiting, lasts, self.names or buffer.feature_names)
 
-    def _stamps(self, times: Any, count: int) -> Vector:
-        """The time of every row, which never falls; nothing where rows are counted."""
+    def _moments(self, times: Any, groups: NDArray[np.int64]) -> tuple[Vector, dict[int, float]]:
+        """The time of every row, which never falls within a group, and the last of each; nothing without a clock."""
         if not self.timed:
             if times is not None:
                 raise InputError("time= is read by mr.Stream(..., clock='time') alone")
-            return np.zeros(0)
-        found = np.atleast_1d(np.asarray(np.nan if times is None else times, dtype=np.float64))
+            return np.zeros(0), self.times
+        found, count, lasts = np.atleast_1d(np.asarray(np.nan if times is None else times, float)), len(groups), {}
         if found.shape != (count,) or not np.isfinite(found).all():
             raise InputError(f"with clock='time' every row needs time=, a number: {count} rows came with {times!r}")
-        late = np.flatnonzero(np.diff(found, prepend=self.time) < 0)
-        if late.size:
-            raise InputError(
-                f"time falls to {found[late[0]]:g} at row {late[0]} (counting from 0): rows must come in order of time"
-            )
-        return found
+        for group in np.unique(groups).tolist():
+            own = np.flatnonzero(groups == group)
+            late = own[np.diff(found[own], prepend=self.times.get(group, -np.inf)) < 0]
+            if late.size:
+                where = f"{found[late[0]]:g} at row {late[0]} (counting from 0){f' of group {group}' * bool(group)}"
+                raise InputError(f"time falls to {where}: rows must come in order of time")
+            lasts[group] = float(found[own[-1]])
+        return found, self.times | lasts
 
     def took(self, taken: Taken) -> None:
         """The rows were taken in."""
-        self.steps.waiting, self.time, self.names = taken.waiting, taken.time, taken.names
+        self.steps.waiting, self.times, self.names = taken.waiting, taken.times, taken.names
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays, numbers and texts."""
         found: dict[str, Any] = {f"steps.{name}": value for name, value in self.steps.state().items()}
-        found |= {"time": None if np.isinf(self.time) else self.time}
+        found |= {"times.groups": np.array(sorted(self.times), dtype=np.int64)}
+        found |= {"times.last": np.array([self.times[group] for group in sorted(self.times)])}
         found |= {name: None if names is None else list(names) for name, names in self._called().items()}
         return found
 
@@ -104,8 +112,16 @@ class Intake:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`."""
         self.steps.restore(part_of(state, "steps"))
-        self.time = -np.inf if state["time"] is None else float(state["time"])
+        self.times = dict(zip(state["times.groups"].tolist(), state["times.last"].tolist(), strict=True))
         self.names = None if state["names"] is None else tuple(state["names"])
+
+
+def _refuse_beyond(buffer: Buffer) -> None:
+    """Numbers whose squares are none would end the stream: sums never lose them again."""
+    for name, column in buffer.columns.items():
+        if isinstance(column, np.ndarray) and column.dtype.kind == "f" and np.abs(column).max(initial=0.0) > LARGEST:
+            row = int(np.argmax((np.abs(column) > LARGEST).reshape(len(column), -1).any(axis=1)))
+            raise InputError(f"column {name!r} holds a number beyond {LARGEST:g} at row {row} (counting from 0)")
 
 
 @contextmanager

@@ -48,8 +48,8 @@ class Stream(Storable):
     window : float, optional
         Only so many of the last rows (or so long a time) count, to within 1 in 32, in place of `forget`.
     clock : "rows" or "time"
-        With "time" every row comes with ``time=``, a number that never falls, and `forget` and `window` are in its
-        unit.
+        With "time" every row comes with ``time=``, a number that never falls (within a ``group``, where rows have one),
+        and `forget` and `window` are in its unit.
     names : sequence of str, optional
         Of the features.
     store : str or path, optional
@@ -118,8 +118,9 @@ class Stream(Storable):
         """Take in one row, or a block of rows in order, by the problem's column names; the number of rows taken.
 
         In policy evaluation ``next_features`` may be left out: transitions are then made of consecutive rows of a
-        ``group`` (a whole number, 0 by default), and `break_here` ends a trajectory. A row that cannot be
-        used is an error, and the stream is as it was.
+        ``group`` (a whole number, 0 by default), and `break_here` ends a trajectory. Complete rows of several sensors
+        may have a ``group`` too: each has times of its own, and is a chain of its own in `buffer`. A row that cannot
+        be used is an error, and the stream is as it was.
 
         Examples
         --------

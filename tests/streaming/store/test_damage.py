@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
     """A store whose writer was killed: two snapshots and some rows after them."""
     monkeypatch.setattr(os, "fsync", lambda file: None)
     stream = mr.Stream(PROBLEM, store=tmp_path / "run")
-    for number, event in enumerate(EVENTS[:14]):
+    for number, event in enumerate(EVENTS[:10]):
         give(stream, event)
         if number in (2, 5):
             stream.save()
@@ -65,7 +65,7 @@ def test_a_flip_of_any_byte_is_an_error_or_a_recovery(folder, states, monkeypatc
     last = max(folder.glob("journal-*.bin"))
     for path in sorted(folder.iterdir()):
         whole = path.read_bytes()
-        some = rng.choice(len(whole), min(400 if path == last else 40, len(whole)), replace=False)
+        some = rng.choice(len(whole), min(250 if path == last else 30, len(whole)), replace=False)
         for at in () if path.name == "lock" else some:
             data = bytearray(whole)
             data[at] ^= 1 << int(rng.integers(8))
@@ -77,7 +77,7 @@ def test_a_flip_of_any_byte_is_an_error_or_a_recovery(folder, states, monkeypatc
             except InputError as error:
                 outcomes["error"] += str(folder) in str(error)
         path.write_bytes(whole)
-    assert min(outcomes.values()) > 100, outcomes
+    assert min(outcomes.values()) > 50, outcomes
 
 
 def test_every_length_of_a_torn_journal(folder, states):
@@ -97,7 +97,7 @@ def test_every_length_of_a_torn_journal(folder, states):
 def test_damage_before_other_records_is_an_error_unless_repaired(folder, states):
     path = max(folder.glob("journal-*.bin"))
     data = bytearray(path.read_bytes())
-    data[-1 - len(data) // 2] ^= 255
+    data[60] ^= 255  # in the first record, which others follow
     path.write_bytes(data)
     with pytest.raises(InputError, match=r"is damaged in the record at byte.*repair=True"):
         mr.Stream.open(folder)

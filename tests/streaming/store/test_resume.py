@@ -21,7 +21,7 @@ from stream_events import feed, give, regression, steps
 import multireplay as mr
 from multireplay.streaming.store import store as of_store
 
-WORLDS = {"linear": regression(300), "logistic": regression(300, 1, "logistic"), "steps": steps(120)}
+WORLDS = {"linear": regression(200), "logistic": regression(200, 1, "logistic"), "steps": steps(120)}
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_stream_goes_on_where_it_was(tmp_path, world, close, small):
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_kill_at_every_call_that_writes(tmp_path, world, small):
     problem, events = WORLDS[world]
-    events = events[:40]
+    events = events[: 40 if world == "steps" else 25]
     states = states_of(problem, events)
     rng = np.random.default_rng(4)
     at, calls = 0, 0
@@ -113,7 +113,7 @@ def test_many_kills_of_one_run(tmp_path, small):
     rng = np.random.default_rng(5)
     kills, stream = 0, None
     warnings.simplefilter("ignore")
-    while stream is None or stream.position < 300:
+    while stream is None or stream.position < 200:
         with killed(int(rng.integers(1, 25)), float(rng.random())):
             try:
                 stream = mr.Stream(problem, store=tmp_path / "run")
@@ -151,7 +151,7 @@ for kill in range({kills}):
 
 def test_real_kills(tmp_path):
     tests = str(Path(__file__).parents[2])
-    script = textwrap.dedent(FEEDER).format(tests=tests, folder=str(tmp_path / "run"), kills=25)
+    script = textwrap.dedent(FEEDER).format(tests=tests, folder=str(tmp_path / "run"), kills=20)
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
     problem, events = regression(4000, 6)
     stream = reopened(tmp_path / "run") if (tmp_path / "run" / "store.json").exists() else mr.Stream(problem)
@@ -224,14 +224,14 @@ import multireplay as mr
 from stream_events import feed, regression
 from multireplay.streaming.store import store
 store.LEAST, store.TIMES = 2_000, 0
-problem, events = regression(3000, 6)
+problem, events = regression(900, 6)
 feed(mr.Stream(problem, store={folder!r}, sync="none"), events)
 """
 
 
 def test_readers_beside_a_writer(tmp_path):
     """Snapshots and parts of the journal come and go while they are read; what is read was there at some moment."""
-    problem, events = regression(3000, 6)
+    problem, events = regression(900, 6)
     states = dict(states_of(problem, events))
     script = WRITER.format(tests=str(Path(__file__).parents[2]), folder=str(tmp_path / "run"))
     seen = set()
@@ -243,4 +243,4 @@ def test_readers_beside_a_writer(tmp_path):
                 seen.add(reader.position)
     assert writer.returncode == 0
     assert len(seen) > 3
-    assert mr.Stream.open(tmp_path / "run", read_only=True).position == 3000
+    assert mr.Stream.open(tmp_path / "run", read_only=True).position == 900

@@ -110,6 +110,24 @@ def test_a_row_put_aside_whose_record_is_lost_is_put_aside_once(tmp_path):
     assert len((tmp_path / "copied" / "quarantine.ndjson").read_text().splitlines()) == 1
 
 
+def test_a_number_whose_square_is_none_does_not_end_the_stream(tmp_path):
+    """It is refused, or put aside; it was taken, and no answer was a number again."""
+    stream = mr.Stream(mr.GLM())
+    stream.observe_many(features=A, targets=Y)
+    x = stream.x
+    for features in (np.array([1e101, 1.0]), [1e200, 1.0], [[1.0, 2.0], [-1e300, 0.0]]):
+        with pytest.raises(InputError, match=r"'features' holds a number beyond 1e\+100 at row"):
+            stream.observe(features=features, targets=np.zeros(np.shape(features)[:-1]))
+    with pytest.raises(InputError, match="'targets' holds a number beyond"):
+        stream.observe(features=np.array([1.0, 1.0]), targets=1e200)
+    assert np.array_equal(stream.x, x)
+    assert stream.position == 60
+    kept = mr.Stream(mr.GLM(), store=tmp_path / "run", bad="quarantine")
+    kept.observe_many(features=np.vstack([A, [[1e200, 1.0]]]), targets=np.append(Y, 0.0))
+    assert (kept.position, kept.quarantined) == (61, 1)
+    assert np.array_equal(kept.x, x)
+
+
 @pytest.mark.parametrize(("keep", "least", "most"), [(0, 0, 900), (700, 700, 1600), ("all", 3000, 3000)])
 def test_how_much_of_the_journal_is_kept(tmp_path, monkeypatch, keep, least, most):
     monkeypatch.setattr(of_store, "LEAST", 10_000)
@@ -118,10 +136,10 @@ def test_how_much_of_the_journal_is_kept(tmp_path, monkeypatch, keep, least, mos
     stream = mr.Stream(problem, store=tmp_path / "run", keep=keep)
     feed(stream, events)
     stream.close()
-    assert least <= len(stream.kept()) <= most
+    assert least <= len(stream.buffer()) <= most
     assert len(list((tmp_path / "run").glob("snapshot-*.json"))) == 2
     rows = np.concatenate([np.atleast_2d(event["features"]) for event in events])
-    assert np.array_equal(stream.kept()["features"], rows[-len(stream.kept()) :])
+    assert np.array_equal(stream.buffer()["features"], rows[-len(stream.buffer()) :])
 
 
 def test_the_layout_is_the_documented_one(tmp_path):

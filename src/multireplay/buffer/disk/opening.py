@@ -26,6 +26,8 @@ FEATHER = (".feather", ".arrow", ".ipc")
 TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat")
 PACKED = (".gz", ".bz2", ".zst")
 """What a text table may be packed in."""
+STORE_NAME = "store.json"
+"""What the folder of a stream has in it."""
 
 
 def open_buffer(
@@ -38,7 +40,20 @@ def open_buffer(
 ) -> Buffer | StoredBuffer:
     """A buffer from a file or folder, as `Buffer.open` says."""
     budget = bytes_of(memory)
-    source = _partitioned(path, time is not None) or find_source(path, budget)
+    return opened(
+        _partitioned(path, time is not None) or find_source(path, budget), columns, budget, time, names, groups
+    )
+
+
+def opened(
+    source: Source,
+    columns: Any,
+    budget: int,
+    time: Any = None,
+    names: Iterable[str] | None = None,
+    groups: Any = None,
+) -> Buffer | StoredBuffer:
+    """A buffer of the columns of a source, loaded if it fits."""
     if groups is None and columns is None and "groups" in source.fields:  # as Buffer.save writes them
         groups = "groups"
     chosen = resolve(columns, source, (time, groups))
@@ -114,6 +129,10 @@ def _folder(path: AnyPath) -> Source:
         return _parquet(path, tables)
     if (path / PAGE_NAME).exists():
         return open_saved(path)
+    if (path / STORE_NAME).exists():
+        from multireplay.streaming.store.columns import MappedRows  # who writes it knows how to read it
+
+        return MappedRows(path)
     there = visible(path)
     arrays = [file for file in there if file.suffix == ".npy"]
     if not arrays:

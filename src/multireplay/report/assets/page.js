@@ -93,6 +93,7 @@
     button.textContent = isDark() ? "Light" : "Dark";
     button.setAttribute("aria-label", isDark() ? "Switch to light colours" : "Switch to dark colours");
   };
+  try { if (root.dataset.refresh && sessionStorage.theme) root.dataset.theme = sessionStorage.theme; } catch { /* none */ }
   button.hidden = false;
   button.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
@@ -188,4 +189,10 @@
   }));
 
   open(fromAddress(), false);
+
+  // A live page: loaded again with the tab and the colours that are open.
+  if (root.dataset.refresh) setTimeout(() => {
+    try { sessionStorage.theme = root.dataset.theme ?? ""; } catch { /* not kept */ }
+    location.reload();
+  }, 1000 * root.dataset.refresh);
 })();

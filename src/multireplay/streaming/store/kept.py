@@ -9,20 +9,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import numpy as np
-
 from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.disk import StoredBuffer
+from multireplay.buffer.disk.memory import bytes_of
+from multireplay.buffer.disk.opening import opened
 from multireplay.errors import InputError, warn
 from multireplay.problems import Problem
+from multireplay.streaming.chains import NEXT
 from multireplay.streaming.intake import uninterrupted
 from multireplay.streaming.store.checked import Damaged, alike, load, save
+from multireplay.streaming.store.columns import GROUPS, MappedRows
 from multireplay.streaming.store.journal import Sync
 from multireplay.streaming.store.quarantine import part_of_rows, rows_in
-from multireplay.streaming.store.replay import Recovered, check_folder, recovered, rows_of
+from multireplay.streaming.store.replay import Recovered, check_folder, recovered
 from multireplay.streaming.store.store import Settings, StreamStore, begin, remove_orphans
 
 ARGUMENTS = ("forget", "window", "clock", "names")
 TRIES = 5
+NO_STORE = "this stream has no store: mr.Stream(problem, store=path) has"
 Self = TypeVar("Self", bound="Storable")
 
 
@@ -30,6 +34,7 @@ class Storable:
     """A stream whose rows and state may be kept in a folder."""
 
     problem: Problem
+    _folder: Path | None = None
     _store: StreamStore | None = None
     _reads_only = False
     _held: int
@@ -78,12 +83,14 @@ class Storable:
         check_folder(folder)
         if read_only:
             reader: Self = _read(cls, folder, problem)
+            reader._folder = folder
             return reader
         lock = begin(folder)
         made = load(folder / "store.json", {"problem": problem})
         remove_orphans(folder)
         found = _found(cls, folder, made, repair)
         stream: Self = found.stream
+        stream._folder = folder
         stream._store = StreamStore(folder, lock, Settings.chosen({"sync": sync, "bad": bad}, made["settings"]), found)
         return stream
 
@@ -94,6 +101,7 @@ class Storable:
                 raise InputError(f"{name}= is of a store: give store=path too")
             return
         folder, described = Path(path), {name: arguments[name] for name in ARGUMENTS}
+        self._folder = folder
         there = (folder / "store.json").is_file()
         settings = Settings.chosen(given)
         lock = begin(folder)
@@ -107,7 +115,7 @@ class Storable:
                 raise InputError(f"{folder} was made with another {name}: {was!r}, and not {now!r}")
         remove_orphans(folder)
         found = _found(type(self), folder, made)
-        vars(self).update(vars(found.stream))
+        vars(self).update(vars(found.stream) | {"_folder": folder})
         self._store = StreamStore(folder, lock, Settings.chosen(given, made["settings"]), found)
 
     @property
@@ -136,14 +144,34 @@ class Storable:
     def __exit__(self, *error: Any) -> None:
         self.close()
 
-    def kept(self) -> Buffer:
-        """The rows that the store still has, of which there are ``keep=`` at least, as a buffer."""
-        parts = list(rows_of(self._kept_in().folder))
-        if not parts:
-            raise InputError("the store keeps no rows: give keep=, a number of rows or 'all'")
-        names = [name for name in parts[-1] if name not in ("time", "group")]
-        alike = [rows for rows in parts if all(name in rows for name in names)]
-        return Buffer(**{name: np.concatenate([rows[name] for rows in alike]) for name in names})
+    def buffer(self, memory: int | str = "512 MB") -> Buffer | StoredBuffer:
+        """The rows before `position` that the store still has, of which there are ``keep=`` at least, as a buffer.
+
+        The files of the store are mapped, and checked once: what takes at most half of `memory` is loaded, more is read
+        in place, block by block. Steps of a trajectory are made to transitions; groups, and gaps, are chains of
+        their own. Readers have it too, while another process writes. ``mr.Buffer.open(path)`` gives the rows as they
+        came, without the stream.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import multireplay as mr
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with mr.Stream(mr.GLM(), store=f"{folder}/run", keep="all") as stream:
+        ...         _ = stream.observe_many(features=[[1.0], [2.0], [4.0]], targets=[2.0, 4.0, 8.0])
+        ...     mr.Stream.open(f"{folder}/run", read_only=True).buffer()
+        Buffer(3 rows: features (3, 1) float64, targets (3,) float64)
+        """
+        if self._folder is None:
+            raise InputError(NO_STORE)
+        if self._store is not None and not self._reads_only:
+            self._store.catch_up(self)
+        source = MappedRows(self._folder, self.position)
+        columns: dict[str, Any] = {name: name for name in source.fields if name not in ("time", GROUPS)}
+        for own, following in NEXT.items():
+            if own in columns and following in self.problem.required and following not in columns:
+                columns[following] = (own, +1)
+        return opened(source, columns, bytes_of(memory), groups=GROUPS if GROUPS in source.fields else None)
 
     def follow(self, rows: Iterable[Mapping[str, Any]], start: int = 0, every: int = 1) -> Iterator[int]:
         """Take in rows, or blocks of rows, from an iterator, and yield the position after every so many of them.
@@ -168,7 +196,7 @@ class Storable:
 
     def _kept_in(self) -> StreamStore:
         if self._store is None:
-            raise InputError("this stream has no store: mr.Stream(problem, store=path) has")
+            raise InputError(NO_STORE)
         return self._store
 
     def _taken(self, given: dict[str, Any]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -196,20 +196,6 @@ def move_aside(paths: list[Path]) -> None:
     for path in paths:
         if path.exists():
             os.replace(path, path.with_name(f"damaged-{path.name}"))
-
-
-def rows_of(folder: Path) -> Iterator[dict[str, Any]]:
-    """The rows of all records that the journal still has, oldest first, block by block."""
-    schema = None
-    for number, path in segments(folder).items():
-        try:
-            for record in records(path, number):
-                if record.kind == RecordKind.SCHEMA:
-                    schema = Schema.read(record.payload)
-                elif record.kind == RecordKind.ROWS and schema is not None:
-                    yield schema.rows(record.payload)
-        except Torn:
-            return
 
 
 def check_folder(folder: Path) -> None:
