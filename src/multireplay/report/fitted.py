@@ -130,7 +130,11 @@ def look(record: Record, x: Vector, threads: int) -> FittedActual | Missing:
     seen = at_rows(problem, x, rows)
     if not (np.isfinite(seen.fitted).all() and np.isfinite(seen.actual).all()):
         return Missing("What is fitted is beyond the range of numbers at this answer.")
-    classes = list(_of_classes(problem, x, rows)) if getattr(problem, "classes", MOST_CLASSES) < MOST_CLASSES else []
+    classes = (
+        list(_of_classes(problem, x, rows))
+        if isinstance(problem, Multinomial) and problem.classes < MOST_CLASSES
+        else []
+    )
     edges = [_edges(part.fitted) for part in (seen, *classes)]
     bounds = batch_bounds(record.length, record.dim, PIECES)
     totals = fold(record, _Residuals(problem, x, edges), bounds, Folding(threads))

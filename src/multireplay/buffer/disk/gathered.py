@@ -39,9 +39,9 @@ def gathered(stored: StoredBuffer, source: Source, pieces: Pieces) -> tuple[Stor
     """
     counts: Counter[str] = Counter()
     for labels in pieces():
-        names, first, count = np.unique(labels, return_index=True, return_counts=True)
+        found, first, count = np.unique(labels, return_index=True, return_counts=True)
         for at in np.argsort(first).tolist():
-            counts[str(names[at])] += int(count[at])
+            counts[str(found[at])] += int(count[at])
     starts = dict(zip(counts, accumulate(counts.values(), initial=0), strict=False))
     columns = stored.made_of[1]
     layouts = list(dict.fromkeys(column.layout for column in columns.values()))
@@ -59,18 +59,18 @@ def gathered(stored: StoredBuffer, source: Source, pieces: Pieces) -> tuple[Stor
         stamp = int.from_bytes(origin.digest()[:4], "big")  # of what it was made of, where others have when it was
         for name in names.values():
             os.utime(folder / f"{name}.npy", (stamp, stamp))
-        found = ArraySource(source.label, {name: ArrayFile.open(folder / f"{name}.npy") for name in names.values()})
+        together = ArraySource(source.label, {name: ArrayFile.open(folder / f"{name}.npy") for name in names.values()})
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    weakref.finalize(found, shutil.rmtree, folder, ignore_errors=True)
-    found.where = folder
+    weakref.finalize(together, shutil.rmtree, folder, ignore_errors=True)
+    together.where = folder
     mapped = {
         name: MappedColumn(Layout((Part(names[column.layout]),), column.layout.flat), column.shift)
         for name, column in columns.items()
     }
     begun = np.array(list(starts.values()), dtype=np.int64)
-    return StoredBuffer(found, mapped, stored.memory, stored.feature_names), begun
+    return StoredBuffer(together, mapped, stored.memory, stored.feature_names), begun
 
 
 def _places(pieces: Pieces, free: dict[str, int]) -> Iterator[Positions]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from multireplay._check import Vector
+from multireplay._check import Positions, Vector
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Heading, Plot, Text
 from multireplay.report.evidence import Evidence
@@ -150,8 +150,11 @@ def confused(confusion: Vector, labels: Sequence[str]) -> Plot:
         y={**figures.named_places(names), "title": {"text": "observed class"}, "showgrid": True},
     )
     largest = min(52.0, 250.0 / len(names))
-    for right, color, name in ((True, figures.OURS, "rightly told"), (False, plotting.VERMILLION, "taken for another")):
-        row, column = np.nonzero((shown > 0) & (np.eye(len(names), dtype=bool) == right))
+    for rightly, color, name in (
+        (True, figures.OURS, "rightly told"),
+        (False, plotting.VERMILLION, "taken for another"),
+    ):
+        row, column = np.nonzero((shown > 0) & (np.eye(len(names), dtype=bool) == rightly))
         told = shares[row, column]
         hover = [
             f"{names[i]}, taken for {names[j]}<br>{rough(100 * share)} %, {short(float(shown[i, j]))} rows"
@@ -170,7 +173,7 @@ def confused(confusion: Vector, labels: Sequence[str]) -> Plot:
     return Plot(figure, "What every class is taken for", caption, height=int(min(620, 240 + 26 * len(names))))
 
 
-def _class_calibration(found: ByClass, labels: Sequence[str], order: Vector) -> Plot:
+def _class_calibration(found: ByClass, labels: Sequence[str], order: Positions) -> Plot:
     """Observed shares by fitted probability, a curve a class."""
     figure = figures.new(
         x={"title": {"text": "fitted probability"}, "range": [-0.03, 1.03], "showgrid": True},
