@@ -150,11 +150,11 @@ def confused(confusion: Vector, labels: Sequence[str]) -> Plot:
         y={**figures.named_places(names), "title": {"text": "observed class"}, "showgrid": True},
     )
     largest = min(52.0, 250.0 / len(names))
-    for rightly, color, name in (
+    for hit, color, name in (
         (True, figures.OURS, "rightly told"),
         (False, plotting.VERMILLION, "taken for another"),
     ):
-        row, column = np.nonzero((shown > 0) & (np.eye(len(names), dtype=bool) == rightly))
+        row, column = np.nonzero((shown > 0) & (np.eye(len(names), dtype=bool) == hit))
         told = shares[row, column]
         hover = [
             f"{names[i]}, taken for {names[j]}<br>{rough(100 * share)} %, {short(float(shown[i, j]))} rows"
