@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from multireplay._write import completed
 from multireplay.cli.data_file import DataFile
-from multireplay.cli.fitting import score_by
 from multireplay.cli.inferred import bands
 from multireplay.cli.model import Model
 from multireplay.cli.options import ModelKind
+from multireplay.cli.scores import score_by
 from multireplay.errors import InputError
 from multireplay.inference import Uncertainty
 from multireplay.show.progress import step_bar

@@ -189,10 +189,15 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
     def _x0(self, buffer: Buffer) -> Vector:
         if len(self.classes_) == 2:
             return super()._x0(buffer)
+        shares = np.bincount(buffer["targets"].astype(np.intp), buffer.columns.get("weights")) / len(buffer)
+        return self._x0_at(buffer["features"].shape[1], shares, len(buffer))
+
+    def _x0_at(self, width: int, shares: Vector, rows: int) -> Vector:
+        if len(self.classes_) == 2:
+            return super()._x0_at(width, shares, rows)
         problem = self._problem()
-        x0 = np.zeros((problem.classes - 1, buffer["features"].shape[1]))
+        x0 = np.zeros((problem.classes - 1, width))
         if self.fit_intercept:
-            shares = np.bincount(buffer["targets"].astype(np.intp), buffer.columns.get("weights")) / len(buffer)
             x0[:, -1] = problem.contrasts.T @ np.log(shares)
         return x0.ravel()
 

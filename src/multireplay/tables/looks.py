@@ -63,6 +63,8 @@ class Look:
     """The number that is in all rows, where it is one."""
     counts: bool = False
     """Whether it only numbers the rows, from 0 or 1 on."""
+    worded: bool = False
+    """Whether it holds yes and no."""
 
     def refuse(self) -> InputError:
         """Why it cannot be used."""
@@ -150,7 +152,8 @@ class Contents:
         if _is_number(inner):
             low, high = self.ends or (0, 1)
             same = float(low) if low == high and not missing and self.rows > 1 else None
-            return Look(name, Kind.number, missing, same=same, counts=self.counts and low in (0, 1))
+            counts, worded = self.counts and low in (0, 1), pa.types.is_boolean(inner)
+            return Look(name, Kind.number, missing, same=same, counts=counts, worded=worded)
         if _is_list(inner) and _is_number(inner.value_type):
             if len(self.lengths) > 1:
                 about = f"holds lists of {self.lengths[0]} and of {self.lengths[1]} numbers"
