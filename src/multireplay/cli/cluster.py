@@ -1,4 +1,4 @@
-"""--on and --workers: who does the work of a command, and the options that a record on disk has no use for."""
+"""--on and --workers: who does the work of a command."""
 
 from __future__ import annotations
 
@@ -53,11 +53,3 @@ def workers_of(on: str | None, workers: int | None) -> Iterator[Any]:
         raise InputError(f"there is no Dask scheduler at {on}: {error}") from None
     with client:
         yield client
-
-
-def refuse_in_memory_options(**given: Any) -> None:
-    """Raise where an option is given that needs all rows in memory."""
-    for name, value in given.items():
-        if value:
-            option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option} needs all rows in memory: leave --on and --workers out, or {option}")

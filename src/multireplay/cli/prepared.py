@@ -113,7 +113,6 @@ def planned(file: DataFile, wanted: Wanted, look: Looking, row: Any) -> Plan:
     asked, target = wanted.features, file.column_of(wanted.target)
     names = [name for name in file.names if name not in aside] if asked is None else list(asked)
     found = look(list(dict.fromkeys([target, *map(file.column_of, names)])), wanted.categorical)
-    response = _response(file, wanted, found[target])
     looks, time = {name: found[file.column_of(name)] for name in names}, wanted.time
     left_out: dict[str, str] = {}
     if asked is None:
@@ -123,7 +122,7 @@ def planned(file: DataFile, wanted: Wanted, look: Looking, row: Any) -> Plan:
         unused = f": {', '.join(f'{name!r} {why}' for name, why in left_out.items())}" if left_out else ""
         besides = "" if time is None else f" besides the time {time!r}"
         raise InputError(f"{file.path} has no column to predict {wanted.target!r} from{besides}{unused}")
-    return Plan(_recipe(file, looks), response, time, left_out)
+    return Plan(_recipe(file, looks), _response(file, wanted, found[target]), time, left_out)
 
 
 def _response(file: DataFile, wanted: Wanted, look: Look) -> Response:

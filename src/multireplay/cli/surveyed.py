@@ -40,9 +40,13 @@ class Where(NamedTuple):
     first: int
     last: int
 
+    def opened(self) -> DataFile:
+        """The file, opened here."""
+        return _opened(self.path, self.memory, self.dialect)
+
     def batches(self, names: Any) -> Iterator[tuple[int, Any]]:
         """The rows of these columns, with the number of the first of each batch."""
-        return _opened(self.path, self.memory, self.dialect).batches(list(names), self.first, self.last)
+        return self.opened().batches(list(names), self.first, self.last)
 
 
 @lru_cache(maxsize=2)
