@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from multireplay._check import Positions
 from multireplay.buffer.disk import StoredBuffer
 from multireplay.buffer.disk.layout import Layout, MappedColumn, Part
 from multireplay.buffer.disk.memory import bytes_of
@@ -56,8 +57,10 @@ def diagnosed(file: DataFile, wanted: Looked, on: Any = None) -> tuple[Diagnosis
             file.refuse(name)
     if on is not None or not file.fits(dict.fromkeys([*map(file.column_of, names), *aside])):
         survey = Survey(file, as_workers(on))
+        starts = survey.starts(wanted.group, wanted.time)
         series = _series(file, wanted, names, survey.look)
-        return _there(survey, wanted, series, on), series.left_out
+        survey.starts(None, series.time)
+        return _there(survey, wanted.missing, series, starts, on), series.left_out
     table = file.table(dict.fromkeys([*map(file.column_of, names), *aside]))
     series = _series(file, wanted, names, lambda some, few: look_at(table.select(some), few))
     return diagnose(_here(file, table, wanted, series)), series.left_out
@@ -98,11 +101,12 @@ def _here(file: DataFile, table: Any, wanted: Looked, series: Series) -> Chained
     return ChainedColumns(columns, None, chains.lengths, about, chains.places)
 
 
-def _there(survey: Survey, wanted: Looked, series: Series, on: Any) -> Diagnosis:
+def _there(survey: Survey, missing: Missing, series: Series, starts: Positions | None, on: Any) -> Diagnosis:
+    """The columns where they are."""
     file, memory = survey.file, bytes_of(survey.file.memory)
     designed = Designed(next(parts_of(file)).path, file.dialect, series.recipe)
-    checked = survey.check(designed, wanted.missing)
-    chains = survey.chains(checked.dropped, wanted.group, series.time)
+    checked = survey.check(designed, missing)
+    chains = survey.chains(checked.dropped, starts, series.time)
     chains = chains._replace(sentences=(*chains.sentences, *on_dropped(checked.reasons)))
     columns = {
         name: MappedColumn(Layout(tuple(Part(term.names[0]) for term in terms), name not in file.widths))

@@ -18,7 +18,6 @@ from multireplay._write import beside, completed
 from multireplay.cli.predicting import Predictor
 from multireplay.cli.scores import Tally
 from multireplay.cli.surveyed import Where, parts_of
-from multireplay.errors import InputError
 from multireplay.show.progress import step_bar
 from multireplay.spread import as_workers
 
@@ -57,12 +56,8 @@ class PredictingRows:
         return Made(rows, predictor.unscored, whole, predictor.drawn)
 
 
-def predict_in_parts(predictor: Predictor, out: Path | None, on: Any) -> int:
+def predict_in_parts(predictor: Predictor, out: Path, on: Any) -> int:
     """Write the folder, which has its name only when all of it is there; gives the number of rows."""
-    if out is None:
-        raise InputError("--on and --workers write predictions to a folder: give its name with --out")
-    if out.exists():
-        raise InputError(f"--out {out} is there already: give the name of a new folder")
     out = Path(os.path.realpath(out))
     unfinished, record, workers = beside(out, "unfinished"), predictor.record, as_workers(on)
     sent = replace(predictor, record=None)  # type: ignore[arg-type]

@@ -65,6 +65,10 @@ def predict(
     spread = on is not None or workers is not None
     if not spread and out is not None and out.suffix not in (".csv", ".parquet"):
         raise InputError(f"{out}: predictions are written to a file that ends in .csv or .parquet")
+    if spread and out is None:
+        raise InputError("--on and --workers write predictions to a folder: give its name with --out")
+    if spread and out is not None and out.exists():
+        raise InputError(f"--out {out} is there already: give the name of a new folder")
     check_outputs(force, [model, data], out=None if spread else out, report=report)
     from multireplay.cli.data_file import DataFile
     from multireplay.cli.inferred import known_by
@@ -94,6 +98,7 @@ def predict(
         if spread:
             from multireplay.cli.in_parts import predict_in_parts
 
+            assert out is not None
             with workers_of(on, workers) as client:
                 rows = predict_in_parts(predictor, out, client)
         else:

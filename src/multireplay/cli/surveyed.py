@@ -176,15 +176,19 @@ class Survey:
             raise not_usable(self.file, len(found.dropped), int(found.dropped[0]), found.reasons)
         return found
 
-    def chains(self, dropped: Positions, group: str | None, time: str | None) -> Chains:
-        """The chains of the rows, which have to lie group by group."""
+    def starts(self, group: str | None, time: str | None) -> Positions | None:
+        """Where groups begin, which have to lie one after the other; what takes too much memory is refused too."""
         file, budget = self.file, bytes_of(self.file.memory)
         if time is not None and A_ROW * file.source.rows > budget:
             raise InputError(
                 f"{file.path}: the gaps in the time {time!r} take --memory '{in_words(A_ROW * file.source.rows)}' to "
                 "find; give that"
             )
-        starts = None if group is None else group_starts(file.source, group, budget)
+        return None if group is None else group_starts(file.source, group, budget)
+
+    def chains(self, dropped: Positions, starts: Positions | None, time: str | None) -> Chains:
+        """The chains of the rows."""
+        file = self.file
         times = None if time is None else times_of(file, file.table([time]), time)
         return chained_there(file.source.rows, dropped, starts, times, file.source.at)
 
@@ -192,10 +196,12 @@ class Survey:
 def prepare_there(file: DataFile, wanted: Wanted, workers: Workers) -> Standing:
     """As `prepare`, of a record that stays where it is: its columns are looked at, then all of its rows."""
     survey, names = Survey(file, workers), needed(file, wanted)
+    starts = survey.starts(wanted.group, wanted.time)
     plan = planned(file, wanted, survey.look, _first_row(file, names))
+    survey.starts(None, plan.time)
     path = next(parts_of(file)).path
     found = survey.check(Designed(path, file.dialect, plan.recipe, plan.response), wanted.missing)
-    chains = survey.chains(found.dropped, wanted.group, plan.time)
+    chains = survey.chains(found.dropped, starts, plan.time)
     if sum(chains.lengths) < FEWEST:
         raise too_few(file, sum(chains.lengths), found.reasons)
     doubts = check_target(file, wanted, found.target)
