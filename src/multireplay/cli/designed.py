@@ -21,6 +21,8 @@ from multireplay.tables.recipe import LARGEST
 
 TARGET, WEIGHTS, LABELS = "\0target", "\0weights", "\0labels"
 """What is made besides the features: the target of the fit, what a row weighs, and the target as a series."""
+MADE = 2**23
+"""Bytes of numbers that are made at a time."""
 NUMBER = Field(np.dtype(np.float64), None)
 
 
@@ -56,7 +58,9 @@ class Response:
             values = as_numbers(column, self.name)
             empty = np.isnan(values)
             design.leave_out(np.isinf(values) & design.usable, f"infinity in {self.name!r}")
-            design.leave_out((np.abs(values) > LARGEST) & design.usable, f"a number beyond {LARGEST:g} in {self.name!r}")
+            design.leave_out(
+                (np.abs(values) > LARGEST) & design.usable, f"a number beyond {LARGEST:g} in {self.name!r}"
+            )
         design.leave_out(empty & design.usable, f"nothing in {self.name!r}")
         return values
 
@@ -91,6 +95,14 @@ class Designed:
     dialect: Any
     recipe: Any
     response: Response | None = None
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def at_once(self) -> int:
+        """Rows whose numbers are made at a time."""
+        return max(64, min(BLOCK, MADE // (8 * len(self.recipe.names))))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -128,7 +140,7 @@ class DesignedSource(Source):
         return _DesignedReader(self, names, first)
 
     def take(self, targets: Mapping[str, Array], rows: Positions) -> None:
-        for here, batch in self.file.picked(self.columns(tuple(targets)), rows):
+        for here, batch in self.file.picked(self.columns(tuple(targets)), rows, self.where.at_once):
             for name, values in self.values(batch, tuple(targets)).items():
                 targets[name][here] = values
 
@@ -164,7 +176,8 @@ class DesignedSource(Source):
 
     def overhead(self, names: Sequence[str]) -> int:
         numbers = [name for name in self.columns(names) if name in self.file.source.fields]
-        return self.file.source.overhead(numbers) if numbers else 0
+        made = 2 * 8 * min(self.rows, self.where.at_once) * len(self.where.recipe.names)
+        return made + (self.file.source.overhead(numbers) if numbers else 0)
 
     def touched(self, names: Sequence[str]) -> tuple[float, str]:
         return self.file.source.touched([name for name in self.columns(names) if name in self.file.source.fields])
@@ -180,7 +193,9 @@ class _DesignedReader(Reader):
 
     def __init__(self, source: DesignedSource, names: Sequence[str], first: int) -> None:
         self._source, self._names, self._left = source, names, 0
-        self._batches: Iterator[tuple[int, Any]] = source.file.batches(source.columns(names), first)
+        self._batches: Iterator[tuple[int, Any]] = source.file.batches(
+            source.columns(names), first, None, source.where.at_once
+        )
         self._values: dict[str, NDArray[np.float64]] = {}
 
     def read(self, targets: Mapping[str, Array]) -> None:

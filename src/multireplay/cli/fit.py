@@ -117,7 +117,9 @@ def fit(
         if asked is not None and name in asked:
             raise InputError(f"the {what} {name!r} is among the features")
     if step is not None and (on is not None or workers is not None):
-        raise InputError("--step asks for one step after the other, on one machine: leave --on and --workers out, or --step")
+        raise InputError(
+            "--step asks for one step after the other, on one machine: leave --on and --workers out, or --step"
+        )
     settings = {"alpha": alpha, "standardize": standardize, "passes": passes, "step": "auto" if step is None else step}
     if class_weight is not None:
         settings["class_weight"] = class_weight.value

@@ -119,7 +119,9 @@ class ScoreSum(BlockSum):
         with np.errstate(over="ignore"):
             fitted = np.exp(scores[:, 0]) if self.kind is ModelKind.poisson else scores[:, 0]
         spans = np.asarray(block["weights"], np.float64) if "weights" in block else None
-        return (tally(self.kind, y if spans is None else y * spans, fitted if spans is None else fitted * spans, spans),)
+        return (
+            tally(self.kind, y if spans is None else y * spans, fitted if spans is None else fitted * spans, spans),
+        )
 
     def add(self, total: Part, part: Part) -> Part:
         return (total[0].joined(part[0]),)
@@ -134,11 +136,11 @@ class _Fitting(NamedTuple):
     make: Callable[..., Any]
     on: Any
 
-    def fitted(self, moments: Moments, left_out: Positions, rows: int | None = None, examine: bool = True) -> Any:
-        """An estimator of the rows that these moments are of: all but those left out, or the first of them."""
+    def fitted(self, moments: Moments, left_out: Positions, rows: int, examine: bool = True) -> Any:
+        """An estimator of the rows that these moments are of: so many, the first of those that are not left out."""
         estimator = self.make(warn_autocorrelation=examine)
         estimator._array_names = self.ready.plan.recipe.names
-        response, count = self.ready.designed.response, len(self.ready.stored) if rows is None else rows
+        response = self.ready.designed.response
         assert response is not None
         present, weights = np.flatnonzero(moments.weight), np.ones(len(moments.weight))
         if response.kind is ModelKind.logistic:
@@ -148,10 +150,10 @@ class _Fitting(NamedTuple):
             told = weights[present] if np.ptp(weights[present]) > 0 else []
             response = replace(response, classes=tuple(estimator.classes_.tolist()), weights=tuple(map(float, told)))
         elif response.weights:
-            response = replace(response, weights=(response.weights[0] * count / float(moments.weight[0]),))
+            response = replace(response, weights=(response.weights[0] * rows / float(moments.weight[0]),))
         whole = moments.together(weights)
         shares = whole.mean[0, -1:] if len(weights) == 1 else (weights * moments.weight)[present] / whole.weight[0]
-        scale = self.sums.standardization(whole, count, estimator.standardize)
+        scale = self.sums.standardization(whole, rows, estimator.standardize)
         stored = stored_as(replace(self.ready.designed, response=response), self.ready.stored.memory, left_out)
         scaled = ScaledBuffer(stored, (tuple(scale.mean.tolist()), tuple(scale.scale.tolist())), rows)
         with warnings.catch_warnings():
@@ -169,10 +171,8 @@ class _Fitting(NamedTuple):
         ends = bounds[1:].reshape(-1, 2)
         if groups > 1:
             aside = np.concatenate([np.arange(low, high) for low, high in ends.tolist()])
-            aside = np.union1d(dropped, self.ready.stored.stored_rows(aside))
-            estimator = self.fitted(learnt, aside, examine=False)
-        else:
-            estimator = self.fitted(learnt, dropped, rows - held, examine=False)
+            dropped = np.union1d(dropped, self.ready.stored.stored_rows(aside))
+        estimator = self.fitted(learnt, dropped, rows - held, examine=False)
         if estimator.results_[0].status.code == "diverged":
             return None
         score = ScoreSum(self.sums.problem, kind, estimator, np.flatnonzero(learnt.weight).tolist())
@@ -203,7 +203,7 @@ def fitted_there(file: DataFile, wanted: Wanted, make: Callable[..., Any], share
     fitting = _Fitting(ready, record, sums, make, on)
     held = fitting.tried(parts, bounds, int(counts.sum()), words) if counts.any() else None
     began = time.perf_counter()
-    estimator = fitting.fitted(moments, stored.made_of[2])
+    estimator = fitting.fitted(moments, stored.made_of[2], len(stored))
     seconds = time.perf_counter() - began
     whole = moments.together(np.ones(len(moments.weight)))
     return Learnt(

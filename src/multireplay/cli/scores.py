@@ -69,9 +69,7 @@ class Tally(NamedTuple):
         return {"metric": SCORES[kind], "score": None if score is None else float(score), "why_not": why}
 
 
-def tally(
-    kind: ModelKind, truth: NDArray[Any], predicted: NDArray[Any], exposure: Vector | None = None
-) -> Tally:
+def tally(kind: ModelKind, truth: NDArray[Any], predicted: NDArray[Any], exposure: Vector | None = None) -> Tally:
     """What the score of these predictions is made of."""
     rows = len(truth)
     if not rows:

@@ -17,13 +17,14 @@ from multireplay._check import Positions
 from multireplay.buffer.disk.chained import A_ROW, group_starts
 from multireplay.buffer.disk.memory import bytes_of, in_words
 from multireplay.buffer.disk.stored import NOTHING, StoredBuffer
-from multireplay.cli.data_file import DataFile
+from multireplay.buffer.fingerprint import Fingerprint
+from multireplay.cli.data_file import BLOCK, DataFile
 from multireplay.cli.designed import Designed
 from multireplay.cli.options import Missing, ModelKind
 from multireplay.cli.prepared import FEWEST, Plan, Wanted, needed, not_usable, on_dropped, planned, times_of, too_few
 from multireplay.cli.targets import TargetFacts, alike, check_spans, check_target
 from multireplay.errors import InputError
-from multireplay.show.progress import step_bar
+from multireplay.show.progress import bar
 from multireplay.spread import Workers
 from multireplay.tables import Chains, Contents, Design, Look, chained_there
 
@@ -37,30 +38,41 @@ class Where(NamedTuple):
     path: Any
     memory: str | int
     dialect: Any
+    mark: str
+    """By which the file is known again."""
     first: int
     last: int
 
     def opened(self) -> DataFile:
         """The file, opened here."""
-        return _opened(self.path, self.memory, self.dialect)
+        return _opened(self._replace(first=0, last=0))
 
-    def batches(self, names: Any) -> Iterator[tuple[int, Any]]:
+    def batches(self, names: Any, size: int = BLOCK) -> Iterator[tuple[int, Any]]:
         """The rows of these columns, with the number of the first of each batch."""
-        return self.opened().batches(list(names), self.first, self.last)
+        return self.opened().batches(list(names), self.first, self.last, size)
 
 
 @lru_cache(maxsize=2)
-def _opened(path: Any, memory: str | int, dialect: Any) -> DataFile:
-    return DataFile.open(path, memory, dialect)
+def _opened(where: Where) -> DataFile:
+    file = DataFile.open(where.path, where.memory, where.dialect)
+    if _mark(file) != where.mark:
+        raise InputError(f"{where.path} has changed since the run began: a file of it was written, added or removed")
+    return file
+
+
+def _mark(file: DataFile) -> str:
+    found = Fingerprint()
+    found.add_facts(file.source.identity(list(file.source.fields)))
+    return found.text()
 
 
 def parts_of(file: DataFile) -> Iterator[Where]:
     """The parts of a file, one after the other."""
     rows, path = file.source.rows, file.path
     size = max(LEAST, -(-rows // MOST_PARTS))
-    path = path.absolute() if isinstance(path, Path) else path
+    path, mark = path.absolute() if isinstance(path, Path) else path, _mark(file)
     for first in range(0, rows, size):
-        yield Where(path, file.memory, file.dialect, first, min(first + size, rows))
+        yield Where(path, file.memory, file.dialect, mark, first, min(first + size, rows))
 
 
 @dataclass(frozen=True)
@@ -96,8 +108,8 @@ class Checking:
     designed: Designed
 
     def __call__(self) -> Checked:
-        found = [self._checked(first, batch) for first, batch in self.where.batches(self.designed.columns)]
-        return joined(found)
+        batches = self.where.batches(self.designed.columns, self.designed.at_once)
+        return joined([self._checked(first, batch) for first, batch in batches])
 
     def _checked(self, first: int, batch: Any) -> Checked:
         response = self.designed.response
@@ -154,10 +166,11 @@ class Survey:
     def done(self, what: str, task: Callable[[Where], Any]) -> list[Any]:
         """What the task gives for every part."""
         found, parts = [], list(parts_of(self.file))
-        with step_bar(self.file.source.rows, what, "rows") as advance:
+        with bar("rows", transient=True) as progress:
+            shown = progress.add_task(what, total=self.file.source.rows)
             for part, result in zip(parts, self.workers.map(map(task, parts)), strict=True):
                 found.append(result)
-                advance(part.last - part.first)
+                progress.advance(shown, part.last - part.first)
         return found
 
     def look(self, names: list[str], categorical: tuple[str, ...]) -> dict[str, Look]:

@@ -80,9 +80,7 @@ def check_target(file: DataFile, wanted: Wanted, found: TargetFacts) -> list[str
                 "for --model linear, and classes are whole numbers or words"
             )
     elif found.odd is not None:
-        raise InputError(
-            f"{about} is {found.odd[1]:g} at row {found.odd[0]} (counting from 0); counts are at least 0"
-        )
+        raise InputError(f"{about} is {found.odd[1]:g} at row {found.odd[0]} (counting from 0); counts are at least 0")
     if found.parts:
         return [f"{wanted.target!r} is no whole number in {found.parts} rows: taken as rates, not as counts."]
     return []
@@ -104,7 +102,9 @@ def twins(name: str, target: NDArray[Any], features: dict[str, NDArray[Any]]) ->
         return []
     few = slice(0, 1000)
     pairs = features.items()
-    return in_other_units(name, [one for one, values in pairs if _same(values[few], target[few]) and _same(values, target)])
+    return in_other_units(
+        name, [one for one, values in pairs if _same(values[few], target[few]) and _same(values, target)]
+    )
 
 
 def in_other_units(name: str, features: Iterable[str]) -> list[str]:

@@ -25,6 +25,7 @@ DATES = "holds dates, which are no feature: give the column as the time"
 CLOCK = "holds times of day, which do not tell one day from the next: join them with the day, or give them as the time"
 EXACT = 2**53
 """The largest whole number that is told apart from the next as a number with a point."""
+BEYOND = f"holds whole numbers beyond {EXACT}, which are names rather than amounts, and not told apart as numbers"
 NUMBER = r"^[-+($€£¥₹\s]*(\d+([.,' ]\d{3})*[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?[\s%)$€£¥₹]*$"
 CODE = r"^0\d+$"
 """A whole number with a zero before it: a name, as 02139, and not an amount."""
@@ -147,8 +148,7 @@ class Contents:
         if _is_date(inner) or (pa.types.is_integer(inner) and self._is_epoch(name)):
             return Look(name, Kind.date, missing, about=DATES)
         if pa.types.is_integer(inner) and any(abs(end) > EXACT for end in self.ends or ()):
-            about = f"holds whole numbers beyond {EXACT}, which are names rather than amounts, and not told apart as numbers"
-            return Look(name, Kind.text, missing, about=about)
+            return Look(name, Kind.text, missing, about=BEYOND)
         if _is_number(inner):
             low, high = self.ends or (0, 1)
             same = float(low) if low == high and not missing and self.rows > 1 else None
