@@ -101,8 +101,10 @@ FITS = {
     "several classes": ("--target", "size", "--model", "logistic", "--features", "x,z", *DROP),
     "weights of classes": ("--target", "fails", "--model", "logistic", "--features", "z", "--class-weight", "balanced"),
     "counts": ("--target", "count", "--model", "poisson", "--features", "x,z,day", *DROP),
-    "exposure": ("--target", "count", "--model", "poisson", "--features", "z,day", *DROP, "--exposure", "span",
-                 "--group", "site"),  # fmt: skip
+    "exposure": (
+        *["--target", "count", "--model", "poisson", "--features", "z,day", "--exposure", "span", "--group", "site"],
+        *DROP,
+    ),
     "a formula": ("--formula", "heat ~ x + C(size) + {z**2} + day", *DROP, "--group", "site"),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -53,3 +54,12 @@ def workers_of(on: str | None, workers: int | None) -> Iterator[Any]:
         raise InputError(f"there is no Dask scheduler at {on}: {error}") from None
     with client:
         yield client
+
+
+def new_folder(out: Path | None) -> Path:
+    """Where predictions in parts go, which must not be there."""
+    if out is None:
+        raise InputError("--on and --workers write predictions to a folder: give its name with --out")
+    if out.exists():
+        raise InputError(f"--out {out} is there already: give the name of a new folder")
+    return out

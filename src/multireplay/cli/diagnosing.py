@@ -13,7 +13,7 @@ from multireplay.buffer.disk.memory import bytes_of
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.designed import Designed
 from multireplay.cli.options import Missing
-from multireplay.cli.prepared import Looking, labels_of, not_usable, not_used, on_dropped, times_of, told_apart
+from multireplay.cli.prepared import Tell, labels_of, not_usable, not_used, on_dropped, times_of, told_apart
 from multireplay.cli.surveyed import Survey, parts_of
 from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.diagnose.record import ChainedColumns
@@ -66,7 +66,7 @@ def diagnosed(file: DataFile, wanted: Looked, on: Any = None) -> tuple[Diagnosis
     return diagnose(_here(file, table, wanted, series)), series.left_out
 
 
-def _series(file: DataFile, wanted: Looked, names: list[str], look: Looking) -> Series:
+def _series(file: DataFile, wanted: Looked, names: list[str], look: Tell) -> Series:
     found = look(list(dict.fromkeys(map(file.column_of, names))), ())
     looks, time = {name: found[file.column_of(name)] for name in names}, wanted.time
     left_out: dict[str, str] = {}

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from multireplay._write import beside, completed
 from multireplay.cli.predicting import Predictor
 from multireplay.cli.scores import Tally
-from multireplay.cli.surveyed import Where, parts_of
+from multireplay.cli.surveyed import FilePart, parts_of
 from multireplay.show.progress import step_bar
 from multireplay.spread import as_workers
 
@@ -36,7 +36,7 @@ class PredictingRows:
     """A task: the predictions for the rows from one to another, written to a file that is complete or not there."""
 
     predictor: Any
-    where: Where
+    where: FilePart
     out: str
 
     def __call__(self) -> Made:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from multireplay._check import Positions, Vector
+from multireplay._check import Positions
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.disk.scaled import ScaledBuffer
 from multireplay.buffer.disk.stored import StoredBuffer
@@ -25,79 +24,10 @@ from multireplay.cli.surveyed import Standing, prepare_there, stored_as
 from multireplay.cli.targets import SAME, in_other_units
 from multireplay.diagnose.stored import diagnose_stored
 from multireplay.engine.sums import BlockSum, Kept, Part, fold
-from multireplay.errors import ConvergenceWarning, DivergenceWarning
-from multireplay.estimators.standardize import Standardization
+from multireplay.estimators.stored import Moments, MomentsSum, fit_stored
 from multireplay.problems import GLM, Problem
 from multireplay.spread import SpreadRecord, as_workers, spread_over
 from multireplay.tables.chains import last_of
-
-
-class Moments(NamedTuple):
-    """Of every class, or of all rows: what rows weigh, means of features and target, and squares about them."""
-
-    weight: Vector
-    mean: Vector
-    square: Vector
-    cross: Vector
-    """Products of features and target, about their means."""
-
-    def joined(self, other: Moments) -> Moments:
-        """Of these rows and those."""
-        weight, both = self.weight + other.weight, np.maximum(self.weight + other.weight, 1e-300)[:, None]
-        apart, share = other.mean - self.mean, other.weight[:, None] / both
-        about = self.weight[:, None] * share
-        cross = self.cross + other.cross + about * apart[:, :-1] * apart[:, -1:]
-        square = self.square + other.square + about * apart**2
-        return Moments(weight, self.mean + share * apart, square, cross)
-
-    def together(self, weights: Vector) -> Moments:
-        """Of all classes, given what a row of each weighs."""
-        each = zip(weights * self.weight, self.mean, weights[:, None] * self.square, self.cross, strict=True)
-        return reduce(Moments.joined, (Moments(np.array([w]), m[None], s[None], c[None]) for w, m, s, c in each))
-
-
-class MomentsSum(BlockSum):
-    """The moments of features, less those of one row, and of targets."""
-
-    def __init__(self, problem: Problem, around: Vector, classes: int) -> None:
-        self.problem, self.around, self.classes = problem, around, max(1, classes)
-
-    def zero(self) -> Part:
-        shape = self.classes, len(self.around)
-        return (Moments(np.zeros(self.classes), np.zeros((shape[0], shape[1] + 1)),
-                        np.zeros((shape[0], shape[1] + 1)), np.zeros(shape)),)  # fmt: skip
-
-    def of(self, block: Columns) -> Part:
-        y = np.asarray(block["targets"], np.float64)
-        rows = np.column_stack([np.asarray(block["features"], np.float64) - self.around, y])
-        weights = np.asarray(block["weights"], np.float64) if "weights" in block else np.ones(len(y))
-        if self.classes == 1:
-            found = [_moments(rows, weights)]
-        else:
-            found = [_moments(rows[y == code], weights[y == code]) for code in range(self.classes)]
-        return (Moments(*map(np.concatenate, zip(*found, strict=True))),)
-
-    def add(self, total: Part, part: Part) -> Part:
-        return (total[0].joined(part[0]),)
-
-    def standardization(self, found: Moments, count: int, standardize: bool) -> Standardization:
-        """Of features; one that does not vary is exactly 0, as scikit-learn's `StandardScaler` has it."""
-        dim = len(self.around)
-        if not standardize:
-            return Standardization(np.zeros(dim), np.ones(dim), True)
-        mean, variance = found.mean[0, :dim], found.square[0, :dim] / found.weight[0]
-        eps = np.finfo(np.float64).eps
-        constant = variance <= count * eps * variance + (count * (self.around + mean) * eps) ** 2
-        scale = np.sqrt(np.where(constant, 1.0, variance))
-        return Standardization(self.around + np.where(constant, 0.0, mean), scale, True)
-
-
-def _moments(rows: Vector, weights: Vector) -> Moments:
-    weight = np.array([weights.sum()])
-    mean = (weights @ rows / max(weight[0], 1e-300))[None]
-    off = rows - mean
-    square = np.einsum("i,ij,ij->j", weights, off, off)[None]
-    return Moments(weight, mean, square, (weights * off[:, -1] @ off[:, :-1])[None])
 
 
 class ScoreSum(BlockSum):
@@ -156,10 +86,7 @@ class _Fitting(NamedTuple):
         scale = self.sums.standardization(whole, rows, estimator.standardize)
         stored = stored_as(replace(self.ready.designed, response=response), self.ready.stored.memory, left_out)
         scaled = ScaledBuffer(stored, (tuple(scale.mean.tolist()), tuple(scale.scale.tolist())), rows)
-        with warnings.catch_warnings():
-            for kind in (ConvergenceWarning, DivergenceWarning):
-                warnings.simplefilter("ignore", kind)
-            return estimator._fit_stored(scaled, scale, shares, self.on)
+        return fit_stored(estimator, scaled, scale, shares, self.on)
 
     def tried(self, parts: list[Moments], bounds: Positions, held: int, words: str) -> dict[str, Any] | None:
         """The score on the end of every series of a fit to the other rows; None where nothing is held out."""

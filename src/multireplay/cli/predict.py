@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from multireplay.cli.app import INTERRUPTED, app, note
-from multireplay.cli.cluster import LocalWorkers, On, workers_of
+from multireplay.cli.cluster import LocalWorkers, On, new_folder, workers_of
 from multireplay.cli.options import (
     DEFAULT_MEMORY,
     Data,
@@ -65,10 +65,8 @@ def predict(
     spread = on is not None or workers is not None
     if not spread and out is not None and out.suffix not in (".csv", ".parquet"):
         raise InputError(f"{out}: predictions are written to a file that ends in .csv or .parquet")
-    if spread and out is None:
-        raise InputError("--on and --workers write predictions to a folder: give its name with --out")
-    if spread and out is not None and out.exists():
-        raise InputError(f"--out {out} is there already: give the name of a new folder")
+    if spread:
+        out = new_folder(out)
     check_outputs(force, [model, data], out=None if spread else out, report=report)
     from multireplay.cli.data_file import DataFile
     from multireplay.cli.inferred import known_by

@@ -20,7 +20,7 @@ from multireplay.tables.cells import as_labels
 from multireplay.tables.formula import FormulaRecipe
 from multireplay.tables.recipe import dropped_in_words
 
-Looking = Callable[[list[str], tuple[str, ...]], dict[str, Look]]
+Tell = Callable[[list[str], tuple[str, ...]], dict[str, Look]]
 """What some columns hold, by name, given those that are categories whatever they hold."""
 FEWEST = 4
 """Rows of a fit, without which nothing can be said on how neighbours depend on each other."""
@@ -97,7 +97,7 @@ def needed(file: DataFile, wanted: Wanted) -> list[str]:
     return list(dict.fromkeys(map(file.column_of, (*wanted.features, *aside))))
 
 
-def planned(file: DataFile, wanted: Wanted, look: Looking, row: Any) -> Plan:
+def planned(file: DataFile, wanted: Wanted, look: Tell, row: Any) -> Plan:
     """What is made of the columns, by what they hold as `look` tells it; `row` is the first row of all of them."""
     if wanted.formula is not None:
         recipe: Any = FormulaRecipe.seen(wanted.formula, row, look, wanted.categorical)

@@ -26,13 +26,13 @@ from multireplay.cli.targets import TargetFacts, alike, check_spans, check_targe
 from multireplay.errors import InputError
 from multireplay.show.progress import bar
 from multireplay.spread import Workers
-from multireplay.tables import Chains, Contents, Design, Look, chained_there
+from multireplay.tables import Contents, Design, Look, StandingChains, chained_there
 
 LEAST, MOST_PARTS = 2**20, 2**13
 """Rows of a part at least, and parts that there are at most: they depend on the record alone."""
 
 
-class Where(NamedTuple):
+class FilePart(NamedTuple):
     """A file, how it is read, and from which row to which."""
 
     path: Any
@@ -53,7 +53,7 @@ class Where(NamedTuple):
 
 
 @lru_cache(maxsize=2)
-def _opened(where: Where) -> DataFile:
+def _opened(where: FilePart) -> DataFile:
     file = DataFile.open(where.path, where.memory, where.dialect)
     if _mark(file) != where.mark:
         raise InputError(f"{where.path} has changed since the run began: a file of it was written, added or removed")
@@ -66,20 +66,20 @@ def _mark(file: DataFile) -> str:
     return found.text()
 
 
-def parts_of(file: DataFile) -> Iterator[Where]:
+def parts_of(file: DataFile) -> Iterator[FilePart]:
     """The parts of a file, one after the other."""
     rows, path = file.source.rows, file.path
     size = max(LEAST, -(-rows // MOST_PARTS))
     path, mark = path.absolute() if isinstance(path, Path) else path, _mark(file)
     for first in range(0, rows, size):
-        yield Where(path, file.memory, file.dialect, mark, first, min(first + size, rows))
+        yield FilePart(path, file.memory, file.dialect, mark, first, min(first + size, rows))
 
 
 @dataclass(frozen=True)
 class Looking:
     """A task: what some columns hold."""
 
-    where: Where
+    where: FilePart
     names: tuple[str, ...]
     categorical: tuple[str, ...]
 
@@ -104,7 +104,7 @@ class Checked(NamedTuple):
 class Checking:
     """A task: which rows can be used, and what their target is."""
 
-    where: Where
+    where: FilePart
     designed: Designed
 
     def __call__(self) -> Checked:
@@ -144,7 +144,7 @@ class Standing(NamedTuple):
 
     stored: StoredBuffer
     designed: Designed
-    chains: Chains
+    chains: StandingChains
     plan: Plan
     dropped: Counter[str]
     target: TargetFacts
@@ -163,7 +163,7 @@ class Survey:
     def __init__(self, file: DataFile, workers: Workers) -> None:
         self.file, self.workers = file, workers
 
-    def done(self, what: str, task: Callable[[Where], Any]) -> list[Any]:
+    def done(self, what: str, task: Callable[[FilePart], Any]) -> list[Any]:
         """What the task gives for every part."""
         found, parts = [], list(parts_of(self.file))
         with bar("rows", transient=True) as progress:
@@ -190,7 +190,7 @@ class Survey:
         return found
 
     def starts(self, group: str | None, time: str | None) -> Positions | None:
-        """Where groups begin, which have to lie one after the other; what takes too much memory is refused too."""
+        """FilePart groups begin, which have to lie one after the other; what takes too much memory is refused too."""
         file, budget = self.file, bytes_of(self.file.memory)
         if time is not None and A_ROW * file.source.rows > budget:
             raise InputError(
@@ -199,7 +199,7 @@ class Survey:
             )
         return None if group is None else group_starts(file.source, group, budget)
 
-    def chains(self, dropped: Positions, starts: Positions | None, time: str | None) -> Chains:
+    def chains(self, dropped: Positions, starts: Positions | None, time: str | None) -> StandingChains:
         """The chains of the rows."""
         file = self.file
         times = None if time is None else times_of(file, file.table([time]), time)

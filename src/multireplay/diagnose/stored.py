@@ -23,7 +23,7 @@ from multireplay.spread.where import Where, opened, where_is
 from multireplay.spread.workers import as_workers
 
 if TYPE_CHECKING:
-    from multireplay.tables import Chains
+    from multireplay.tables import StandingChains
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Curving(Reading):
 
 
 def diagnose_stored(
-    buffer: Buffer | StoredBuffer, max_features: int | None, on: Any, there: Chains | None = None
+    buffer: Buffer | StoredBuffer, max_features: int | None, on: Any, there: StandingChains | None = None
 ) -> Diagnosis:
     """As `diagnose`, of a record on disk, or one in memory that workers read from a temporary folder.
 

@@ -190,11 +190,10 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
         if len(self.classes_) == 2:
             return super()._x0(buffer)
         shares = np.bincount(buffer["targets"].astype(np.intp), buffer.columns.get("weights")) / len(buffer)
-        return self._x0_at(buffer["features"].shape[1], shares, len(buffer))
+        return self._x0_of(shares, buffer["features"].shape[1])
 
-    def _x0_at(self, width: int, shares: Vector, rows: int) -> Vector:
-        if len(self.classes_) == 2:
-            return super()._x0_at(width, shares, rows)
+    def _x0_of(self, shares: Vector, width: int) -> Vector:
+        """Where a fit of several classes starts, given their shares of the rows."""
         problem = self._problem()
         x0 = np.zeros((problem.classes - 1, width))
         if self.fit_intercept:

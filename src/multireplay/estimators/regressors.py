@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from numbers import Number
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,18 +15,13 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _num_samples
 
 from multireplay._check import Vector
-from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.disk.scaled import ScaledBuffer
-from multireplay.errors import ConvergenceWarning as NotConverged
 from multireplay.errors import InputError, warn
-from multireplay.estimators.base import MEREstimator, Start
-from multireplay.estimators.dependence import examine, looked_at
-from multireplay.estimators.standardize import Columns, Standardization
+from multireplay.estimators.base import MEREstimator
+from multireplay.estimators.standardize import Columns
 from multireplay.estimators.uncertain import Band
 from multireplay.estimators.usable import kept_rows, taken
 from multireplay.inference import LongRun
 from multireplay.problems import GLM
-from multireplay.solve import solve
 
 if TYPE_CHECKING:
     from multireplay.tables import ChainedRows
@@ -47,33 +41,6 @@ class WeightedEstimator(MEREstimator):
 
     def _inverse(self, mean: float, rows: int) -> float:
         return mean
-
-    def _x0_at(self, width: int, shares: Vector, rows: int) -> Vector:
-        """Where a fit of so many features starts, given the mean target of the rows, or the shares of classes."""
-        x0 = np.zeros(width)
-        if self.fit_intercept:
-            x0[-1] = self._inverse(float(shares[-1]), rows)
-        return x0
-
-    def _fit_stored(self, stored: ScaledBuffer, standardization: Standardization, shares: Vector, on: Any) -> Any:
-        """Fit to a record that stays where it is, standardized as it is read; workers, if there are any, add up."""
-        rows, width = len(stored), len(standardization.scale)
-        self.n_features_in_ = width
-        x0 = self._x0_at(width + self.fit_intercept, shares, rows)
-        options = {"passes": self.passes, "replay": self.replay, **self._options(x0)}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConverged)
-            result = self._told(solve(self._problem(), stored, on=on, **options))
-        self._fitted, self.results_, self._stream = Start(standardization, result.x), (result,), None
-        self._keep(*self._fitted)
-        self.dependence_ = None
-        if self.warn_autocorrelation and result.status.ok:
-            part = Buffer(**stored.take(np.arange(rows - looked_at(rows), rows)))
-            problem, part, begun = self._examined(part)
-            names = [f"feature {name!r}" for name in self._called]
-            options = self._options(x0 if len(x0) == len(begun) else begun)
-            self.dependence_ = examine(problem, part, names, self.target, options)
-        return self
 
     def _record(self, rows: Any, targets: Any, sample_weight: Any, kept: ChainedRows | None) -> tuple[Columns, Any]:
         """Columns and targets of a whole record: without rows of weight 0, the others with weights of mean 1."""

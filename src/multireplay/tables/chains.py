@@ -62,8 +62,8 @@ def last_of(series: Sequence[int], share: float) -> tuple[NDArray[np.int64], str
     return counts, words
 
 
-class Chains(NamedTuple):
-    """Chains of a record whose rows stay where they are: of O(chains) numbers, not of O(rows)."""
+class StandingChains(NamedTuple):
+    """StandingChains of a record whose rows stay where they are: of O(chains) numbers, not of O(rows)."""
 
     lengths: tuple[int, ...]
     """How many rows each has, of those that are used."""
@@ -126,7 +126,7 @@ def chained_there(
     groups: Positions | None = None,
     times: Times | None = None,
     at: Callable[[int], str] = "row {}".format,
-) -> Chains:
+) -> StandingChains:
     """As `chained`, of so many rows that stay in their order, given those that cannot be used and where groups begin.
 
     Examples
@@ -152,7 +152,7 @@ def chained_there(
     up_to = [more[np.searchsorted(found, at, side="right")] for at in (begins, first[group])]
     series = np.bincount(group, lengths, len(first)).astype(np.int64)
     words = [] if groups is None else [of_groups(len(first))]
-    return Chains(
+    return StandingChains(
         tuple(lengths.tolist()), begins - first[group] + up_to[0] - up_to[1], (*words, *said),
         tuple(series[series > 0].tolist()),
     )  # fmt: skip
