@@ -91,6 +91,7 @@ def same(one, other):
 
 
 PLAIN = ("--target", "heat", "--features", "z,busy,size")
+SPANS = ("--exposure", "span", "--group", "site")
 FITS = {
     "numbers": PLAIN,
     "all that can serve": ("--target", "heat", *DROP),
@@ -101,10 +102,7 @@ FITS = {
     "several classes": ("--target", "size", "--model", "logistic", "--features", "x,z", *DROP),
     "weights of classes": ("--target", "fails", "--model", "logistic", "--features", "z", "--class-weight", "balanced"),
     "counts": ("--target", "count", "--model", "poisson", "--features", "x,z,day", *DROP),
-    "exposure": (
-        *["--target", "count", "--model", "poisson", "--features", "z,day", "--exposure", "span", "--group", "site"],
-        *DROP,
-    ),
+    "exposure": ("--target", "count", "--model", "poisson", "--features", "z,day", *DROP, *SPANS),
     "a formula": ("--formula", "heat ~ x + C(size) + {z**2} + day", *DROP, "--group", "site"),
 }
 

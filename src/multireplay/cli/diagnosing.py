@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from multireplay._check import Positions
 from multireplay.buffer.disk import StoredBuffer
 from multireplay.buffer.disk.layout import Layout, MappedColumn, Part
@@ -13,14 +11,14 @@ from multireplay.buffer.disk.memory import bytes_of
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.designed import Designed
 from multireplay.cli.options import Missing
-from multireplay.cli.prepared import Tell, labels_of, not_usable, not_used, on_dropped, times_of, told_apart
+from multireplay.cli.prepared import Tell, in_chains, not_used, on_dropped, told_apart
 from multireplay.cli.surveyed import Survey, parts_of
 from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.diagnose.record import ChainedColumns
 from multireplay.diagnose.stored import diagnose_stored
 from multireplay.errors import InputError
 from multireplay.spread import as_workers
-from multireplay.tables import Kind, Recipe, Term, chained, look_at
+from multireplay.tables import Kind, Recipe, Term, look_at
 
 MOST = 64
 """Numbers of a list that are examined."""
@@ -88,11 +86,7 @@ def _series(file: DataFile, wanted: Looked, names: list[str], look: Tell) -> Ser
 def _here(file: DataFile, table: Any, wanted: Looked, series: Series) -> ChainedColumns:
     """The columns in the order of their chains."""
     design = series.recipe.design(table)
-    if design.reasons and wanted.missing is Missing.error:
-        raise not_usable(file, int((~design.usable).sum()), int(np.argmin(design.usable)), design.reasons)
-    times = None if series.time is None else times_of(file, table, series.time)
-    labels = None if wanted.group is None else labels_of(file, table, wanted.group)
-    chains = chained(design.usable, labels, times, file.source.at)
+    chains = in_chains(file, table, design, (wanted.group, series.time), wanted.missing)
     matrix, at, columns = design.matrix[chains.rows], 0, {}
     for name, terms in series.terms.items():
         columns[name] = matrix[:, at : at + len(terms)] if name in file.widths else matrix[:, at]

@@ -15,7 +15,7 @@ from multireplay.cli.designed import Response
 from multireplay.cli.options import Missing, ModelKind
 from multireplay.cli.targets import TargetFacts, alike, check_target, twins
 from multireplay.errors import InputError
-from multireplay.tables import ChainedRows, Kind, Look, Recipe, Times, as_times, chained, look_at
+from multireplay.tables import ChainedRows, Design, Kind, Look, Recipe, Times, as_times, chained, look_at
 from multireplay.tables.cells import as_labels
 from multireplay.tables.formula import FormulaRecipe
 from multireplay.tables.recipe import dropped_in_words
@@ -149,11 +149,7 @@ def prepare(file: DataFile, wanted: Wanted) -> Prepared:
     design = plan.recipe.design(table)
     targets = plan.response.read(table, design)
     also = {name: plan.response.spans(table, design) for name in wanted.also}
-    if design.reasons and wanted.missing is Missing.error:
-        raise not_usable(file, int((~design.usable).sum()), int(np.argmin(design.usable)), design.reasons)
-    times = None if plan.time is None else times_of(file, table, plan.time)
-    groups = None if wanted.group is None else labels_of(file, table, wanted.group)
-    chains = chained(design.usable, groups, times, file.source.at)
+    chains = in_chains(file, table, design, (wanted.group, plan.time), wanted.missing)
     if len(chains.rows) < 2:
         raise too_few(file, len(chains.rows), design.reasons)
     matrix, target = _taken(design.matrix, chains), _taken(targets, chains)
@@ -164,6 +160,21 @@ def prepare(file: DataFile, wanted: Wanted) -> Prepared:
         matrix, target, plan.recipe, replace(chains, sentences=(*chains.sentences, *doubts)), plan.time,
         {name: _taken(values, chains) for name, values in also.items()}, plan.left_out, design.reasons,
     )  # fmt: skip
+
+
+def in_chains(
+    file: DataFile, table: Any, design: Design, by: tuple[str | None, str | None], missing: Missing
+) -> ChainedRows:
+    """The rows that can be used in chains by group and time, if these are given; an error if all have to be."""
+    if design.reasons and missing is Missing.error:
+        raise not_usable(file, int((~design.usable).sum()), int(np.argmin(design.usable)), design.reasons)
+    group, time = by
+    times = None if time is None else times_of(file, table, time)
+    try:
+        labels = None if group is None else as_labels(table.column(group), group)
+    except InputError as error:
+        raise InputError(f"{file.path}: {error}") from None
+    return chained(design.usable, labels, times, file.source.at)
 
 
 def not_usable(file: DataFile, count: int, first: int, reasons: Counter[str]) -> InputError:
@@ -251,13 +262,5 @@ def _taken(values: NDArray[Any], chains: ChainedRows) -> NDArray[Any]:
 def times_of(file: DataFile, table: Any, name: str) -> Times:
     try:
         return as_times(table.column(name), name)
-    except InputError as error:
-        raise InputError(f"{file.path}: {error}") from None
-
-
-def labels_of(file: DataFile, table: Any, name: str) -> NDArray[Any]:
-    """The group of every row."""
-    try:
-        return as_labels(table.column(name), name)
     except InputError as error:
         raise InputError(f"{file.path}: {error}") from None
