@@ -160,6 +160,8 @@ def _fill(found: Design, where: slice, term: Term, column: Any) -> None:
         return
     values = as_numbers(column, term.column)
     found.matrix[:, where.start] = values
+    if (np.abs(values) <= LARGEST).all():
+        return
     found.leave_out(np.isnan(values) & found.usable, f"nothing in {term.column!r}")
     found.leave_out(np.isinf(values) & found.usable, f"infinity in {term.column!r}")
     found.leave_out((np.abs(values) > LARGEST) & found.usable, f"a number beyond {LARGEST:g} in {term.column!r}")
