@@ -176,7 +176,7 @@ class DesignedSource(Source):
 
     def overhead(self, names: Sequence[str]) -> int:
         numbers = [name for name in self.columns(names) if name in self.file.source.fields]
-        made = 2 * 8 * min(self.rows, self.where.at_once) * len(self.where.recipe.names)
+        made: int = 2 * 8 * min(self.rows, self.where.at_once) * len(self.where.recipe.names)
         return made + (self.file.source.overhead(numbers) if numbers else 0)
 
     def touched(self, names: Sequence[str]) -> tuple[float, str]:

@@ -77,7 +77,7 @@ class _Fitting(NamedTuple):
             if getattr(estimator, "class_weight", None) is not None:
                 weights[present] = moments.weight.sum() / (len(present) * moments.weight[present])
             estimator.classes_ = np.array(response.classes)[present]
-            told = weights[present] if np.ptp(weights[present]) > 0 else []
+            told = weights[present] if np.ptp(weights[present]) > 0 else weights[:0]
             response = replace(response, classes=tuple(estimator.classes_.tolist()), weights=tuple(map(float, told)))
         elif response.weights:
             response = replace(response, weights=(response.weights[0] * rows / float(moments.weight[0]),))

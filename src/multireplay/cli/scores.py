@@ -43,7 +43,7 @@ class Tally(NamedTuple):
         apart = self.total / (self.weight or 1) - other.total / (other.weight or 1)
         sums[4] += apart**2 * self.weight * other.weight / (sums[2] or 1)
         ends, rates = ((min(a[0], b[0]), max(a[1], b[1])) for a, b in zip(self[9:11], other[9:11], strict=True))
-        return Tally(*sums, ends, rates, self.finite and other.finite)  # type: ignore[arg-type]
+        return Tally._make((*sums, ends, rates, self.finite and other.finite))
 
     def score(self, kind: ModelKind) -> dict[str, Any]:
         """The score; None where it is not defined, with the reason."""

@@ -45,7 +45,7 @@ class TargetFacts:
         if kind is ModelKind.logistic:
             labels, counts = np.unique(target, return_counts=True)
             odd = target != np.round(target) if target.dtype.kind == "f" else np.zeros(1, dtype=bool)
-            found = {"classes": Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True)))}
+            found: dict[str, Any] = {"classes": Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True)))}
         else:
             odd = target < 0 if kind is ModelKind.poisson else np.zeros(1, dtype=bool)
             parts = int((target != np.round(target)).sum()) if kind is ModelKind.poisson else 0

@@ -136,7 +136,8 @@ def chained_there(
     (4, 1, 3)
     """
     first = np.zeros(1, dtype=np.int64) if groups is None else groups
-    found, jumps, said = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), []
+    found = jumps = np.empty(0, dtype=np.int64)
+    said: list[str] = []
     if times is not None:
         breaks = np.zeros(rows, dtype=bool)
         breaks[first] = True

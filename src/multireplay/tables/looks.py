@@ -93,7 +93,7 @@ class Contents:
     def of(cls, column: Any, wanted: bool = False, first: int = 0) -> Contents:
         """What a column holds; its categories are `wanted` whatever they are, and its first row is number `first`."""
         rows, inner = len(column), _inner(column.type)
-        if wanted or _is_text(inner):
+        if _is_text(inner) or (wanted and not _is_list(inner)):
             cells = texts(as_chunked(column))
             coded = cells.combine_chunks().dictionary_encode()
             coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
@@ -155,6 +155,8 @@ class Contents:
             counts, worded = self.counts and low in (0, 1), pa.types.is_boolean(inner)
             return Look(name, Kind.number, missing, same=same, counts=counts, worded=worded)
         if _is_list(inner) and _is_number(inner.value_type):
+            if wanted:
+                return Look(name, Kind.text, missing, about="holds lists, which are no categories")
             if len(self.lengths) > 1:
                 about = f"holds lists of {self.lengths[0]} and of {self.lengths[1]} numbers"
                 return Look(name, Kind.text, missing, about=about)
