@@ -21,7 +21,7 @@ from multireplay.tables.recipe import LARGEST
 
 TARGET, WEIGHTS, LABELS = "\0target", "\0weights", "\0labels"
 """What is made besides the features: the target of the fit, what a row weighs, and the target as a series."""
-MADE = 2**23
+MADE = 2**21
 """Bytes of numbers that are made at a time."""
 NUMBER = Field(np.dtype(np.float64), None)
 
