@@ -232,6 +232,23 @@ def test_a_text_table_is_read_as_it_was_described(run, table, pool, tmp_path):
     assert there["fitted"]["rows"] < 895
 
 
+def test_a_file_that_changes_on_the_way_is_named(run, table, tmp_path, monkeypatch):
+    path = tmp_path / "data.parquet"
+    parquet.write_table(table, path)
+
+    class Meddling(Posted):
+        def submit(self, function, task):
+            if len(self.sent) == 7:
+                parquet.write_table(table.slice(1), path)
+                surveyed._opened.cache_clear()  # another worker
+            return super().submit(function, task)
+
+    given_to(Meddling(), monkeypatch)
+    result = run("fit", path, *PLAIN, "--workers", 1)
+    assert result.exit_code != 0
+    assert f"{path} has changed" in " ".join(result.stderr.split())
+
+
 def test_an_address_where_nobody_is(monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr(cluster, "SECONDS", 0.2)
