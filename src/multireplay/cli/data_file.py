@@ -127,7 +127,7 @@ class DataFile:
         known = [name for name in names if name in self.source.fields or name in self.source.times]
         return self.source.rows * (self.source.row_bytes(known) + 16 * (len(names) - len(known)))
 
-    def picked(self, names: Sequence[str], rows: Positions, size: int = BLOCK) -> Iterator[tuple[Positions, Any]]:
+    def picked(self, names: Sequence[str], rows: Positions, size: int) -> Iterator[tuple[Positions, Any]]:
         """Arrow batches of some rows, ascending and distinct, each with where among them its rows are."""
         if not self.source.in_tables:
             mapped = resolve({name: name for name in names}, self.source)
@@ -141,7 +141,7 @@ class DataFile:
                     yield np.arange(low, high), _usual(batch.data).take(rows[low:high] - batch.start)
 
     def batches(
-        self, names: Sequence[str], first: int = 0, last: int | None = None, size: int = BLOCK
+        self, names: Sequence[str], first: int = 0, last: int | None = None, size: int | None = None
     ) -> Iterator[tuple[int, Any]]:
         """Arrow batches of columns, whatever they hold, from one row to another, each with the number of its first."""
         stop = self.source.rows if last is None else last
@@ -149,7 +149,7 @@ class DataFile:
             if name not in self.source.fields and name not in self.source.refused:
                 self.refuse(name)
         if self.source.in_tables:
-            for batch in cast("TableSource", self.source).batches(names, first, size):
+            for batch in cast("TableSource", self.source).batches(names, first, size or BLOCK):
                 start, skipped = batch.start, max(0, first - batch.start)
                 if skipped < batch.data.num_rows and start < stop:
                     yield start + skipped, _usual(batch.data).slice(skipped, stop - start - skipped)

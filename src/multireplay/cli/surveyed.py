@@ -18,7 +18,7 @@ from multireplay.buffer.disk.chained import A_ROW, group_starts
 from multireplay.buffer.disk.memory import bytes_of, in_words
 from multireplay.buffer.disk.stored import NOTHING, StoredBuffer
 from multireplay.buffer.fingerprint import Fingerprint
-from multireplay.cli.data_file import BLOCK, DataFile
+from multireplay.cli.data_file import DataFile
 from multireplay.cli.designed import Designed
 from multireplay.cli.options import Missing, ModelKind
 from multireplay.cli.prepared import FEWEST, Plan, Wanted, needed, not_usable, on_dropped, planned, times_of, too_few
@@ -47,7 +47,7 @@ class FilePart(NamedTuple):
         """The file, opened here."""
         return _opened(self._replace(first=0, last=0))
 
-    def batches(self, names: Any, size: int = BLOCK) -> Iterator[tuple[int, Any]]:
+    def batches(self, names: Any, size: int | None = None) -> Iterator[tuple[int, Any]]:
         """The rows of these columns, with the number of the first of each batch."""
         return self.opened().batches(list(names), self.first, self.last, size)
 
