@@ -208,18 +208,8 @@ def not_used(file: DataFile, look: Look, first: str) -> str:
         return look.about
     if look.kind is Kind.category and len(look.levels) == 1:
         return f"is {look.levels[0]!r} in all rows"
-<<<<<<< HEAD
-    column = table.column(look.name)
-    first = look.name == table.field(0).name or look.name == INDEX[2]
-    if look.name in INDEX and first and pa.types.is_integer(column.type) and not column.null_count:
-        values = column.to_numpy()
-        if len(values) and (np.diff(values) == 1).all() and values[0] in (0, 1):
-            return "numbers the rows"
-    return ""
-=======
     at_first = look.name in (first, INDEX[2])
     return "numbers the rows" if look.name in INDEX and at_first and look.counts else ""
->>>>>>> fa9d836 (fit: one recipe for rows in memory and where they are (missing, categories, groups, time, formulas, exposure, weights of classes))
 
 
 def same_in_all(look: Look) -> str:

@@ -86,8 +86,8 @@ class Looking:
     def __call__(self) -> dict[str, Contents]:
         found: dict[str, Contents] = {}
         for first, batch in self.where.batches(self.names):
-            for name in self.names:
-                here = Contents.of(batch.column(name), name in self.categorical, first)
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                here = Contents.of(column, name in self.categorical, first)
                 found[name] = found[name] + here if name in found else here
         return found
 
@@ -197,7 +197,13 @@ class Survey:
                 f"{file.path}: the gaps in the time {time!r} take --memory '{in_words(A_ROW * file.source.rows)}' to "
                 "find; give that"
             )
-        return None if group is None else group_starts(file.source, group, budget)
+        starts = None if group is None else group_starts(file.source, group, budget)
+        if group is not None and starts is None:
+            raise InputError(
+                f"{file.path}: the groups of {group!r} take turns, and rows are brought together in memory alone: "
+                "sort the file by group, or leave --on and --workers out and give more --memory"
+            )
+        return starts
 
     def chains(self, dropped: Positions, starts: Positions | None, time: str | None) -> StandingChains:
         """The chains of the rows."""
