@@ -184,7 +184,7 @@ class DesignedSource(Source):
 
     def identity(self, names: Sequence[str]) -> list[object]:
         response = self.where.response
-        made = [] if response is None else [str(part) for part in (response.classes, response.weights)]
+        made = [] if response is None else [list(response.classes), list(response.weights)]
         return [*self.file.source.identity(self.columns(names)), self.where.recipe.to_dict(), made]
 
 
