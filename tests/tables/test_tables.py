@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+from functools import reduce
+from operator import add
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from multireplay.buffer.disk.dialect import Dialect
 from multireplay.errors import InputError
-from multireplay.tables import Kind, Recipe, Term, as_times, chained, look_at
+from multireplay.tables import Contents, Kind, Recipe, Term, as_times, chained, chained_there, look_at, looks
 from multireplay.tables.formula import FormulaRecipe
 
 
@@ -215,3 +217,64 @@ class TestTheEndOfEverySeries:
         groups, words, _ = self.held([2] * 10, 0.2)
         assert groups == ["g8", "g8", "g9", "g9"]
         assert words == "the last 2 of 10 groups, all short (4 rows)"
+
+
+COLUMNS = {
+    "numbers": pa.array([1.5, None, 2.0, float("nan")] * 6),
+    "one number": pa.array([3.0] * 24),
+    "counting": pa.array(range(1, 25)),
+    "moments": pa.array(range(1_700_000_000, 1_700_000_024)),
+    "names": pa.array([2**60 + k for k in range(24)]),
+    "words": pa.array(["b", "a", None, ""] * 6),
+    "one word": pa.array(["b"] * 24),
+    "numbers and a word": pa.array([f"{k}.5" for k in range(23)] + ["off"]),
+    "dates": pa.array([f"2024-01-{k:02d}" for k in range(1, 25)]),
+    "yes and no": pa.array([True, None, False] * 8),
+    "lists": pa.array([[1.0, 2.0], None] * 12),
+    "uneven lists": pa.array([[1.0, 2.0]] * 20 + [[1.0]] * 4),
+    "nothing at first": pa.array([None] * 20 + [1.0, 2.0, 3.0, 4.0]),
+    "nothing": pa.array([None] * 24, pa.float64()),
+    "many words": pa.array([f"name {k}" for k in range(24)]),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("asked", [False, True], ids=["", "asked for"])
+def test_a_column_in_parts_is_what_it_is_as_a_whole(name, asked):
+    called = "unix time" if name == "moments" else name
+    whole = look_at(pa.table({called: COLUMNS[name]}), (called,) if asked else ())[called]
+    for size in (1, 7, 20):
+        column = pa.chunked_array([COLUMNS[name]])
+        parts = [Contents.of(column.slice(first, size), asked, first) for first in range(0, 24, size)]
+        assert reduce(add, parts).look(called, asked) == whole
+
+
+def test_more_texts_than_are_told_apart(monkeypatch):
+    monkeypatch.setattr(looks, "MOST", 8)
+    column = pa.array([f"name {k}" for k in range(24)])
+    parts = [Contents.of(column.slice(first, 6), False, first) for first in range(0, 24, 6)]
+    assert "8 or more different texts in 24 rows" in reduce(add, parts).look("c").about
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_chains_of_rows_that_stay_are_those_of_rows_in_memory(seed):
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(2, 60))
+    usable = rng.random(count) < 0.8
+    sizes = np.diff(np.unique(np.append(rng.integers(0, count, 3), [0, count])))
+    labels = np.repeat(np.arange(len(sizes)), sizes) if rng.random() < 0.7 else None
+    times = None
+    if rng.random() < 0.7:
+        steps = rng.choice([0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 4], count)
+        times = as_times(pa.array(np.cumsum(steps) * 2.0), "t")
+    starts = None if labels is None else np.append(0, np.cumsum(sizes)[:-1])
+    try:
+        here = chained(usable, labels, times)
+    except InputError:  # most times are the same
+        return
+    there = chained_there(count, np.flatnonzero(~usable), starts, times)
+    assert there.lengths == here.lengths
+    assert there.series == here.series
+    assert there.sentences == here.sentences
+    places = [begin + np.arange(length) for begin, length in zip(there.begins, there.lengths, strict=True)]
+    assert np.array_equal(np.concatenate([np.empty(0, dtype=int), *places]), here.places)

@@ -1,9 +1,10 @@
-"""--on and --workers: who does the work of a command, and the options that a record on disk has no use for."""
+"""--on and --workers: who does the work of a command."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -55,9 +56,10 @@ def workers_of(on: str | None, workers: int | None) -> Iterator[Any]:
         yield client
 
 
-def refuse_in_memory_options(**given: Any) -> None:
-    """Raise where an option is given that needs all rows in memory."""
-    for name, value in given.items():
-        if value:
-            option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option} needs all rows in memory: leave --on and --workers out, or {option}")
+def new_folder(out: Path | None) -> Path:
+    """Where predictions in parts go, which must not be there."""
+    if out is None:
+        raise InputError("--on and --workers write predictions to a folder: give its name with --out")
+    if out.exists():
+        raise InputError(f"--out {out} is there already: give the name of a new folder")
+    return out

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from multireplay.buffer.buffer import Buffer
+from multireplay._check import Positions
 from multireplay.buffer.disk import StoredBuffer
 from multireplay.buffer.disk.layout import resolve
 from multireplay.buffer.disk.memory import bytes_of, in_words
@@ -32,15 +33,19 @@ class DataFile:
 
     path: Path
     source: Source
-    memory: str
-    na: tuple[str, ...] = ()
-    """Texts that stand for nothing, as they were given."""
+    memory: str | int
+    dialect: Any = None
+    """How a text table is read."""
 
     @classmethod
-    def open(cls, path: Path, memory: str, dialect: Any = None) -> DataFile:
+    def open(cls, path: Any, memory: str | int, dialect: Any = None) -> DataFile:
         """Look at what the file holds; the rows are read later."""
-        na = () if dialect is None else dialect.missing
-        return cls(path, find_source(path, bytes_of(memory), dialect), memory, na)
+        return cls(path, find_source(path, bytes_of(memory), dialect), memory, dialect)
+
+    @property
+    def na(self) -> tuple[str, ...]:
+        """Texts that stand for nothing, as they were given."""
+        return () if self.dialect is None else tuple(self.dialect.missing)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -100,30 +105,51 @@ class DataFile:
         parts = [one for one in self.names if "," in one and name in one]
         return f"a name with a comma is put in quotes, as '\"{parts[0]}\"'; " if parts else ""
 
-    def numbers(self, names: Sequence[str]) -> Buffer:
-        """Columns under their own names."""
-        return self._in_memory(Buffer.open(self.path, {name: name for name in names}, self.memory))
-
     def table(self, names: Iterable[str]) -> Any:
         """Whole columns as an Arrow table, whatever they hold; a record that is too large for that is refused."""
         import pyarrow as pa
 
         names = list(names)
-        known = [name for name in names if name in self.source.fields or name in self.source.times]
-        size = self.source.rows * (self.source.row_bytes(known) + 16 * (len(names) - len(known)))
-        if size > bytes_of(self.memory) // 2:
-            raise self._too_large(size)
+        if not self.fits(names):
+            raise InputError(
+                f"{self.path}: these columns take {in_words(self._size(names))}, more than half of {self.memory}; "
+                "choose fewer columns, or give more memory with --memory"
+            )
         found = list(self.batches(names))
         return pa.Table.from_batches([batch for _, batch in found])
 
-    def batches(self, names: Sequence[str], first: int = 0, last: int | None = None) -> Iterator[tuple[int, Any]]:
+    def fits(self, names: Iterable[str]) -> bool:
+        """Whether whole columns can be held in memory."""
+        return self._size(names) <= bytes_of(self.memory) // 2
+
+    def _size(self, names: Iterable[str]) -> int:
+        names = list(names)
+        known = [name for name in names if name in self.source.fields or name in self.source.times]
+        return self.source.rows * (self.source.row_bytes(known) + 16 * (len(names) - len(known)))
+
+    def picked(self, names: Sequence[str], rows: Positions, size: int) -> Iterator[tuple[Positions, Any]]:
+        """Arrow batches of some rows, ascending and distinct, each with where among them its rows are."""
+        if not self.source.in_tables:
+            mapped = resolve({name: name for name in names}, self.source)
+            block = StoredBuffer(self.source, mapped, bytes_of(self.memory)).take(rows)
+            yield np.arange(len(rows)), _as_batch(block)
+            return
+        with closing(cast("TableSource", self.source).batches_of(list(names), rows, size)) as batches:
+            for batch in batches:
+                low, high = np.searchsorted(rows, (batch.start, batch.start + batch.data.num_rows))
+                if high > low:
+                    yield np.arange(low, high), _usual(batch.data).take(rows[low:high] - batch.start)
+
+    def batches(
+        self, names: Sequence[str], first: int = 0, last: int | None = None, size: int | None = None
+    ) -> Iterator[tuple[int, Any]]:
         """Arrow batches of columns, whatever they hold, from one row to another, each with the number of its first."""
         stop = self.source.rows if last is None else last
         for name in names:
             if name not in self.source.fields and name not in self.source.refused:
                 self.refuse(name)
         if self.source.in_tables:
-            for batch in cast("TableSource", self.source).batches(names, first, BLOCK):
+            for batch in cast("TableSource", self.source).batches(names, first, size or BLOCK):
                 start, skipped = batch.start, max(0, first - batch.start)
                 if skipped < batch.data.num_rows and start < stop:
                     yield start + skipped, _usual(batch.data).slice(skipped, stop - start - skipped)
@@ -133,29 +159,22 @@ class DataFile:
         yield from self._array_blocks(names, first, stop)
 
     def _array_blocks(self, names: Sequence[str], first: int, stop: int) -> Iterator[tuple[int, Any]]:
-        """Batches of columns that are arrays; those with several numbers a row become lists."""
-        import pyarrow as pa
-
+        """Batches of columns that are arrays."""
         mapped = resolve({name: name for name in names}, self.source)
         for start, block in StoredBuffer(self.source, mapped, bytes_of(self.memory)).blocks(None, first, stop):
-            columns = {}
-            for name in names:
-                values = np.ascontiguousarray(block[name])
-                lists = values.ndim == 2
-                flat = pa.array(values.ravel())
-                columns[name] = pa.FixedSizeListArray.from_arrays(flat, values.shape[1]) if lists else flat
-            yield start, pa.record_batch(columns)
+            yield start, _as_batch(block)
 
-    def _in_memory(self, buffer: Buffer | StoredBuffer) -> Buffer:
-        if isinstance(buffer, Buffer):
-            return buffer
-        raise self._too_large(buffer.nbytes)
 
-    def _too_large(self, size: int) -> InputError:
-        return InputError(
-            f"{self.path}: these columns take {in_words(size)}, more than half of {self.memory}; "
-            "choose fewer columns, or give more memory with --memory"
-        )
+def _as_batch(block: Mapping[str, Any]) -> Any:
+    """Arrays as an Arrow batch; those with several numbers a row become lists."""
+    import pyarrow as pa
+
+    columns = {}
+    for name, found in block.items():
+        values = np.ascontiguousarray(found)
+        flat = pa.array(values.ravel())
+        columns[name] = pa.FixedSizeListArray.from_arrays(flat, values.shape[1]) if values.ndim == 2 else flat
+    return pa.record_batch(columns)
 
 
 def _usual(batch: Any) -> Any:

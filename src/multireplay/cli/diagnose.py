@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from multireplay.cli.app import app, note
-from multireplay.cli.cluster import LocalWorkers, On, refuse_in_memory_options, workers_of
+from multireplay.cli.cluster import LocalWorkers, On, workers_of
 from multireplay.cli.options import (
     DEFAULT_MEMORY,
     Data,
@@ -62,16 +62,12 @@ def diagnose(
     """
     check_outputs(force, [data], report=report)
     from multireplay.cli.data_file import DataFile
-    from multireplay.cli.diagnosing import Looked, left_there, on_left_out, read
-    from multireplay.diagnose import diagnose
+    from multireplay.cli.diagnosing import Looked, diagnosed, on_left_out
 
     file = DataFile.open(data, memory, dialect(separator, encoding, decimal, na))
     wanted = Looked(None if columns is None else tuple(names_in(columns)), time, group, missing)
     with workers_of(on, workers) as client:
-        if client is not None:
-            refuse_in_memory_options(missing=missing is Missing.drop, time=time, group=group)
-        record, left_out = read(file, wanted) if client is None else left_there(file, wanted.columns)
-        found = diagnose(record, on=client)
+        found, left_out = diagnosed(file, wanted, client)
     if report is not None:
         from multireplay.report import report_of_diagnosis
 

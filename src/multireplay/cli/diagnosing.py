@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from multireplay._check import Positions
 from multireplay.buffer.disk import StoredBuffer
-from multireplay.buffer.disk.layout import resolve
+from multireplay.buffer.disk.layout import Layout, MappedColumn, Part
 from multireplay.buffer.disk.memory import bytes_of
 from multireplay.cli.data_file import DataFile
+from multireplay.cli.designed import Designed
 from multireplay.cli.options import Missing
-from multireplay.cli.prepared import labels_of, not_used, times_of, told_apart
+from multireplay.cli.prepared import Tell, in_chains, not_used, on_dropped, told_apart
+from multireplay.cli.surveyed import Survey, parts_of
+from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.diagnose.record import ChainedColumns
+from multireplay.diagnose.stored import diagnose_stored
 from multireplay.errors import InputError
-from multireplay.tables import Kind, Look, chained, look_at
-from multireplay.tables.cells import as_lists, as_numbers
-from multireplay.tables.recipe import dropped_in_words
+from multireplay.spread import as_workers
+from multireplay.tables import Kind, Recipe, Term, look_at
+
+MOST = 64
+"""Numbers of a list that are examined."""
 
 
 class Looked(NamedTuple):
@@ -29,71 +33,81 @@ class Looked(NamedTuple):
     missing: Missing
 
 
-def read(file: DataFile, wanted: Looked) -> tuple[ChainedColumns, dict[str, str]]:
-    """The columns in the order of their chains; and columns that are left out, each with the reason."""
+class Series(NamedTuple):
+    """What is looked at: the numbers that each column has, the time, and columns that are left out, with the reason."""
+
+    terms: dict[str, tuple[Term, ...]]
+    time: str | None
+    left_out: dict[str, str]
+
+    @property
+    def recipe(self) -> Recipe:
+        """All numbers side by side."""
+        return Recipe(tuple(term for terms in self.terms.values() for term in terms))
+
+
+def diagnosed(file: DataFile, wanted: Looked, on: Any = None) -> tuple[Diagnosis, dict[str, str]]:
+    """How dependent the rows are, in memory or where they stay; and columns that are left out, each with the reason."""
     aside, asked = [name for name in (wanted.time, wanted.group) if name is not None], wanted.columns
     names = [name for name in file.names if name not in aside] if asked is None else list(asked)
     for name in (*aside, *names):
         if name not in file.names and name not in file.features:
             file.refuse(name)
+    if on is not None or not file.fits(dict.fromkeys([*map(file.column_of, names), *aside])):
+        survey = Survey(file, as_workers(on))
+        starts = survey.starts(wanted.group, wanted.time)
+        series = _series(file, wanted, names, survey.look)
+        survey.starts(None, series.time)
+        return _there(survey, wanted.missing, series, starts, on), series.left_out
     table = file.table(dict.fromkeys([*map(file.column_of, names), *aside]))
-    looks = {name: look_at(table.select([file.column_of(name)]))[file.column_of(name)] for name in names}
-    time = wanted.time
+    series = _series(file, wanted, names, lambda some, few: look_at(table.select(some), few))
+    return diagnose(_here(file, table, wanted, series)), series.left_out
+
+
+def _series(file: DataFile, wanted: Looked, names: list[str], look: Tell) -> Series:
+    found = look(list(dict.fromkeys(map(file.column_of, names))), ())
+    looks, time = {name: found[file.column_of(name)] for name in names}, wanted.time
     left_out: dict[str, str] = {}
-    if asked is None:
-        time, looks, left_out = told_apart(time, looks, lambda look: _why_not(file, table, look))
-    for name, look in looks.items():
-        if look.kind is not Kind.number:
-            raise InputError(file.source.refused.get(file.column_of(name)) or str(look.refuse()))
+    if wanted.columns is None:
+        first = next(iter(looks), "")
+        time, looks, left_out = told_apart(
+            time, looks,
+            lambda one: not_used(file, one, first) or ("holds categories" if one.kind is Kind.category else ""),
+        )  # fmt: skip
+    for name, one in looks.items():
+        if one.kind is not Kind.number:
+            raise InputError(file.source.refused.get(file.column_of(name)) or str(one.refuse()))
     if not looks:
         raise InputError(f"{file.path} has no other columns of numbers; it has {', '.join(file.names)}")
-    columns = {name: _numbers(file, table, name) for name in looks}
-    usable, dropped = np.ones(table.num_rows, dtype=bool), Counter[str]()
-    for name, values in columns.items():
-        for what, flags in (("nothing", np.isnan(values)), ("infinity", np.isinf(values))):
-            bad = usable & (flags if values.ndim == 1 else flags.any(axis=1))
-            usable &= ~bad
-            dropped += Counter({f"{what} in {name!r}": int(bad.sum())})
-    if dropped and wanted.missing is Missing.error:
-        raise InputError(
-            f"{file.path}: {(~usable).sum()} of {len(usable)} rows cannot be used, the first at "
-            f"{file.source.at(int(np.argmin(usable)))} (counting from 0): {dropped_in_words(dropped)}. "
-            "Leave them out with --missing drop, or mend the file"
-        )
-    times = None if time is None else times_of(file, table, time)
-    chains = chained(
-        usable, None if wanted.group is None else labels_of(file, table, wanted.group), times, file.source.at
-    )
-    about = chains.sentences
-    if dropped:
-        about += (f"Dropped {dropped.total()} rows: {dropped_in_words(dropped)}. A chain ends at each.",)
-    taken = {name: values[chains.rows] for name, values in columns.items()}
-    return ChainedColumns(taken, None, chains.lengths, about, chains.places), left_out
+    terms = {name: tuple(Term(*file.features[one]) for one in file.expand(name)) for name in looks}
+    return Series(terms, time, left_out)
 
 
-def left_there(file: DataFile, asked: tuple[str, ...] | None) -> tuple[StoredBuffer, dict[str, str]]:
-    """The columns as a record that stays where it is, and those that are left out because they are no numbers."""
-    for name in asked or ():
-        if name not in file.source.fields:
-            file.refuse(name)
-    names = list(asked or file.source.fields)
-    left_out = {} if asked else dict.fromkeys(file.source.refused, "holds no numbers")
-    columns = resolve({name: name for name in names}, file.source)
-    return StoredBuffer(file.source, columns, bytes_of(file.memory)), left_out
+def _here(file: DataFile, table: Any, wanted: Looked, series: Series) -> ChainedColumns:
+    """The columns in the order of their chains."""
+    design = series.recipe.design(table)
+    chains = in_chains(file, table, design, (wanted.group, series.time), wanted.missing)
+    matrix, at, columns = design.matrix[chains.rows], 0, {}
+    for name, terms in series.terms.items():
+        columns[name] = matrix[:, at : at + len(terms)] if name in file.widths else matrix[:, at]
+        at += len(terms)
+    about = (*chains.sentences, *on_dropped(design.reasons))
+    return ChainedColumns(columns, None, chains.lengths, about, chains.places)
 
 
-def _why_not(file: DataFile, table: Any, look: Look) -> str:
-    """Why a column that was not asked for is left out."""
-    return not_used(file, table, look) or ("holds categories" if look.kind is Kind.category else "")
-
-
-def _numbers(file: DataFile, table: Any, name: str) -> Any:
-    """A column, or one number of every list in it; not a number where there is nothing."""
-    column, place = file.features.get(name, (name, None))
-    if column not in file.widths:
-        return as_numbers(table.column(column), column)
-    values = as_lists(table.column(column), column)[0]
-    return values if place is None else values[:, place]
+def _there(survey: Survey, missing: Missing, series: Series, starts: Positions | None, on: Any) -> Diagnosis:
+    """The columns where they are."""
+    file, memory = survey.file, bytes_of(survey.file.memory)
+    designed = Designed(next(parts_of(file)).path, file.dialect, series.recipe)
+    checked = survey.check(designed, missing)
+    chains = survey.chains(checked.dropped, starts, series.time)
+    chains = chains._replace(sentences=(*chains.sentences, *on_dropped(checked.reasons)))
+    columns = {
+        name: MappedColumn(Layout(tuple(Part(term.names[0]) for term in terms), name not in file.widths))
+        for name, terms in series.terms.items()
+    }
+    stored = StoredBuffer(designed.as_source(memory), columns, memory, None, checked.dropped)
+    return diagnose_stored(stored, MOST, on, chains)
 
 
 def on_left_out(left_out: dict[str, str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from multireplay.cli.app import app, exit_code, note
-from multireplay.cli.cluster import LocalWorkers, On, refuse_in_memory_options, workers_of
+from multireplay.cli.cluster import LocalWorkers, On, workers_of
 from multireplay.cli.options import (
     DEFAULT_MEMORY,
     Data,
@@ -116,26 +116,22 @@ def fit(
     for what, name in (("target", wanted.target), ("exposure", exposure)):
         if asked is not None and name in asked:
             raise InputError(f"the {what} {name!r} is among the features")
+    if step is not None and (on is not None or workers is not None):
+        raise InputError(
+            "--step asks for one step after the other, on one machine: leave --on and --workers out, or --step"
+        )
     settings = {"alpha": alpha, "standardize": standardize, "passes": passes, "step": "auto" if step is None else step}
     if class_weight is not None:
         settings["class_weight"] = class_weight.value
     with workers_of(on, workers) as client:
-        if client is None:
-            found = fit_model(record, wanted, settings, Shares(holdout, level))
-        else:
-            from multireplay.cli.large import fit_large
-
-            refuse_in_memory_options(
-                formula=formula, categorical=categorical, missing=missing is Missing.drop, exposure=exposure,
-                class_weight=class_weight, group=group, report=report,
-            )  # fmt: skip
-            found = fit_large(record, wanted, settings, Shares(holdout, level), client)
+        found = fit_model(record, wanted, settings, Shares(holdout, level), client)
+        page = None if report is None else write_page(found, report, ctx.obj)
     for name, why in found.model.fitted["left_out"].items():
         note(f"Left out: {name!r} {why}.")
     if out is not None and not found.diverged:
         found.model.save(out)
-    if report is not None:
-        note(f"Report: {write_page(found, report, ctx.obj)}")
+    if page is not None:
+        note(f"Report: {page}")
     if as_json:
         print_json({**found.model.to_dict(), "file": None if found.diverged else out, "report": report})
     elif not found.diverged:

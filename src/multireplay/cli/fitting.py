@@ -18,14 +18,15 @@ from multireplay.cli.data_file import DataFile
 from multireplay.cli.inferred import doubts_in, inference_of, summaries_of
 from multireplay.cli.model import Model
 from multireplay.cli.options import ModelKind
-from multireplay.cli.prepared import FEWEST, Prepared, Wanted, prepare, too_few
-from multireplay.diagnose import diagnose
+from multireplay.cli.prepared import FEWEST, Prepared, Wanted, needed, prepare, too_few
+from multireplay.cli.scores import score_by
+from multireplay.cli.targets import check_spans
+from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.errors import AutocorrelationWarning, DivergenceWarning, InputError
 from multireplay.inference import Summary, Uncertainty
 from multireplay.result import Result, Status
 from multireplay.show.progress import bar
 
-SCORES = {ModelKind.linear: "R²", ModelKind.logistic: "accuracy", ModelKind.poisson: "D²"}
 MEANINGS = {
     "R²": "the share of the variance explained",
     "accuracy": "{:.4g} for the most frequent class alone",
@@ -80,12 +81,87 @@ class Fit:
         return [*lines, dependence] if dependence else lines
 
 
-def fit_model(file: DataFile, wanted: Wanted, settings: Mapping[str, Any], shares: Shares) -> Fit:
-    """Read, fit, score on the share of the rows that is held out, and look at the dependence."""
+class Learnt(NamedTuple):
+    """What came of a record, in memory or where it is: a fitted estimator, and all there is to say of the rows."""
+
+    estimator: Any
+    recipe: Any
+    rows: int
+    chains: int
+    time: str | None
+    dropped: Mapping[str, int]
+    left_out: Mapping[str, str]
+    sentences: list[str]
+    held: dict[str, Any] | None
+    diagnosis: Diagnosis
+    spread: Vector
+    seconds: float
+
+
+def fit_model(file: DataFile, wanted: Wanted, settings: Mapping[str, Any], shares: Shares, on: Any = None) -> Fit:
+    """Read, fit, score on the share of the rows that is held out, and look at the dependence.
+
+    A record that is too large for memory, or that workers read, stays where it is.
+    """
     import multireplay
     from multireplay.estimators import MERClassifier, MERPoissonRegressor, MERRegressor
 
     kinds = {ModelKind.linear: MERRegressor, ModelKind.logistic: MERClassifier, ModelKind.poisson: MERPoissonRegressor}
+    make = partial(kinds[wanted.kind], **settings)
+    if on is None and file.fits(needed(file, wanted)):
+        found = _fitted_here(file, wanted, make, shares.held_out)
+    else:
+        from multireplay.cli.large import fitted_there
+
+        found = fitted_there(file, wanted, make, shares.held_out, on)
+    kind, estimator, diagnosis = wanted.kind, found.estimator, found.diagnosis
+    results: tuple[Result, ...] = estimator.results_
+    endings = [result.status for result in results]
+    ok = all(status.ok for status in endings)
+    statuses = list(map(told, endings))
+    known = estimator.uncertainties_
+    summaries = tuple(summaries_of(known, shares.level))
+    fitted = {
+        "data": str(file.path),
+        "rows": found.rows,
+        "rows_dropped": dict(found.dropped),
+        "chains": found.chains,
+        "time": found.time,
+        "group": wanted.group,
+        "na": list(file.na),
+        "left_out": found.left_out,
+        "about_rows": found.sentences,
+        **settings,
+        "status": statuses if len(results) > 1 else statuses[0],
+        "ok": ok,
+        "converged": estimator.converged_,
+        "distance": None if any(map(_diverged, endings)) else max(result.distance for result in results),
+        "free": list(map(list, estimator.free_)),
+        "passes_taken": max(result.passes for result in results),
+        "seconds": round(found.seconds, 3),
+        "holdout": found.held,
+        "diagnosis": {"tau": diagnosis.tau, "ess": diagnosis.ess, "sentence": diagnosis.in_short},
+        "dependence": _dependence(estimator) if ok else None,
+        "multireplay": multireplay.__version__,
+    }
+    model = Model(
+        kind,
+        wanted.target,
+        tuple(found.recipe.names),
+        np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64)),
+        np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)),
+        tuple(np.asarray(estimator.classes_).tolist()) if kind is ModelKind.logistic else (),
+        fitted,
+        inference_of(known, summaries),
+        found.recipe,
+        wanted.also[0] if wanted.also else None,
+        softmax=kind is ModelKind.logistic and len(estimator.classes_) > 2,
+    )
+    return Fit(model, results, found.spread, summaries, known)
+
+
+def _fitted_here(file: DataFile, wanted: Wanted, make: Callable[..., Any], share: float) -> Learnt:
+    """All of it in memory."""
     with bar("rows", counts=False, transient=True) as progress:
         shown = progress.add_task("reading", total=10 * file.source.rows)
 
@@ -95,12 +171,12 @@ def fit_model(file: DataFile, wanted: Wanted, settings: Mapping[str, Any], share
         ready = prepare(file, wanted)
         if len(ready.targets) < FEWEST:
             raise too_few(file, len(ready.targets), ready.dropped)
-        kind, target, features = wanted.kind, wanted.target, ready.recipe.names
-        learn = partial(_learn, partial(kinds[kind], **settings), f"{file.path}, target {target!r}", features)
+        target, features = wanted.target, ready.recipe.names
+        learn = partial(_learn, make, f"{file.path}, target {target!r}", features)
         rows, targets = ready.matrix, ready.targets
         extra = _exposure(file, wanted, ready)
         done("fitting", 0.1)
-        held = _held_out(learn, kind, ready, shares.held_out, extra)
+        held = _held_out(learn, wanted.kind, ready, share, extra)
         done("fitting", 0.4)
         began = time.perf_counter()
         estimator = learn(rows, targets, extra)
@@ -109,49 +185,10 @@ def fit_model(file: DataFile, wanted: Wanted, settings: Mapping[str, Any], share
         codes = targets if targets.dtype.kind in "fiub" else np.unique(targets, return_inverse=True)[1]
         diagnosis = diagnose({**dict(zip(features, rows.T, strict=True)), target: codes}, groups=ready.groups)
         done("done", 0.1)
-    results: tuple[Result, ...] = estimator.results_
-    endings = [result.status for result in results]
-    ok = all(status.ok for status in endings)
-    statuses = list(map(told, endings))
-    known = estimator.uncertainties_
-    summaries = tuple(summaries_of(known, shares.level))
-    fitted = {
-        "data": str(file.path),
-        "rows": len(rows),
-        "rows_dropped": dict(ready.dropped),
-        "chains": ready.chains.count,
-        "time": ready.time,
-        "group": wanted.group,
-        "na": list(file.na),
-        "left_out": ready.left_out,
-        "about_rows": ready.sentences(),
-        **settings,
-        "status": statuses if len(results) > 1 else statuses[0],
-        "ok": ok,
-        "converged": estimator.converged_,
-        "distance": None if any(map(_diverged, endings)) else max(result.distance for result in results),
-        "free": list(map(list, estimator.free_)),
-        "passes_taken": max(result.passes for result in results),
-        "seconds": round(seconds, 3),
-        "holdout": held,
-        "diagnosis": {"tau": diagnosis.tau, "ess": diagnosis.ess, "sentence": diagnosis.in_short},
-        "dependence": _dependence(estimator) if ok else None,
-        "multireplay": multireplay.__version__,
-    }
-    model = Model(
-        kind,
-        target,
-        tuple(features),
-        np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64)),
-        np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)),
-        tuple(estimator.classes_.tolist()) if kind is ModelKind.logistic else (),
-        fitted,
-        inference_of(known, summaries),
-        ready.recipe,
-        wanted.also[0] if extra else None,
-        softmax=kind is ModelKind.logistic and len(estimator.classes_) > 2,
-    )
-    return Fit(model, results, rows.std(axis=0), summaries, known)
+    return Learnt(
+        estimator, ready.recipe, len(rows), ready.chains.count, ready.time, ready.dropped, ready.left_out,
+        ready.sentences(), held, diagnosis, rows.std(axis=0), seconds,
+    )  # fmt: skip
 
 
 def told(status: Status) -> str:
@@ -191,45 +228,8 @@ def _exposure(file: DataFile, wanted: Wanted, ready: Prepared) -> dict[str, NDAr
     if not wanted.also:
         return {}
     name, values = wanted.also[0], ready.also[wanted.also[0]]
-    bad = np.flatnonzero(values <= 0)
-    if bad.size:
-        row = ready.chains.rows[bad[0]]
-        raise InputError(
-            f"{file.path}: the exposure {name!r} is {values[bad[0]]:g} at row {row} (counting from 0); "
-            "it must be above 0"
-        )
+    check_spans(file.path, name, values, ready.chains.rows)
     return {"exposure": values}
-
-
-def score_by(
-    kind: ModelKind, truth: NDArray[Any], predicted: NDArray[Any], exposure: NDArray[Any] | None = None
-) -> dict[str, Any]:
-    """The score of predictions; None where it is not defined, with the reason."""
-    from sklearn.metrics import accuracy_score, d2_tweedie_score, r2_score
-
-    score, why, counts = None, None, kind is ModelKind.poisson
-    numbers = kind is not ModelKind.logistic and len(truth) > 0
-    same = f"all {len(truth)} are {truth[0]:g}" if numbers and np.ptp(truth) == 0 else ""
-    if len(truth) < 2:
-        why = "there are fewer than two rows"
-    elif kind is ModelKind.logistic:
-        score = accuracy_score(truth.astype(str), predicted.astype(str))
-    elif counts and truth.min() < 0:
-        why = "there are counts below 0"
-    elif counts and not (np.isfinite(predicted) & (predicted > 0)).all():
-        why = "a predicted count is 0 or infinite"
-    elif counts:
-        rates = truth if exposure is None else truth / exposure
-        if np.ptp(rates) == 0:
-            why = f"{same or 'all rates are the same'}, so that there is no deviance to explain"
-        else:
-            means = predicted if exposure is None else predicted / exposure
-            score = d2_tweedie_score(rates, means, sample_weight=exposure, power=1)
-    elif same:
-        why = f"{same}, so that there is no variance to explain"
-    else:
-        score = r2_score(truth, predicted)
-    return {"metric": SCORES[kind], "score": None if score is None else float(score), "why_not": why}
 
 
 def _held_out(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from multireplay.cli.app import INTERRUPTED, app, note
-from multireplay.cli.cluster import LocalWorkers, On, refuse_in_memory_options, workers_of
+from multireplay.cli.cluster import LocalWorkers, On, new_folder, workers_of
 from multireplay.cli.options import (
     DEFAULT_MEMORY,
     Data,
@@ -65,12 +65,14 @@ def predict(
     spread = on is not None or workers is not None
     if not spread and out is not None and out.suffix not in (".csv", ".parquet"):
         raise InputError(f"{out}: predictions are written to a file that ends in .csv or .parquet")
+    if spread:
+        out = new_folder(out)
     check_outputs(force, [model, data], out=None if spread else out, report=report)
     from multireplay.cli.data_file import DataFile
     from multireplay.cli.inferred import known_by
     from multireplay.cli.model import Model
-    from multireplay.cli.predicted import write_page
-    from multireplay.cli.predicting import Predictor, score_of, scored
+    from multireplay.cli.predicted import DRAWN, write_page
+    from multireplay.cli.predicting import Predictor, scored
     from multireplay.tables.recipe import dropped_in_words
 
     learnt = Model.load(model)
@@ -84,36 +86,36 @@ def predict(
     if missing:
         needed = f"{data} has no column {', '.join(map(repr, missing))}, which the model {model} needs"
         raise InputError("; ".join(filter(None, (needed, record.guess(missing[0]).strip(" ;")))))
-    predictor = Predictor(learnt, record, known, level, None if report is None else {})
+    rows = record.source.rows
+    predictor = Predictor(learnt, record, known, level, 0 if report is None else max(1, rows // DRAWN))
     for name, called in predictor.names.items():
         if called != name:
             note(f"The column {name!r} of {data} is {called!r} beside the predictions.")
-    if spread:
-        from multireplay.cli.in_parts import predict_in_parts, say_parts
-
-        refuse_in_memory_options(report=report)
-        with workers_of(on, workers) as client:
-            say_parts(predict_in_parts(predictor, out, client), learnt, out, as_json)
-        return
+    columns: dict[str, Any] = {}
     try:
-        columns = predictor.run(out, keep=as_json and out is None)
+        if spread:
+            from multireplay.cli.in_parts import predict_in_parts
+
+            assert out is not None
+            with workers_of(on, workers) as client:
+                rows = predict_in_parts(predictor, out, client)
+        else:
+            columns = predictor.run(out, keep=as_json and out is None)
     except KeyboardInterrupt:
         note("Interrupted." if out is None else f"Interrupted. {out} was not written.", "red")
         raise typer.Exit(INTERRUPTED) from None
-    predicted, unscored = columns["prediction"], predictor.unscored
-    score = score_of(learnt, record, predicted)
+    unscored, score = predictor.unscored, predictor.score()
     if unscored:
-        empty = predicted.null_count
-        note(f"{empty} of {len(predicted)} rows have no prediction: {dropped_in_words(unscored)}.")
+        note(f"{unscored.total()} of {rows} rows have no prediction: {dropped_in_words(unscored)}.")
     if report is not None:
-        note(f"Report: {write_page(report, predictor, predicted, score, ctx.obj)}")
+        note(f"Report: {write_page(report, predictor, rows, ctx.obj)}")
     if as_json:
         listed = {} if out else {name: column.to_pylist() for name, column in columns.items()}
         beside = {name: listed.pop(name) for name in predictor.names.values() if name in listed}
-        about = {"rows": len(predicted), "not_predicted": dict(unscored), "file": out, "score": score, "report": report}
+        about = {"rows": rows, "not_predicted": dict(unscored), "file": out, "score": score, "report": report}
         print_json({**about, "beside": beside, **listed})
         return
     if out is not None:
-        note(f"{len(predicted) - predicted.null_count} predictions of {learnt.target!r} are in {out}.")
+        note(f"{rows - unscored.total()} predictions of {learnt.target!r} are in {out}.")
     if score is not None:
         note(scored(score, f"against the column {learnt.target!r} of {data}"))

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from multireplay.cli.data_file import DataFile
 from multireplay.cli.options import ModelKind
-from multireplay.cli.predicting import Predictor, scored, truth_of
+from multireplay.cli.predicting import Predictor, scored
 from multireplay.errors import InputError
 from multireplay.report import write
 from multireplay.report.sections import predicted, repeat
@@ -18,29 +18,36 @@ from multireplay.tables import as_times
 WHAT = {ModelKind.linear: "responses", ModelKind.logistic: "probabilities", ModelKind.poisson: "counts"}
 
 
-def write_page(path: Path, predictor: Predictor, made: Any, score: dict[str, Any] | None, command: str) -> Path:
+DRAWN = 2**17
+"""Rows of a file that are drawn: all, or every so manyth that it is about so many."""
+
+
+def write_page(path: Path, predictor: Predictor, count: int, command: str) -> Path:
     """A page with the predictions row by row, how they are spread, and how good they are if that is known."""
-    model, record = predictor.model, predictor.record
-    there = np.asarray(made.is_valid().to_numpy())
-    values = np.asarray(made.drop_null().to_numpy())
-    rows = np.flatnonzero(there)
-    both = truth_of(record, model)
+    model, score = predictor.model, predictor.score()
+    whole = {name: pa.chunked_array(parts) for name, parts in predictor.drawn.items()}
+    there = np.asarray(whole["prediction"].is_valid().to_numpy())
+    values = np.asarray(whole["prediction"].drop_null().to_numpy())
+    rows = whole["row"].to_numpy()[there]
+    both = predictor.actual(whole["actual"]) if "actual" in whole else None
     classes = tuple(map(str, model.classes))
     actual = None if both is None else both[0][there]
-    drawn = {name: np.concatenate(parts)[there] for name, parts in (predictor.drawn or {}).items()}
+    drawn = {name: whole[name].to_numpy()[there] for name in ("chance", "low", "high") if name in whole}
     found = predicted.Predictions(
         model.target,
         WHAT[model.kind],
         values.astype(str) if classes else values,
         rows,
-        _times(record, model.fitted.get("time"), rows),
+        _times(str(model.fitted.get("time")), whole.get("time"), there),
         actual.astype(str) if classes and actual is not None else actual,
         None if both is None else ~both[1][there],
         drawn.get("chance"),
         (drawn["low"], drawn["high"]) if "low" in drawn else None,
         classes,
     )
-    said = [f"{len(values)} predictions of {model.target} by a {model.kind.value} model."]
+    said = [f"{count - predictor.unscored.total()} predictions of {model.target} by a {model.kind.value} model."]
+    if predictor.every > 1:
+        said.append(f"Drawn and counted here is every {predictor.every}th row, {len(values)} of them.")
     if score is not None:
         said.append(scored(score, f"against the column {model.target} of the same file"))
     labels = model.classes if len(model.coef) > 1 else ("",)
@@ -50,17 +57,18 @@ def write_page(path: Path, predictor: Predictor, made: Any, score: dict[str, Any
         for name, value in zip(model.features, row, strict=True)
     ]
     sections = [predicted.section(found, said, {"Coefficients": coefficients}), repeat.repeated(command)]
-    return write(path, f"{model.target}, predicted for {record.path.name}", sections)
+    return write(path, f"{model.target}, predicted for {predictor.record.path.name}", sections)
 
 
-def _times(record: DataFile, name: Any, rows: Any) -> tuple[str, list[Any]] | None:
+def _times(name: str, column: Any, there: Any) -> tuple[str, list[Any]] | None:
     """When the rows were, where the file has the time and it does not go back, as it does with several series."""
-    if name not in record.names:
+    if column is None:
         return None
     try:
-        times = as_times(record.table([name]).column(name), name)
+        times = as_times(column, name)
     except InputError:
         return None
     if times.clock or times.missing.any() or (np.diff(times.values) < 0).any():
         return None
+    rows = np.flatnonzero(there)
     return name, [times.show(row) for row in rows.tolist()] if times.dates else times.values[rows].tolist()

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from multireplay._write import completed
 from multireplay.cli.data_file import DataFile
-from multireplay.cli.fitting import score_by
 from multireplay.cli.inferred import bands
 from multireplay.cli.model import Model
 from multireplay.cli.options import ModelKind
+from multireplay.cli.scores import Tally, tally
 from multireplay.errors import InputError
 from multireplay.inference import Uncertainty
 from multireplay.show.progress import step_bar
@@ -41,10 +41,14 @@ class Predictor:
     record: DataFile
     known: Sequence[Uncertainty]
     level: float
-    drawn: dict[str, list[Any]] | None = None
-    """What a page draws besides the predictions, if there is one: chances, and the ends of intervals."""
+    every: int = 0
+    """Which rows a page draws, if there is one: all that this divides."""
+    drawn: dict[str, list[Any]] = field(default_factory=dict)
+    """What it draws: predictions, chances, ends of intervals, the target and the time."""
     unscored: Counter[str] = field(default_factory=Counter)
     """How many rows have no prediction, by why."""
+    tallies: list[Tally | None] = field(default_factory=list)
+    """What scores of blocks by the record's own target are made of; None where that is not to be read."""
 
     @property
     def carried(self) -> list[str]:
@@ -66,6 +70,17 @@ class Predictor:
             found[name] = called
         return found
 
+    @property
+    def truth(self) -> str | None:
+        """The column with the target, if the record has it."""
+        column = self.record.column_of(self.model.target)
+        return column if column in self.record.names else None
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read."""
+        return list(dict.fromkeys([*self.model.columns, *self.carried, *([] if self.truth is None else [self.truth])]))
+
     def beside(self, block: Any) -> dict[str, Any]:
         """Those columns of some rows, but for lists."""
         found = {self.names[name]: block.column(name) for name in self.carried}
@@ -77,11 +92,11 @@ class Predictor:
         To `keep` them, all are returned and none is printed.
         """
         made: list[dict[str, Any]] = []
-        rows, writer, carried = self.record.source.rows, None, self.carried
+        rows, writer = self.record.source.rows, None
         as_text = out is None or out.suffix == ".csv"
         with ExitStack() as opened:
             advance = opened.enter_context(step_bar(rows, "predicting", "rows")) if rows >= LONG else None
-            for first, block in self.record.batches([*self.model.columns, *carried]):
+            for first, block in self.record.batches(self.columns):
                 found = self.predicted(block, first)
                 beside = self.beside(block)
                 if not keep:
@@ -114,30 +129,63 @@ class Predictor:
             found |= bands(self.model, self.known, rows, self.level)
         if spans is not None:
             found = {name: values * spans[usable] for name, values in found.items()}
-        if self.drawn is not None:
-            self._draw(found, usable)
-        if usable.all():
-            return {name: pa.array(values) for name, values in found.items()}
-        places = pa.array(np.cumsum(usable) - 1, mask=~usable)
-        return {name: pa.array(values).take(places) for name, values in found.items()}
+        whole = {name: pa.array(values) for name, values in found.items()}
+        if not usable.all():
+            places = pa.array(np.cumsum(usable) - 1, mask=~usable)
+            whole = {name: values.take(places) for name, values in whole.items()}
+        if self.truth is not None:
+            self.tallies.append(self._tally(block, whole["prediction"], spans))
+        if self.every:
+            self._draw(block, first, whole)
+        return whole
 
-    def _draw(self, found: Mapping[str, NDArray[Any]], usable: NDArray[np.bool_]) -> None:
-        """Keep what the page draws, not a number for a row that cannot be scored."""
-        assert self.drawn is not None
-        chances = [found[f"probability of {name}"] for name in self.model.classes]
-        more = {"chance": chances[1] if len(chances) == 2 else np.max(chances, axis=0)} if chances else found
-        for name in ("chance", "low", "high"):
-            if name in more:
-                whole = np.full(len(usable), np.nan)
-                whole[usable] = more[name]
-                self.drawn.setdefault(name, []).append(whole)
+    def actual(self, column: Any) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
+        """The target of rows, and where there is nothing; None where it is not to be read."""
+        place = self.record.features.get(self.model.target, (None, None))[1]
+        try:
+            if self.model.kind is ModelKind.logistic:
+                return as_classes(column, self.model.target)
+            values = as_numbers(column, "") if place is None else as_lists(column, "")[0][:, place]
+        except InputError:
+            return None
+        return values, ~np.isfinite(values)
+
+    def _tally(self, block: Any, predicted: Any, spans: NDArray[Any] | None) -> Tally | None:
+        both = self.actual(block.column(self.truth))
+        if both is None:
+            return None
+        there = ~both[1] & predicted.is_valid().to_numpy(zero_copy_only=False)
+        made = np.asarray(predicted.filter(pa.array(there)).to_numpy(zero_copy_only=False))
+        return tally(self.model.kind, both[0][there], made, None if spans is None else spans[there])
+
+    def score(self) -> dict[str, Any] | None:
+        """The score of the predictions by the record's own target, if it has that, or why it is not defined."""
+        known = [one for one in self.tallies if one is not None]
+        if not known or len(known) < len(self.tallies):
+            return None
+        return reduce(Tally.joined, known).score(self.model.kind)
+
+    def _draw(self, block: Any, first: int, found: Mapping[str, Any]) -> None:
+        """Keep what the page draws."""
+        rows = np.flatnonzero((first + np.arange(block.num_rows)) % self.every == 0)
+        chances = [found[f"probability of {name}"].to_numpy(zero_copy_only=False) for name in self.model.classes]
+        time = self.model.fitted.get("time")
+        drawn = {
+            "row": pa.array(first + rows),
+            "prediction": found["prediction"].take(rows),
+            **({"chance": pa.array(chances[1] if len(chances) == 2 else np.max(chances, axis=0)).take(rows)} if chances
+               else {name: found[name].take(rows) for name in ("low", "high") if name in found}),
+            **({} if self.truth is None else {"actual": block.column(self.truth).take(rows)}),
+            **({"time": block.column(time).take(rows)} if time in self.carried else {}),
+        }  # fmt: skip
+        for name, values in drawn.items():
+            self.drawn.setdefault(name, []).append(values)
 
 
-def _spans(column: Any, name: str, design: Design | None = None) -> NDArray[Any]:
+def _spans(column: Any, name: str, design: Design) -> NDArray[Any]:
     """The exposure of every row; one without a number above 0 cannot be used."""
     spans = as_numbers(column, name)
-    if design is not None:
-        design.leave_out(~(np.isfinite(spans) & (spans > 0)) & design.usable, f"no number above 0 in {name!r}")
+    design.leave_out(~(np.isfinite(spans) & (spans > 0)) & design.usable, f"no number above 0 in {name!r}")
     return spans
 
 
@@ -150,34 +198,6 @@ def _writer(path: Path | None, schema: Any, opened: ExitStack) -> Any:
     file = pa.PythonFile(opened.enter_context(completed(path)), mode="w")
     kind = parquet.ParquetWriter if path.suffix == ".parquet" else csv.CSVWriter
     return opened.enter_context(kind(file, schema))
-
-
-def truth_of(record: DataFile, model: Model) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
-    """The target's column and where there is nothing in it, if the file has it."""
-    column, place = record.features.get(model.target, (model.target, None))
-    if column not in record.names:
-        return None
-    try:
-        found = record.table([column]).column(column)
-        if model.kind is ModelKind.logistic:
-            return as_classes(found, model.target)
-        values = as_numbers(found, column) if place is None else as_lists(found, column)[0][:, place]
-    except InputError:
-        return None
-    return values, ~np.isfinite(values)
-
-
-def score_of(model: Model, record: DataFile, found: Any) -> dict[str, Any] | None:
-    """The score of the predictions by the record's own target, if it has that, or why it is not defined."""
-    both = truth_of(record, model)
-    if both is None:
-        return None
-    there = ~both[1] & found.is_valid().to_numpy()
-    truth, predicted = both[0][there], np.asarray(found.filter(pa.array(there)).to_numpy())
-    if model.exposure is None:
-        return score_by(model.kind, truth, predicted)
-    spans = _spans(record.table([model.exposure]).column(model.exposure), model.exposure)
-    return score_by(model.kind, truth, predicted, spans[there])
 
 
 def scored(score: Mapping[str, Any], against: str) -> str:

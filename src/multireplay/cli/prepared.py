@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from multireplay.cli.data_file import DataFile
+from multireplay.cli.designed import Response
 from multireplay.cli.options import Missing, ModelKind
-from multireplay.cli.targets import alike, check_target, twins
+from multireplay.cli.targets import TargetFacts, alike, check_target, twins
 from multireplay.errors import InputError
 from multireplay.tables import ChainedRows, Design, Kind, Look, Recipe, Times, as_times, chained, look_at
-from multireplay.tables.cells import as_classes, as_labels, as_lists, as_numbers
+from multireplay.tables.cells import as_labels
 from multireplay.tables.formula import FormulaRecipe
-from multireplay.tables.recipe import LARGEST, dropped_in_words
+from multireplay.tables.recipe import dropped_in_words
 
+Tell = Callable[[list[str], tuple[str, ...]], dict[str, Look]]
+"""What some columns hold, by name, given those that are categories whatever they hold."""
 FEWEST = 4
 """Rows of a fit, without which nothing can be said on how neighbours depend on each other."""
 INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")
@@ -63,40 +65,125 @@ class Prepared:
 
     def sentences(self) -> list[str]:
         """What a person should know about the rows."""
-        found = list(self.chains.sentences)
-        if self.dropped:
-            total = sum(self.dropped.values())
-            found.append(f"Dropped {total} rows: {dropped_in_words(self.dropped)}. A chain ends at each.")
-        return found
+        return [*self.chains.sentences, *on_dropped(self.dropped)]
 
 
-def prepare(file: DataFile, wanted: Wanted) -> Prepared:
-    """Read the columns, see what they hold, turn them into numbers, and drop or refuse rows that cannot be used."""
+def on_dropped(reasons: Counter[str]) -> list[str]:
+    """A word on rows that are left out, if there are any."""
+    said = f"Dropped {reasons.total()} rows: {dropped_in_words(reasons)}. A chain ends at each."
+    return [said] if reasons else []
+
+
+class Plan(NamedTuple):
+    """What is made of the columns of a file: features, the target, what says when rows were, and what is not used."""
+
+    recipe: Any
+    response: Response
+    time: str | None
+    left_out: dict[str, str]
+
+
+def needed(file: DataFile, wanted: Wanted) -> list[str]:
+    """The columns that may be used; names that are none raise."""
     for name in filter(None, (wanted.target, wanted.time, wanted.group, *wanted.categorical, *wanted.also)):
         if name not in file.names and name not in file.features:
             file.refuse(name)
     for what, other in (("time", wanted.time), ("group", wanted.group)):
         if other == wanted.target:
             raise InputError(f"the target {other!r} cannot be the {what} too")
+    if wanted.formula is not None or wanted.features is None:
+        return list(file.names)
+    aside = filter(None, (wanted.target, wanted.time, wanted.group, *wanted.also))
+    return list(dict.fromkeys(map(file.column_of, (*wanted.features, *aside))))
+
+
+def planned(file: DataFile, wanted: Wanted, look: Tell, row: Any) -> Plan:
+    """What is made of the columns, by what they hold as `look` tells it; `row` is the first row of all of them."""
     if wanted.formula is not None:
-        return _from_formula(file, wanted)
+        recipe: Any = FormulaRecipe.seen(wanted.formula, row, look, wanted.categorical)
+        if not recipe.intercept:
+            raise InputError(f"the formula {wanted.formula!r} leaves the intercept out, which is not taken here; "
+                             "MERRegressor.from_formula does")  # fmt: skip
+        used = {recipe.target, wanted.time, wanted.group, *recipe.columns}
+        looks = look([name for name in file.names if name == wanted.target or name not in used], ())
+        dates = [name for name, one in looks.items() if one.kind is Kind.date and name != wanted.target]
+        time = wanted.time or (dates[0] if len(dates) == 1 else None)
+        return Plan(recipe, _response(file, wanted, looks[file.column_of(wanted.target)]), time, {})
     aside = set(filter(None, (wanted.target, file.column_of(wanted.target), wanted.time, wanted.group, *wanted.also)))
-    asked = wanted.features
+    asked, target = wanted.features, file.column_of(wanted.target)
     names = [name for name in file.names if name not in aside] if asked is None else list(asked)
-    table = file.table(dict.fromkeys([*map(file.column_of, names), *map(file.column_of, aside)]))
-    looks = {name: _look(table, file, name, wanted.categorical) for name in names}
-    time = wanted.time
+    found = look(list(dict.fromkeys([target, *map(file.column_of, names)])), wanted.categorical)
+    looks, time = {name: found[file.column_of(name)] for name in names}, wanted.time
     left_out: dict[str, str] = {}
     if asked is None:
-        time, looks, left_out = told_apart(
-            time, looks, lambda look: not_used(file, table, look) or same_in_all(table, look)
-        )
+        first = next(iter(looks), "")
+        time, looks, left_out = told_apart(time, looks, lambda one: not_used(file, one, first) or same_in_all(one))
     if not looks:
         unused = f": {', '.join(f'{name!r} {why}' for name, why in left_out.items())}" if left_out else ""
         besides = "" if time is None else f" besides the time {time!r}"
         raise InputError(f"{file.path} has no column to predict {wanted.target!r} from{besides}{unused}")
-    recipe = _recipe(file, looks)
-    return _finished(file, table, recipe, wanted, (time, left_out))
+    return Plan(_recipe(file, looks), _response(file, wanted, found[target]), time, left_out)
+
+
+def _response(file: DataFile, wanted: Wanted, look: Look) -> Response:
+    """How the target is read, or why it cannot be."""
+    name, kind = wanted.target, wanted.kind
+    column, place = file.features.get(name, (name, None))
+    exposure = wanted.also[0] if wanted.also else None
+    if kind is ModelKind.logistic:
+        if look.kind is Kind.nothing:
+            raise InputError(f"{file.path}: the target {name!r} is empty in all rows")
+        return Response(name, kind, column, worded=look.worded and look.missing > 0)
+    if place is None and column in file.widths:
+        raise InputError(f"{file.path}: the target {name!r} has several numbers a row; name one, as {name}[0]")
+    if place is None and look.kind is not Kind.number:
+        hint = "; classes are for --model logistic" if look.kind is Kind.category else ""
+        raise InputError(f"{file.path}: the target {name!r} {look.about or 'holds text'}{hint}")
+    return Response(name, kind, column, place, exposure=exposure)
+
+
+def prepare(file: DataFile, wanted: Wanted) -> Prepared:
+    """Read the columns, see what they hold, turn them into numbers, and drop or refuse rows that cannot be used."""
+    table = file.table(needed(file, wanted))
+    plan = planned(file, wanted, lambda names, few: look_at(table.select(names), few), table.slice(0, 1))
+    design = plan.recipe.design(table)
+    targets = plan.response.read(table, design)
+    also = {name: plan.response.spans(table, design) for name in wanted.also}
+    chains = in_chains(file, table, design, (wanted.group, plan.time), wanted.missing)
+    if len(chains.rows) < 2:
+        raise too_few(file, len(chains.rows), design.reasons)
+    matrix, target = _taken(design.matrix, chains), _taken(targets, chains)
+    doubts = check_target(file, wanted, TargetFacts.of(wanted.kind, target, chains.rows))
+    doubts += twins(wanted.target, target, dict(zip(plan.recipe.names, matrix.T, strict=True)))
+    doubts += alike(plan.recipe)
+    return Prepared(
+        matrix, target, plan.recipe, replace(chains, sentences=(*chains.sentences, *doubts)), plan.time,
+        {name: _taken(values, chains) for name, values in also.items()}, plan.left_out, design.reasons,
+    )  # fmt: skip
+
+
+def in_chains(
+    file: DataFile, table: Any, design: Design, by: tuple[str | None, str | None], missing: Missing
+) -> ChainedRows:
+    """The rows that can be used in chains by group and time, if these are given; an error if all have to be."""
+    if design.reasons and missing is Missing.error:
+        raise not_usable(file, int((~design.usable).sum()), int(np.argmin(design.usable)), design.reasons)
+    group, time = by
+    times = None if time is None else times_of(file, table, time)
+    try:
+        labels = None if group is None else as_labels(table.column(group), group)
+    except InputError as error:
+        raise InputError(f"{file.path}: {error}") from None
+    return chained(design.usable, labels, times, file.source.at)
+
+
+def not_usable(file: DataFile, count: int, first: int, reasons: Counter[str]) -> InputError:
+    """Why rows cannot be used, and what to do."""
+    return InputError(
+        f"{file.path}: {count} of {file.source.rows} rows cannot be used, the first at "
+        f"{file.source.at(first)} (counting from 0): {dropped_in_words(reasons)}. "
+        "Leave them out with --missing drop, or mend the file"
+    )
 
 
 def told_apart(
@@ -110,27 +197,8 @@ def told_apart(
     return time, {name: look for name, look in looks.items() if name != time and name not in left_out}, left_out
 
 
-def _from_formula(file: DataFile, wanted: Wanted) -> Prepared:
-    table = file.table(file.names)
-    assert wanted.formula is not None
-    recipe = FormulaRecipe.of(wanted.formula, table, wanted.categorical)
-    if not recipe.intercept:
-        raise InputError(f"the formula {wanted.formula!r} leaves the intercept out, which is not taken here; "
-                         "MERRegressor.from_formula does")  # fmt: skip
-    used = {recipe.target, wanted.time, wanted.group, *recipe.columns}
-    others = look_at(table.select([name for name in table.column_names if name not in used]))
-    dates = [name for name, look in others.items() if look.kind is Kind.date]
-    time = wanted.time or (dates[0] if len(dates) == 1 else None)
-    return _finished(file, table, recipe, wanted, (time, {}))
-
-
-def _look(table: Any, file: DataFile, name: str, categorical: tuple[str, ...]) -> Look:
-    column = file.column_of(name)
-    return look_at(table.select([column]), categorical)[column]
-
-
-def not_used(file: DataFile, table: Any, look: Look) -> str:
-    """Why a column that was not asked for is left out; text among numbers is an error instead."""
+def not_used(file: DataFile, look: Look, first: str) -> str:
+    """Why a column that was not asked for is left out, of which one is first; text among numbers is an error."""
     if look.kind is Kind.mixed:
         raise InputError(
             f"{file.path}: column {look.name!r} {look.about}. Say what that is: --na TEXT for nothing there, "
@@ -140,22 +208,13 @@ def not_used(file: DataFile, table: Any, look: Look) -> str:
         return look.about
     if look.kind is Kind.category and len(look.levels) == 1:
         return f"is {look.levels[0]!r} in all rows"
-    column = table.column(look.name)
-    first = look.name == table.field(0).name or look.name == INDEX[2]
-    if look.name in INDEX and first and pa.types.is_integer(column.type) and not column.null_count:
-        values = column.to_numpy()
-        if len(values) and (np.diff(values) == 1).all() and values[0] in (0, 1):
-            return "numbers the rows"
-    return ""
+    at_first = look.name in (first, INDEX[2])
+    return "numbers the rows" if look.name in INDEX and at_first and look.counts else ""
 
 
-def same_in_all(table: Any, look: Look) -> str:
+def same_in_all(look: Look) -> str:
     """A word on a column of numbers that are all the same, from which nothing can be predicted."""
-    column = table.column(look.name)
-    if look.kind is not Kind.number or pa.types.is_nested(column.type) or look.missing:
-        return ""
-    values = as_numbers(column, look.name)
-    return f"is {values[0]:g} in all rows" if len(values) > 1 and values.min() == values.max() else ""
+    return "" if look.same is None else f"is {look.same:g} in all rows"
 
 
 def _recipe(file: DataFile, looks: dict[str, Look]) -> Recipe:
@@ -178,37 +237,6 @@ def _recipe(file: DataFile, looks: dict[str, Look]) -> Recipe:
     return Recipe(tuple(terms))
 
 
-def _finished(
-    file: DataFile, table: Any, recipe: Recipe | FormulaRecipe, wanted: Wanted, found: tuple[str | None, dict[str, str]]
-) -> Prepared:
-    time, left_out = found
-    design = recipe.design(table)
-    targets = _targets(file, table, wanted, design)
-    also = {name: as_numbers(table.column(name), name) for name in wanted.also}
-    for name, values in also.items():
-        design.leave_out(~np.isfinite(values) & design.usable, f"nothing in {name!r}")
-    if design.reasons and wanted.missing is Missing.error:
-        row = int(np.argmin(design.usable))
-        raise InputError(
-            f"{file.path}: {(~design.usable).sum()} of {len(design.usable)} rows cannot be used, the first at "
-            f"{file.source.at(row)} (counting from 0): {dropped_in_words(design.reasons)}. "
-            "Leave them out with --missing drop, or mend the file"
-        )
-    times = None if time is None else times_of(file, table, time)
-    groups = None if wanted.group is None else labels_of(file, table, wanted.group)
-    chains = chained(design.usable, groups, times, file.source.at)
-    if len(chains.rows) < 2:
-        raise too_few(file, len(chains.rows), design.reasons)
-    matrix, target = _taken(design.matrix, chains), _taken(targets, chains)
-    doubts = check_target(file, wanted, target, chains.rows)
-    doubts += twins(wanted.target, target, dict(zip(recipe.names, matrix.T, strict=True)))
-    doubts += alike(recipe)
-    return Prepared(
-        matrix, target, recipe, replace(chains, sentences=(*chains.sentences, *doubts)), time,
-        {name: _taken(values, chains) for name, values in also.items()}, left_out, design.reasons,
-    )  # fmt: skip
-
-
 def too_few(file: DataFile, count: int, reasons: Counter[str]) -> InputError:
     """Why there is no fit to so few rows."""
     why = f" ({dropped_in_words(reasons)})" if reasons else ""
@@ -226,37 +254,3 @@ def times_of(file: DataFile, table: Any, name: str) -> Times:
         return as_times(table.column(name), name)
     except InputError as error:
         raise InputError(f"{file.path}: {error}") from None
-
-
-def labels_of(file: DataFile, table: Any, name: str) -> NDArray[Any]:
-    """The group of every row."""
-    try:
-        return as_labels(table.column(name), name)
-    except InputError as error:
-        raise InputError(f"{file.path}: {error}") from None
-
-
-def _targets(file: DataFile, table: Any, wanted: Wanted, design: Design) -> NDArray[Any]:
-    """The target of every row; rows without one cannot be used."""
-    name = wanted.target
-    column, place = file.features.get(name, (name, None))
-    if wanted.kind is ModelKind.logistic:
-        if look_at(table.select([column]))[column].kind is Kind.nothing:
-            raise InputError(f"{file.path}: the target {name!r} is empty in all rows")
-        values, empty = as_classes(table.column(column), name)
-    elif place is not None:
-        values, empty = as_lists(table.column(column), column)
-        values = values[:, place]
-    elif column in file.widths:
-        raise InputError(f"{file.path}: the target {name!r} has several numbers a row; name one, as {name}[0]")
-    else:
-        look = look_at(table.select([column]))[column]
-        if look.kind is not Kind.number:
-            hint = "; classes are for --model logistic" if look.kind is Kind.category else ""
-            raise InputError(f"{file.path}: the target {name!r} {look.about or 'holds text'}{hint}")
-        values = as_numbers(table.column(column), name)
-        empty = np.isnan(values)
-        design.leave_out(np.isinf(values) & design.usable, f"infinity in {name!r}")
-        design.leave_out((np.abs(values) > LARGEST) & design.usable, f"a number beyond {LARGEST:g} in {name!r}")
-    design.leave_out(empty & design.usable, f"nothing in {name!r}")
-    return values

@@ -19,7 +19,7 @@ from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.names import distinct
 from multireplay.errors import AutocorrelationWarning, InputError, warn
 from multireplay.errors import ConvergenceWarning as NotConverged
-from multireplay.estimators.dependence import Dependence, examine
+from multireplay.estimators.dependence import Dependence, examine, looked_at
 from multireplay.estimators.standardize import Columns, Standardization, measured
 from multireplay.estimators.uncertain import INTERCEPT, Inference
 from multireplay.estimators.usable import as_table, usable_as_they_are
@@ -154,7 +154,8 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         if self.warn_autocorrelation and result.status.ok:
             names = [f"feature {name!r}" for name in self._called]
             problem, buffer, x0 = self._examined(buffer)
-            self.dependence_ = examine(problem, buffer, names, self.target, self._options(x0))
+            part = buffer[len(buffer) - looked_at(len(buffer)) :]
+            self.dependence_ = examine(problem, part, names, self.target, self._options(x0))
             if self.dependence_ is not None and self.dependence_.biased:
                 warn(self.dependence_.sentence(self.rival), AutocorrelationWarning)
         return self

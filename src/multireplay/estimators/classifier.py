@@ -189,10 +189,14 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
     def _x0(self, buffer: Buffer) -> Vector:
         if len(self.classes_) == 2:
             return super()._x0(buffer)
+        shares = np.bincount(buffer["targets"].astype(np.intp), buffer.columns.get("weights")) / len(buffer)
+        return self._x0_of(shares, buffer["features"].shape[1])
+
+    def _x0_of(self, shares: Vector, width: int) -> Vector:
+        """Where a fit of several classes starts, given their shares of the rows."""
         problem = self._problem()
-        x0 = np.zeros((problem.classes - 1, buffer["features"].shape[1]))
+        x0 = np.zeros((problem.classes - 1, width))
         if self.fit_intercept:
-            shares = np.bincount(buffer["targets"].astype(np.intp), buffer.columns.get("weights")) / len(buffer)
             x0[:, -1] = problem.contrasts.T @ np.log(shares)
         return x0.ravel()
 

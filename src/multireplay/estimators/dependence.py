@@ -116,17 +116,21 @@ def by_batch_means(series: NDArray[Any], lengths: Lengths) -> Vector:
     return np.asarray(np.divide(size * means.var(axis=0, ddof=1), spread, out=np.zeros(width), where=spread > 0))
 
 
+def looked_at(rows: int) -> int:
+    """How many of so many rows, the last, are looked at."""
+    return min(rows, max(SHORTEST, min(rows // PART, LONGEST)))
+
+
 def examine(
-    problem: Problem, buffer: Buffer, names: list[str], target: str, options: Mapping[str, Any]
+    problem: Problem, part: Buffer, names: list[str], target: str, options: Mapping[str, Any]
 ) -> Dependence | None:
-    """What the last rows say; None if they are too few. It costs at most half a pass over a long record.
+    """What these, the last rows say; None if they are too few. It costs at most half a pass over a long record.
 
     `names` are those of the features (the buffer may have one more, of ones), `target` that of the column beside them.
     """
-    count = min(len(buffer), max(SHORTEST, min(len(buffer) // PART, LONGEST)))
+    count = len(part)
     if count < FEWEST:
         return None
-    part = buffer[len(buffer) - count :]
     series = np.column_stack([part["features"][:, : len(names)], part[target]])
     tau, index = slowest(series, () if part.chains is None else part.chains.lengths)
     column = f"the {target}".removesuffix("s") if index == len(names) else names[index]

@@ -163,7 +163,9 @@ class DaskWorkers(Workers):
 
 
 def as_workers(on: Any) -> Workers:
-    """Those of a `dask.distributed.Client` or an `concurrent.futures.Executor`."""
+    """Those of a `dask.distributed.Client` or an `concurrent.futures.Executor`; None: this thread."""
+    if on is None:
+        return Workers(None)
     if type(on).__module__.partition(".")[0] == "distributed" and hasattr(on, "nthreads"):
         if on.asynchronous:
             raise InputError("on=... needs a Dask client that is not asynchronous: Client(...), outside of async code")

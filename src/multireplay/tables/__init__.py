@@ -5,9 +5,12 @@ same way for new rows; `times` finds where time goes back, stands still or jumps
 rows together into the rows that are used and where each chain of them starts.
 """
 
-from multireplay.tables.chains import ChainedRows, chained
-from multireplay.tables.looks import Kind, Look, look_at
+from multireplay.tables.chains import ChainedRows, StandingChains, chained, chained_there
+from multireplay.tables.looks import Contents, Kind, Look, look_at
 from multireplay.tables.recipe import Design, Recipe, Term
 from multireplay.tables.times import Times, as_times
 
-__all__ = ["ChainedRows", "Design", "Kind", "Look", "Recipe", "Term", "Times", "as_times", "chained", "look_at"]
+__all__ = [
+    "ChainedRows", "Contents", "Design", "Kind", "Look", "Recipe", "StandingChains", "Term", "Times", "as_times",
+    "chained", "chained_there", "look_at",
+]  # fmt: skip

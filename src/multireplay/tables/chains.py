@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay._check import Positions
 from multireplay.errors import InputError
 from multireplay.tables.times import GAP, NEAR, REGULAR, Times
 
@@ -37,21 +38,40 @@ class ChainedRows:
         return tuple(np.diff(np.append(np.flatnonzero(self.starts), len(self.rows))).tolist())
 
     def last(self, share: float) -> tuple[NDArray[np.bool_], str]:
-        """Which rows are the last share of every series, and which these are in words.
-
-        Where series are so short that this is hardly a row, they are the last series as a whole.
-        """
+        """Which rows are the last share of every series, and which these are in words: see `last_of`."""
+        counts, words = last_of(self.series, share)
         sizes = np.array(self.series)
-        counts = np.round(share * sizes).astype(np.int64)
-        if len(sizes) == 1:
-            words = f"the last {counts.sum()} rows"
-        elif 2 * counts.sum() >= share * sizes.sum():
-            words = f"the last rows of {(counts > 0).sum()} of {len(sizes)} groups ({counts.sum()} rows)"
-        else:
-            counts = np.where(np.cumsum(sizes[::-1])[::-1] <= share * sizes.sum(), sizes, 0)
-            words = f"the last {(counts > 0).sum()} of {len(sizes)} groups, all short ({counts.sum()} rows)"
         to_end = np.repeat(np.cumsum(sizes), sizes) - np.arange(sizes.sum())
         return to_end <= np.repeat(counts, sizes), words
+
+
+def last_of(series: Sequence[int], share: float) -> tuple[NDArray[np.int64], str]:
+    """How many rows are the last share of each of several series of these lengths, and which these are in words.
+
+    Where series are so short that this is hardly a row, they are the last series as a whole.
+    """
+    sizes = np.array(series)
+    counts = np.round(share * sizes).astype(np.int64)
+    if len(sizes) == 1:
+        words = f"the last {counts.sum()} rows"
+    elif 2 * counts.sum() >= share * sizes.sum():
+        words = f"the last rows of {(counts > 0).sum()} of {len(sizes)} groups ({counts.sum()} rows)"
+    else:
+        counts = np.where(np.cumsum(sizes[::-1])[::-1] <= share * sizes.sum(), sizes, 0)
+        words = f"the last {(counts > 0).sum()} of {len(sizes)} groups, all short ({counts.sum()} rows)"
+    return counts, words
+
+
+class StandingChains(NamedTuple):
+    """StandingChains of a record whose rows stay where they are: of O(chains) numbers, not of O(rows)."""
+
+    lengths: tuple[int, ...]
+    """How many rows each has, of those that are used."""
+    begins: NDArray[np.int64]
+    """How many usual steps after the beginning of its group each begins."""
+    sentences: tuple[str, ...]
+    series: tuple[int, ...]
+    """How many of the rows are of each group; one number where there are no groups."""
 
 
 def chained(
@@ -83,7 +103,7 @@ def chained(
         place[np.argsort(first)] = np.arange(len(names))  # in the order in which they appear
         order = np.argsort(place[codes], kind="stable")
         breaks[1:] = np.diff(place[codes][order]) != 0
-        sentences.append(f"{len(names)} groups, each a chain of its own, taken as independent of the others.")
+        sentences.append(of_groups(len(names)))
     first = np.flatnonzero(breaks)
     if times is not None:
         found, steps[1:], said = _in_time(times, order, breaks, at)
@@ -98,6 +118,50 @@ def chained(
     starts[1:] = np.diff(chain) != 0
     series = np.add.reduceat(kept, first, dtype=np.int64) if count else np.zeros(0, dtype=np.int64)
     return ChainedRows(order[kept], starts, tuple(sentences), places[kept], tuple(series[series > 0].tolist()))
+
+
+def chained_there(
+    rows: int,
+    dropped: Positions,
+    groups: Positions | None = None,
+    times: Times | None = None,
+    at: Callable[[int], str] = "row {}".format,
+) -> StandingChains:
+    """As `chained`, of so many rows that stay in their order, given those that cannot be used and where groups begin.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> chained_there(9, np.array([4]), np.array([0, 6])).lengths
+    (4, 1, 3)
+    """
+    first = np.zeros(1, dtype=np.int64) if groups is None else groups
+    found = jumps = np.empty(0, dtype=np.int64)
+    said: list[str] = []
+    if times is not None:
+        breaks = np.zeros(rows, dtype=bool)
+        breaks[first] = True
+        flags, steps, said = _in_time(times, np.arange(rows), breaks, at)
+        found = np.flatnonzero(flags)
+        jumps = steps[found - 1]
+    edges = np.unique(np.concatenate([first, found, dropped, dropped + 1]))
+    edges = edges[edges < rows]
+    kept = ~np.isin(edges, dropped)
+    lengths, begins = np.diff(np.append(edges, rows))[kept], edges[kept]
+    group = np.searchsorted(first, begins, side="right") - 1
+    more = np.concatenate([[0], np.cumsum(jumps - 1)])  # steps beyond one a row, up to a row
+    up_to = [more[np.searchsorted(found, at, side="right")] for at in (begins, first[group])]
+    series = np.bincount(group, lengths, len(first)).astype(np.int64)
+    words = [] if groups is None else [of_groups(len(first))]
+    return StandingChains(
+        tuple(lengths.tolist()), begins - first[group] + up_to[0] - up_to[1], (*words, *said),
+        tuple(series[series > 0].tolist()),
+    )  # fmt: skip
+
+
+def of_groups(count: int) -> str:
+    """A word on so many groups."""
+    return f"{count} groups, each a chain of its own, taken as independent of the others."
 
 
 def _in_time(

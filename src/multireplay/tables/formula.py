@@ -7,7 +7,7 @@ trusted as little as the rest of it, since nothing in it is run as a program.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,9 +50,19 @@ class FormulaRecipe:
     names: tuple[str, ...]
     intercept: bool = True
 
+    def __hash__(self) -> int:
+        return hash((self.formula, self.names))
+
     @classmethod
     def of(cls, formula: str, table: Any, categorical: tuple[str, ...] = ()) -> FormulaRecipe:
         """Read a formula for a table that has its columns."""
+        return cls.seen(formula, table.slice(0, 1), lambda names, few: look_at(table.select(names), few), categorical)
+
+    @classmethod
+    def seen(
+        cls, formula: str, table: Any, look: Callable[..., Mapping[str, Look]], categorical: tuple[str, ...] = ()
+    ) -> FormulaRecipe:
+        """Read a formula for a table of which this is the first row; `look` tells what some columns hold."""
         parsed = _parsed(formula)
         target = str(parsed.lhs).strip() if getattr(parsed, "lhs", None) is not None else ""
         sides = _names_in(parsed.rhs)
@@ -65,13 +75,17 @@ class FormulaRecipe:
         if target in sides:
             raise InputError(f"the target {target!r} is also on the right of the formula {formula!r}")
         wanted = (*_categories(parsed.rhs), *categorical)
-        looks = look_at(table.select(list(sides)), wanted)
+        looks = look(list(sides), wanted)
         levels = {name: look.levels for name, look in looks.items() if _usable(look).kind is Kind.category}
         for name, found in levels.items():
             if len(found) == 1:
                 raise InputError(f"the formula {formula!r} has {name!r}, which is {found[0]!r} in all rows")
         bare = cls(formula, target, levels, tuple(sides), (), _has_intercept(parsed.rhs))
-        return replace(bare, names=bare._matrix(table.slice(0, 1))[1])
+        return replace(bare, names=bare._matrix(table)[1])
+
+    def only(self, names: Iterable[str]) -> FormulaRecipe:
+        """What makes these features: all of it."""
+        return self
 
     def design(self, table: Any) -> Design:
         """The features of all rows of an Arrow table or batch."""
@@ -88,6 +102,8 @@ class FormulaRecipe:
             for level in set(cells[~empty]) - set(self.levels[name]):
                 found.leave_out((cells == level) & found.usable, f"{level!r} in {name!r}, which the fit has not seen")
         rows = np.flatnonzero(found.usable)
+        if not len(rows):
+            return found
         matrix = self._matrix(table.take(rows) if len(rows) < table.num_rows else table)[0]
         found.matrix[rows] = matrix
         bad = np.zeros_like(found.usable)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from multireplay.errors import InputError
-from multireplay.tables.cells import texts
+from multireplay.tables.cells import as_chunked, as_numbers, texts
 from multireplay.tables.times import look_like_dates, no_dates_among
 
 LEVELS = 50
@@ -25,6 +25,7 @@ DATES = "holds dates, which are no feature: give the column as the time"
 CLOCK = "holds times of day, which do not tell one day from the next: join them with the day, or give them as the time"
 EXACT = 2**53
 """The largest whole number that is told apart from the next as a number with a point."""
+BEYOND = f"holds whole numbers beyond {EXACT}, which are names rather than amounts, and not told apart as numbers"
 NUMBER = r"^[-+($€£¥₹\s]*(\d+([.,' ]\d{3})*[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?[\s%)$€£¥₹]*$"
 CODE = r"^0\d+$"
 """A whole number with a zero before it: a name, as 02139, and not an amount."""
@@ -33,6 +34,8 @@ WHEN = {"time", "timestamp", "ts", "epoch", "unix", "unixtime", "date", "datetim
 PARTS = (1, 10**3, 10**6, 10**9)
 SHOWN = 3
 """Cells that an error names."""
+MOST = 2**16
+"""Different texts of a column that are told apart."""
 
 
 class Kind(StrEnum):
@@ -57,10 +60,150 @@ class Look:
     levels: tuple[str, ...] = ()
     about: str = ""
     """A clause on a column that cannot be used: why."""
+    same: float | None = None
+    """The number that is in all rows, where it is one."""
+    counts: bool = False
+    """Whether it only numbers the rows, from 0 or 1 on."""
+    worded: bool = False
+    """Whether it holds yes and no."""
 
     def refuse(self) -> InputError:
         """Why it cannot be used."""
         return InputError(f"column {self.name!r} {self.about}")
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What some rows of a column hold, as far as its look depends on it; what is in more rows is a sum of such."""
+
+    type: Any
+    rows: int
+    missing: int = 0
+    texts: Mapping[str, tuple[int, int]] | None = None
+    """Different texts, as they come: in how many rows each is, and in which first. No more than `MOST` of them."""
+    different: int = 0
+    ends: tuple[Any, Any] | None = None
+    """The least and the largest number."""
+    lengths: tuple[int, ...] = ()
+    """How long lists are."""
+    counts: bool = False
+    """Whether every number is one more than that before it."""
+
+    @classmethod
+    def of(cls, column: Any, wanted: bool = False, first: int = 0) -> Contents:
+        """What a column holds; its categories are `wanted` whatever they are, and its first row is number `first`."""
+        rows, inner = len(column), _inner(column.type)
+        if _is_text(inner) or (wanted and not _is_list(inner)):
+            cells = texts(as_chunked(column))
+            coded = cells.combine_chunks().dictionary_encode()
+            coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
+            codes = coded.indices.drop_null().to_numpy()
+            begins = np.empty(len(coded.dictionary), dtype=np.int64)
+            begins[codes[::-1]] = first + np.flatnonzero(coded.indices.is_valid().to_numpy(zero_copy_only=False))[::-1]
+            words = coded.dictionary.slice(0, MOST).to_pylist()
+            found = zip(words, zip(np.bincount(codes).tolist(), begins.tolist(), strict=True), strict=False)
+            return cls(column.type, rows, cells.null_count, dict(found), len(coded.dictionary))
+        if _is_list(inner) and _is_number(inner.value_type):
+            lengths = pc.unique(pc.list_value_length(column)).drop_null().to_pylist()
+            return cls(column.type, rows, column.null_count, lengths=tuple(lengths))
+        if pa.types.is_null(inner) or not _is_number(inner) or column.null_count == rows:
+            return cls(column.type, rows, rows if pa.types.is_null(inner) else column.null_count)
+        if pa.types.is_integer(inner):
+            ends, counts = _ends(column), False
+            if not column.null_count and ends[1] - ends[0] == rows - 1:
+                counts = bool((np.diff(as_chunked(column).cast(inner).to_numpy()) == 1).all())
+            return cls(column.type, rows, column.null_count, ends=ends, counts=counts)
+        values = as_numbers(column, "")
+        return cls(
+            column.type, rows, int(np.isnan(values).sum()), ends=(np.fmin.reduce(values), np.fmax.reduce(values))
+        )
+
+    def __add__(self, other: Contents) -> Contents:
+        """What these rows hold and those that follow on them."""
+        words, different = self.texts, self.different
+        if words is not None and other.texts is not None:
+            both = dict(words)
+            for text, (count, row) in other.texts.items():
+                if text in both or len(both) < MOST:
+                    before = both.get(text, (0, row))
+                    both[text] = before[0] + count, before[1]
+            words, different = both, max(self.different, other.different, len(both))
+        ends = [one.ends for one in (self, other) if one.ends is not None]
+        follows = self.ends is not None and other.ends is not None and self.ends[1] + 1 == other.ends[0]
+        return Contents(
+            self.type, self.rows + other.rows, self.missing + other.missing, words, different,
+            (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
+            tuple(dict.fromkeys(self.lengths + other.lengths)), self.counts and other.counts and follows,
+        )  # fmt: skip
+
+    def look(self, name: str, wanted: bool = False) -> Look:
+        """What a column that holds this is."""
+        inner, missing = _inner(self.type), self.missing
+        if pa.types.is_null(inner) or (self.rows and missing == self.rows and (self.ends is None)):
+            return Look(name, Kind.nothing, self.rows, about="is empty in all rows")
+        if self.texts is not None:
+            return self._levels(name, wanted)
+        if pa.types.is_time(inner):
+            return Look(name, Kind.text, missing, about=CLOCK)
+        if _is_date(inner) or (pa.types.is_integer(inner) and self._is_epoch(name)):
+            return Look(name, Kind.date, missing, about=DATES)
+        if pa.types.is_integer(inner) and any(abs(end) > EXACT for end in self.ends or ()):
+            return Look(name, Kind.text, missing, about=BEYOND)
+        if _is_number(inner):
+            low, high = self.ends or (0, 1)
+            same = float(low) if low == high and not missing and self.rows > 1 else None
+            counts, worded = self.counts and low in (0, 1), pa.types.is_boolean(inner)
+            return Look(name, Kind.number, missing, same=same, counts=counts, worded=worded)
+        if _is_list(inner) and _is_number(inner.value_type):
+            if wanted:
+                return Look(name, Kind.text, missing, about="holds lists, which are no categories")
+            if len(self.lengths) > 1:
+                about = f"holds lists of {self.lengths[0]} and of {self.lengths[1]} numbers"
+                return Look(name, Kind.text, missing, about=about)
+            return Look(name, Kind.number, missing)
+        return Look(name, Kind.text, missing, about=f"holds {self.type}, which is neither numbers nor text")
+
+    def _levels(self, name: str, wanted: bool) -> Look:
+        found, missing = pa.array(self.texts, pa.string()), self.missing
+        if not wanted and look_like_dates(found):
+            return Look(name, Kind.date, missing, about=DATES)
+        numbers = pc.match_substring_regex(found, NUMBER)
+        codes = pc.any(pc.match_substring_regex(found, CODE)).as_py() and pc.all(numbers).as_py()
+        if not (wanted or codes) and pc.sum(numbers).as_py() > len(found) / 2:
+            about = self._words_among("numbers", found.filter(pc.invert(numbers)))
+            return Look(name, Kind.mixed, missing, about=about)
+        strays = found.slice(0, 0) if wanted else no_dates_among(found)
+        if len(strays):
+            return Look(name, Kind.mixed, missing, about=self._words_among("dates", strays))
+        many = f"{self.different}{' or more' * (self.different >= MOST)} different"
+        if wanted and self.different > MOST:
+            return Look(name, Kind.text, missing, about=f"holds {many} texts, too many for categories")
+        if not wanted and (self.different > LEVELS or ROWS_A_LEVEL * self.different > self.rows):
+            what = f"numbers with zeros before them, as {found[0]}," if codes else "texts"
+            about = (
+                f"holds {many} {what} in {self.rows} rows; categories are at most {LEVELS}, of "
+                f"{ROWS_A_LEVEL} rows each on average, unless asked for with --categorical {name}"
+            )
+            return Look(name, Kind.text, missing, about=about)
+        return Look(name, Kind.category, missing, tuple(sorted(found.to_pylist(), key=_as_people_count)))
+
+    def _words_among(self, what: str, words: Any) -> str:
+        assert self.texts is not None
+        if not len(words):
+            odd = [text for text in self.texts if _as_people_count(text)[0]]
+            return f"holds numbers as text, such as {reprlib.repr((odd or list(self.texts))[0])}"
+        counted = [(row, count, word) for word in words.to_pylist() for count, row in [self.texts[word]]]
+        rows = sum(count for _, count, _ in counted)
+        cells = ", ".join(f"{reprlib.repr(word)} at row {row}" for row, _, word in sorted(counted)[:SHOWN])
+        more = f" and {rows - SHOWN} more" if rows > SHOWN else ""
+        return f"holds {what}, but text in {rows} of {self.rows} rows: {cells}{more} (counting from 0)"
+
+    def _is_epoch(self, name: str) -> bool:
+        """Whether a column that is called a time holds parts of a second since 1970, of days from 1990 to 2100."""
+        if not WHEN & set(re.findall("[a-z]+", name.lower())):
+            return False
+        years = [[end / (365.25 * 86_400 * parts) for end in self.ends or ()] for parts in PARTS]
+        return any(all(20 <= year <= 130 for year in both) for both in years)
 
 
 def look_at(table: Any, categorical: Mapping[str, Any] | tuple[str, ...] = ()) -> dict[str, Look]:
@@ -73,72 +216,9 @@ def look_at(table: Any, categorical: Mapping[str, Any] | tuple[str, ...] = ()) -
     >>> look_at(table, ("day",))["day"].levels, look_at(table)["load"].missing
     (('Mon', 'Tue'), 1)
     """
-    return {name: _look(name, table.column(name), name in categorical) for name in table.column_names}
-
-
-def _look(name: str, column: Any, wanted: bool) -> Look:
-    kind = column.type
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    text = pa.types.is_string(inner) or pa.types.is_large_string(inner)
-    if pa.types.is_null(inner) or (len(column) and column.null_count == len(column)):
-        return Look(name, Kind.nothing, len(column), about="is empty in all rows")
-    if wanted or text:
-        return _levels(name, texts(column), wanted)
-    if pa.types.is_time(inner):
-        return Look(name, Kind.text, column.null_count, about=CLOCK)
-    if _is_date(inner):
-        return Look(name, Kind.date, column.null_count, about=DATES)
-    if pa.types.is_integer(inner) and _is_epoch(name, column):
-        return Look(name, Kind.date, column.null_count, about=DATES)
-    if pa.types.is_integer(inner) and _beyond(column):
-        about = (
-            f"holds whole numbers beyond {EXACT}, which are names rather than amounts, and not told apart as numbers"
-        )
-        return Look(name, Kind.text, column.null_count, about=about)
-    if _is_number(inner):
-        return Look(name, Kind.number, column.null_count + _not_a_number(column, inner))
-    if _is_list(inner) and _is_number(inner.value_type):
-        lengths = pc.unique(pc.list_value_length(column)).drop_null().to_pylist()
-        if len(lengths) > 1:
-            about = f"holds lists of {lengths[0]} and of {lengths[1]} numbers"
-            return Look(name, Kind.text, column.null_count, about=about)
-        return Look(name, Kind.number, column.null_count)
-    return Look(name, Kind.text, column.null_count, about=f"holds {kind}, which is neither numbers nor text")
-
-
-def _levels(name: str, column: Any, wanted: bool) -> Look:
-    missing = column.null_count
-    found = pc.unique(column).drop_null()
-    if not len(found):
-        return Look(name, Kind.nothing, len(column), about="is empty in all rows")
-    if not wanted and look_like_dates(found):
-        return Look(name, Kind.date, missing, about=DATES)
-    numbers = pc.match_substring_regex(found, NUMBER)
-    codes = pc.any(pc.match_substring_regex(found, CODE)).as_py() and pc.all(numbers).as_py()
-    if not (wanted or codes) and pc.sum(numbers).as_py() > len(found) / 2:
-        about = _words_among("numbers", column, found.filter(pc.invert(numbers)))
-        return Look(name, Kind.mixed, missing, about=about)
-    strays = found.slice(0, 0) if wanted else no_dates_among(found)
-    if len(strays):
-        return Look(name, Kind.mixed, missing, about=_words_among("dates", column, strays))
-    if not wanted and (len(found) > LEVELS or ROWS_A_LEVEL * len(found) > len(column)):
-        what = f"numbers with zeros before them, as {found[0]}," if codes else "texts"
-        about = (
-            f"holds {len(found)} different {what} in {len(column)} rows; categories are at most {LEVELS}, of "
-            f"{ROWS_A_LEVEL} rows each on average, unless asked for with --categorical {name}"
-        )
-        return Look(name, Kind.text, missing, about=about)
-    return Look(name, Kind.category, missing, tuple(sorted(found.to_pylist(), key=_as_people_count)))
-
-
-def _words_among(what: str, column: Any, words: Any) -> str:
-    if not len(words):
-        odd = [cell for cell in pc.unique(column).drop_null().to_pylist() if _as_people_count(cell)[0]]
-        return f"holds numbers as text, such as {reprlib.repr((odd or column.drop_null().to_pylist())[0])}"
-    rows = np.flatnonzero(pc.fill_null(pc.is_in(column, words), False).to_numpy())
-    cells = ", ".join(f"{reprlib.repr(column[int(row)].as_py())} at row {row}" for row in rows[:SHOWN])
-    more = f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
-    return f"holds {what}, but text in {len(rows)} of {len(column)} rows: {cells}{more} (counting from 0)"
+    found = {name: (Contents.of(table.column(name), name in categorical), name in categorical)
+             for name in table.column_names}  # fmt: skip
+    return {name: contents.look(name, wanted) for name, (contents, wanted) in found.items()}
 
 
 def _as_people_count(level: str) -> tuple[bool, float, str]:
@@ -148,25 +228,18 @@ def _as_people_count(level: str) -> tuple[bool, float, str]:
         return True, 0.0, level
 
 
-def _ends(column: Any) -> list[int]:
-    ends = pc.min_max(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
-    return [end for end in ends.as_py().values() if end is not None]
+def _ends(column: Any) -> tuple[int, int]:
+    """The least and the largest of whole numbers, exactly."""
+    ends = pc.min_max(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column).as_py()
+    return ends["min"], ends["max"]
 
 
-def _is_epoch(name: str, column: Any) -> bool:
-    """Whether a column that is called a time holds parts of a second since 1970, of days from 1990 to 2100."""
-    if not WHEN & set(re.findall("[a-z]+", name.lower())):
-        return False
-    return any(all(20 <= end / (365.25 * 86_400 * parts) <= 130 for end in _ends(column)) for parts in PARTS)
+def _inner(kind: Any) -> Any:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _beyond(column: Any) -> bool:
-    """Whether whole numbers are too large to be told apart as numbers with a point."""
-    return any(abs(end) > EXACT for end in _ends(column))
-
-
-def _not_a_number(column: Any, kind: Any) -> int:
-    return int(pc.sum(pc.is_nan(column)).as_py() or 0) if pa.types.is_floating(kind) else 0
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _is_number(kind: Any) -> bool:

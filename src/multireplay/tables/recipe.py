@@ -101,6 +101,11 @@ class Recipe:
         """What the features are called."""
         return tuple(name for term in self.terms for name in term.names)
 
+    def only(self, names: Iterable[str]) -> Recipe:
+        """What makes these features, and possibly others of the same columns."""
+        wanted = set(names)
+        return Recipe(tuple(term for term in self.terms if wanted.intersection(term.names)))
+
     def design(self, table: Any) -> Design:
         """The features of all rows of an Arrow table or batch that has the columns."""
         found = Design(np.empty((table.num_rows, len(self.names))), np.ones(table.num_rows, dtype=bool))
@@ -113,7 +118,7 @@ class Recipe:
                 if term.column not in lists:
                     lists[term.column] = as_lists(table.column(term.column), term.column)
                 values, empty = lists[term.column]
-                found.matrix[:, at] = values[:, term.place]
+                found.matrix[:, at] = values[:, term.place] if values.shape[1] else np.nan
                 found.leave_out(empty & found.usable, f"nothing in {term.column!r}")
             at = to
         if not found.usable.all():
@@ -155,6 +160,8 @@ def _fill(found: Design, where: slice, term: Term, column: Any) -> None:
         return
     values = as_numbers(column, term.column)
     found.matrix[:, where.start] = values
+    if (np.abs(values) <= LARGEST).all():
+        return
     found.leave_out(np.isnan(values) & found.usable, f"nothing in {term.column!r}")
     found.leave_out(np.isinf(values) & found.usable, f"infinity in {term.column!r}")
     found.leave_out((np.abs(values) > LARGEST) & found.usable, f"a number beyond {LARGEST:g} in {term.column!r}")

@@ -74,7 +74,7 @@ def opened_in_chains(stored: StoredBuffer, source: Source, wanted: ChainColumns)
 def _on_disk(stored: StoredBuffer, source: Source, wanted: ChainColumns) -> StoredBuffer:
     """A record that is too large to load, without rows of two chains."""
     if wanted.time is None:
-        starts = _group_starts(source, wanted.groups, stored)
+        starts = group_starts(source, wanted.groups, stored.memory)
         if starts is None:
             stored, starts = _gathered(stored, source, wanted.groups)
         return _without(stored, source, _crossing(starts, stored))
@@ -129,10 +129,10 @@ def _gathered(stored: StoredBuffer, source: Source, name: Any) -> tuple[StoredBu
     return gathered(stored, source, labels)
 
 
-def _group_starts(source: Source, name: Any, stored: StoredBuffer) -> Positions | None:
+def group_starts(source: Source, name: Any, memory: int) -> Positions | None:
     """The stored rows with which groups begin, of a column that is read piece by piece; None where they take turns."""
     starts, seen, last, row = [], set(), None, 0
-    for piece in _pieces(source, name, stored.memory):
+    for piece in _pieces(source, name, memory):
         labels = _labelled(source, name, piece, row)
         for at in np.flatnonzero(np.append(row == 0 or labels[0] != last, labels[1:] != labels[:-1])).tolist():
             if labels[at] in seen:

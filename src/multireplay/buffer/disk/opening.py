@@ -73,7 +73,13 @@ def opened(
 
 
 def find_source(given: Any, memory: int, dialect: Any = None) -> Source:
-    """The columns of a file or folder, here or elsewhere, by what its name ends in or what it holds."""
+    """The columns of a file or folder, here or elsewhere, by what its name ends in or what it holds.
+
+    What says itself how it is opened, such as a file and a recipe for its columns, has `as_source`.
+    """
+    if hasattr(given, "as_source"):
+        found: Source = given.as_source(memory)
+        return found
     path = as_path(given)
     with named(f"{path} cannot be read"):
         source = _found(path, memory, dialect)

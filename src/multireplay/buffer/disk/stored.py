@@ -170,8 +170,8 @@ class StoredBuffer:
         if self.left_out:  # what stays of a block is a copy: one at the caller, one being made, three blocks on the way
             copied = sum(self._fields[name].row_bytes for name in chosen) / assembly.row_bytes
             rows = max(1, int(rows * IN_FLIGHT / (3 + 2 * copied)))
-        begin = int(self._stored(first))
-        end = int(self._stored(stop - 1)) + 1 if stop > first else begin
+        begin = int(self.stored_rows(first))
+        end = int(self.stored_rows(stop - 1)) + 1 if stop > first else begin
         return self._ahead(stream(assembly, begin, end, rows, overlap), chosen)
 
     def _ahead(
@@ -209,7 +209,7 @@ class StoredBuffer:
             with them, unless it was before. Without, what is damaged is noticed when it is next read in order.
         """
         chosen = self._chosen(names)
-        wanted = self._stored(self._checked_rows(rows))
+        wanted = self.stored_rows(self._checked_rows(rows))
         found: dict[str, Array] = {}
         distinct, back = np.unique(wanted, return_inverse=True)
         straight = np.array_equal(distinct, wanted)
@@ -329,7 +329,7 @@ class StoredBuffer:
         columns = {name: self._columns[name] for name in names}
         return {name: block[column.layout][column.shift :][:count] for name, column in columns.items()}
 
-    def _stored(self, rows: Any) -> Any:
+    def stored_rows(self, rows: Any) -> Any:
         """Where rows of this record begin in the stored one, in which none is left out."""
         return rows + np.searchsorted(self._before, rows, side="right")
 
