@@ -1,6 +1,6 @@
 """The same fit by one process and by workers of a Dask cluster on this machine, from one Parquet folder.
 
-Time, memory of a worker, tasks, bytes sent, workers killed on the way, and dask-ml beside it, with a Python that has it.
+Time, memory of a worker, tasks, bytes sent, workers killed on the way, and dask-ml beside it, by a Python that has it.
 The folder is made once; each measurement runs in a process of its own, in turn. The one process and every worker have
 one core each, on which they decode the files and add up the sums. What `docs/scale.md` reckons with goes to CSV files.
 Usage:
