@@ -128,8 +128,8 @@ def killed(fits: list[dict[str, str]]) -> list[str]:
     same = sum(fit["same"] == "True" for fit in fits)
     phases = ", ".join(f"`{name}` {count}" for name, count in at.most_common())
     return [
-        f"Workers were killed (SIGKILL) {at.total()} times, at random moments of {len(fits)} fits and summaries; {same} "
-        f"ended with the bits of one process. What was under way at the time: {phases}."
+        f"Workers were killed (SIGKILL) {at.total()} times, at random moments of {len(fits)} fits and summaries; "
+        f"{same} ended with the bits of one process. What was under way at the time: {phases}."
     ]
 
 
