@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs, parquet
 from spread_tasks import Posted, kind_of
+from written import stored as on_disk
 
 import multireplay as mr
 from multireplay.engine import sums
@@ -215,14 +216,12 @@ def shards(folder, rows=8000, count=4, bad=None):
         if bad is not None and bad[0] == number:
             table["b"][bad[1]] = np.nan
         parquet.write_table(pa.table(table), folder / f"part-{number}.parquet", row_group_size=1000)
-    return mr.Buffer.open(folder, {"features": ["a", "b"], "targets": "y"}, memory="1 MB")
+    return on_disk(folder, {"features": ["a", "b"], "targets": "y"}, rows=2000)
 
 
 def test_a_value_that_is_not_finite_is_named_with_its_shard(tmp_path):
-    opened = shards(tmp_path, bad=(2, 4321))
-    assert isinstance(opened, mr.StoredBuffer)
     with pytest.raises(mr.InputError, match=r"part-2\.parquet holds nan in column 'b' at row 4321"):
-        mr.solve(mr.GLM(), opened, on=Posted())
+        mr.solve(mr.GLM(), shards(tmp_path, bad=(2, 4321)), on=Posted())
 
 
 @pytest.mark.parametrize("fate", ["missing", "truncated", "written again"])
