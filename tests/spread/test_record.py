@@ -212,7 +212,7 @@ def shards(folder, rows=8000, count=4, bad=None):
     """A folder of Parquet files, in one of which a value may be no number."""
     for number in range(count):
         rng = np.random.default_rng(number)
-        table = {name: rng.standard_normal(rows) for name in ("a", "b", "y")}
+        table = {"a": rng.standard_normal(rows), "b": rng.standard_normal(rows), "y": rng.integers(0, 2, rows)}
         if bad is not None and bad[0] == number:
             table["b"][bad[1]] = np.nan
         parquet.write_table(pa.table(table), folder / f"part-{number}.parquet", row_group_size=1000)

@@ -279,22 +279,18 @@ def _in_order(
 
 
 def _blocks(record: Record, extent: Extent, aside: int) -> Generator[RowBlock, None, None]:
-    """The blocks of these rows, as the record hands them out; what comes in two parts is put together in a pool.
-
-    Memory of a pool stays: some allocators would give it back with every block, and take it again.
-    """
-    edges, pool = _edges(extent), Pool()
+    """The blocks of these rows; one that comes in several parts is put together in memory that stays, that of a pool."""
+    edges, pool = _edges(extent), functools.cache(Pool)
     start, end, stretch, closes = next(edges, (0, 0, 0, False))
     have = extent.first
-    begun: Columns = {}
+    begun: dict[str, Any] = {}
     with closing(record.parts(extent.first, aside, extent.last)) as parts:
         for begin, columns in parts:
             last = begin + int(next(iter(columns.values())).shape[0])
-            while have < min(end, last):
-                until = min(end, last)
+            while have < (until := min(end, last)):
                 here = {name: _straight(column[have - begin : until - begin]) for name, column in columns.items()}
                 if until - have < end - start:
-                    begun = begun or {name: pool.like(column, end - start) for name, column in here.items()}
+                    begun = begun or {name: pool().like(column, end - start) for name, column in here.items()}
                     for name, column in here.items():
                         begun[name][have - start : until - start] = column
                     here = begun
