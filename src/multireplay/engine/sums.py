@@ -279,7 +279,7 @@ def _in_order(
 
 
 def _blocks(record: Record, extent: Extent, aside: int) -> Generator[RowBlock, None, None]:
-    """The blocks of these rows; one that comes in several parts is put together in memory that stays, that of a pool."""
+    """The blocks of these rows; one that comes in several parts is put together in memory of a pool, which stays."""
     edges, pool = _edges(extent), functools.cache(Pool)
     start, end, stretch, closes = next(edges, (0, 0, 0, False))
     have = extent.first
