@@ -160,7 +160,7 @@ def measured(way: str, kind: str, given: argparse.Namespace) -> dict[str, Any]:
 def under_fire(folder: Path, kills: int) -> list[dict[str, Any]]:
     """Fits on two workers, one of which is killed every second or so, until so many were; whether bits are as here.
 
-    What was under way is noted at every kill.
+    What was under way is noted at every kill. None is killed before a task was done since the last one was.
     """
     from multireplay.spread import workers as spread_workers
 
@@ -169,6 +169,12 @@ def under_fire(folder: Path, kills: int) -> list[dict[str, Any]]:
             phase[0] = type(getattr(task, "block_sum", task)).__name__.strip("_")
             return super()._submit(task)
 
+        def _result(self, future: Any) -> Any:
+            found = super()._result(future)
+            moved.set()
+            return found
+
+    moved = threading.Event()
     phase, struck, over, rows = [""], list[str](), threading.Event(), []
     here = {kind: told(mr.solve(problem, opened(folder, kind))) for kind, problem in KINDS.items()}
     spread_workers.DaskWorkers = Watched  # type: ignore[misc]
@@ -177,12 +183,15 @@ def under_fire(folder: Path, kills: int) -> list[dict[str, Any]]:
 
         def kill() -> None:
             seen: set[int] = set()  # one that has just begun is let be: its nanny would give it up
-            while not over.wait(random.uniform(0.5, 3.0)):
+            while not over.wait(random.uniform(0.1, 1.5)):
+                if not moved.is_set():
+                    continue
                 try:
                     there = set(client.run(os.getpid).values())
                     if there & seen:
                         os.kill(random.choice(sorted(there & seen)), signal.SIGKILL)
                         struck.append(phase[0])
+                        moved.clear()
                     seen = there
                     client.cluster.scale(2)
                 except (OSError, RuntimeError, ValueError):
