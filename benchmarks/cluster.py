@@ -184,11 +184,9 @@ def under_fire(folder: Path, kills: int) -> list[dict[str, Any]]:
         def kill() -> None:
             seen: set[int] = set()  # one that has just begun is let be: its nanny would give it up
             while not over.wait(random.uniform(0.1, 1.5)):
-                if not moved.is_set():
-                    continue
                 try:
                     there = set(client.run(os.getpid).values())
-                    if there & seen:
+                    if there & seen and moved.is_set():
                         os.kill(random.choice(sorted(there & seen)), signal.SIGKILL)
                         struck.append(phase[0])
                         moved.clear()

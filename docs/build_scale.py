@@ -153,7 +153,9 @@ def read(name: str) -> list[dict[str, str]]:
 
 
 def main() -> None:
-    parts = measured(read("cluster.csv")), killed(read("cluster_kills.csv")), on_shards(read("sticky.csv"))
+    parts = [measured(read("cluster.csv")), on_shards(read("sticky.csv"))]
+    if (RUNS / "cluster_kills.csv").exists():
+        parts.insert(1, killed(read("cluster_kills.csv")))
     lines = [line for part in parts for line in (*part, "")]
     text = PAGE.read_text(encoding="utf-8")
     head, rest = text.split(BEGIN)
