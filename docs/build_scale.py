@@ -69,7 +69,7 @@ def measured(runs: list[dict[str, str]]) -> list[str]:
     rows = []
     for run in runs:
         if run["why"]:
-            rows.append([run["kind"], run["way"], f"cannot be run: `{run['why']}`", *[""] * 6])
+            rows.append([run["kind"], run["way"], run["why"], *[""] * 6])
             continue
         tasks, out, back, off = (float(run[name] or 0) for name in ("tasks", "out", "back", "off"))
         sent = [f"{tasks:.0f}", f"{out / 1e3:.0f} kB", f"{back / 1e3:.0f} kB"] if tasks else ["", "", ""]
@@ -91,8 +91,7 @@ def measured(runs: list[dict[str, str]]) -> list[str]:
     lines = [
         f"Measured with {size / 1e9:.2g} GB of Parquet (what a fit reads of it) in the cache. The one process has one "
         "core, and so has every worker. “Off” is the largest difference of a coefficient from that of the one process, "
-        "“memory of one” that of the largest process that reads. dask-ml runs with its own defaults and next to no "
-        "penalty.",
+        "memory that of the largest process that reads. dask-ml runs with its own defaults and next to no penalty.",
         "",
         *table(heads, rows, 2),
         "",
