@@ -1,12 +1,11 @@
 """The same fit by one process and by workers of a Dask cluster on this machine, from one Parquet folder.
 
-Time, memory of a worker, tasks, bytes sent, workers killed on the way, and dask-ml beside it (pip install dask-ml). The
-folder is made once; each measurement runs in a process of its own, in turn. The one process and every worker have one
-core each, on which they decode the files and add up the sums. What `docs/scale.md` reckons with goes to a CSV file.
+Time, memory of a worker, tasks, bytes sent, workers killed on the way, and dask-ml beside it, by a Python that has it.
+The folder is made once; each measurement runs in a process of its own, in turn. The one process and every worker have
+one core each, on which they decode the files and add up the sums. What `docs/scale.md` reckons with goes to CSV files.
 Usage:
-    python benchmarks/cluster.py --gigabytes 8 --out benchmarks/cluster.csv
-    python benchmarks/cluster.py --kills 50 --gigabytes 1
-    python benchmarks/cluster.py --sticky 30     (the methods of others on contiguous shards: benchmarks/sticky.py)
+    python benchmarks/cluster.py --gigabytes 8 --python rival/bin/python --out benchmarks/cluster.csv
+    python benchmarks/cluster.py --kills 50 --gigabytes 1 --out benchmarks/cluster_kills.csv
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from cluster_local import cluster, peak, pinned, processor
 from scipy.signal import lfilter
 from scipy.special import expit
 
@@ -41,9 +42,11 @@ FILE, GROUP = 2**28, 2**24
 """Bytes of a file and of a row group."""
 MEMORY = "256 MB"
 KINDS = {"linear": mr.GLM(), "logistic": mr.GLM("logistic")}
+RIVAL = "dask-ml, 2 workers"
 WAYS = ("one process", "1 worker", "2 workers", "1 worker, small tasks")
-LONGEST = 1800
+LONGEST = 600
 """Seconds that a measurement may take."""
+COLUMNS = ("kind", "way", "bytes", "passes", "tasks", "out", "back", "memory", "cpu", "seconds", "off", "why")
 MOST_OVERHEAD, LEAST_SPEED_UP, MOST_MEMORY = 1.3, 1.6, 1e9
 
 
@@ -72,17 +75,6 @@ def opened(folder: Path, kind: str) -> Any:
     return mr.Buffer.open(folder, columns=columns, memory=MEMORY)
 
 
-def cluster(workers: int, opened_: ExitStack) -> Any:
-    """A client of so many workers of one thread each."""
-    import dask
-    from distributed import Client, LocalCluster
-
-    dask.config.set({"distributed.scheduler.allowed-failures": 20})
-    options = {"threads_per_worker": 1, "dashboard_address": ":0", "host": "127.0.0.1", "silence_logs": 50}
-    made = opened_.enter_context(LocalCluster(n_workers=workers, **options))
-    return opened_.enter_context(Client(made))
-
-
 def counted(sent: dict[str, int]) -> Any:
     """Workers of Dask that count tasks, and the bytes of all that goes and comes."""
     from multireplay.spread.workers import DaskWorkers
@@ -101,26 +93,11 @@ def counted(sent: dict[str, int]) -> Any:
     return Counted
 
 
-def peak() -> float:
-    """The most memory that this process has had, in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM"):
-            return 1024 * float(line.split()[1])
-    raise OSError("this system does not say how much memory a process has had")
-
-
-def processor() -> float:
-    """Seconds of a processor that this process has had."""
-    return sum(os.times()[:2])
-
-
-def warmed(kind: str) -> None:
-    """A small fit, which loads compiled code, and the libraries that read: once in every process."""
-    import pyarrow.parquet
-
+def warmed(folder: Path, kind: str) -> None:
+    """A small fit and a few rows, which load compiled code, and the libraries that read: once in every process."""
     import multireplay.spread.record  # noqa: F401
 
-    assert pyarrow.parquet
+    opened(folder, kind).take(np.arange(64))
     features = np.random.default_rng(0).standard_normal((20_000, 4))
     mr.solve(KINDS[kind], mr.Buffer(features=features, targets=np.arange(20_000) % 2), threads=1)
 
@@ -133,13 +110,12 @@ def one(way: str, folder: Path, kind: str) -> dict[str, Any]:
     sent = {"tasks": 0, "out": 0, "back": 0}
     with ExitStack() as stack:
         client = None if way == "one process" else cluster(int(way.split()[0]), stack)
-        warmed(kind)
+        warmed(folder, kind)
         if client is None:
             os.sched_setaffinity(0, {0})
         else:
-            client.run(warmed, kind)
-            for core, address in enumerate(client.nthreads()):
-                client.run(os.sched_setaffinity, 0, {core}, workers=[address])
+            client.run(warmed, folder, kind)
+            pinned(client)
             spread_workers.DaskWorkers = counted(sent)  # type: ignore[misc]
         if way.endswith("small tasks"):
             spread_record.MOST = spread_record.LEAST = 2**26
@@ -152,8 +128,6 @@ def one(way: str, folder: Path, kind: str) -> dict[str, Any]:
         seconds = time.perf_counter() - began
         memory, cpu = peak() if client is None else max(client.run(peak).values()), busy() - before
     found = {
-        "way": way,
-        "kind": kind,
         "seconds": seconds,
         "passes": result.passes,
         "memory": memory,
@@ -163,30 +137,9 @@ def one(way: str, folder: Path, kind: str) -> dict[str, Any]:
     return {**found, **{name: number / passes for name, number in sent.items()}, "x": result.x.tobytes().hex()}
 
 
-def by_dask_ml(folder: Path, kind: str) -> dict[str, Any]:
-    """dask-ml's estimator on the same folder, with two workers; where it cannot be run, why."""
-    sys.path = [place for place in sys.path if Path(place) != Path(__file__).parent]  # where another sparse.py is
-    try:
-        import dask.dataframe as dd
-        from dask_ml.linear_model import LinearRegression, LogisticRegression
-
-        with ExitStack() as stack:
-            client = cluster(2, stack)
-            began = time.perf_counter()
-            frame = dd.read_parquet(folder)
-            names = list(frame.columns)
-            whole = frame.to_dask_array(lengths=True)
-            model = (LinearRegression if kind == "linear" else LogisticRegression)(C=1e12, fit_intercept=False)
-            model.fit(whole[:, : len(names) - len(KINDS)], whole[:, names.index(kind)])
-            seconds, memory = time.perf_counter() - began, max(client.run(peak).values())
-    except Exception as error:  # whatever an old package raises with new ones
-        return {"way": "dask-ml", "kind": kind, "why": f"{type(error).__name__}: {error}".splitlines()[0]}
-    x = np.asarray(model.coef_, dtype=float).ravel()
-    return {"way": "dask-ml", "kind": kind, "seconds": seconds, "memory": memory, "x": x.tobytes().hex()}
-
-
-def measured(way: str, folder: Path, kind: str, cold: bool) -> dict[str, Any]:
+def measured(way: str, kind: str, given: argparse.Namespace) -> dict[str, Any]:
     """`one` in a process of its own, from files that are all in the cache, or none of them."""
+    folder, cold = given.folder, given.cold
     for file in folder.iterdir():
         with file.open("rb", buffering=0) as opened_:
             if cold:
@@ -194,30 +147,49 @@ def measured(way: str, folder: Path, kind: str, cold: bool) -> dict[str, Any]:
             while not cold and opened_.read(2**24):
                 pass
     command = [sys.executable, __file__, "--only", way, "--folder", str(folder), "--kind", kind]
+    if way == RIVAL:
+        command = [given.python, str(Path(__file__).with_name("cluster_dask_ml.py")), str(folder), kind]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment, timeout=LONGEST)
     except subprocess.TimeoutExpired:
         return {"way": way, "kind": kind, "why": f"not done in {LONGEST / 60:.0f} minutes"}
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    return {"way": way, "kind": kind, **json.loads(done.stdout.splitlines()[-1])}
 
 
 def under_fire(folder: Path, kills: int) -> list[dict[str, Any]]:
-    """Fits on two workers, one of which is killed every second or so, until so many were; whether bits are as here."""
-    here = {kind: mr.solve(problem, opened(folder, kind)).x.tobytes() for kind, problem in KINDS.items()}
-    killed, over, rows = [], threading.Event(), []
+    """Fits on two workers, one of which is killed every second or so, until so many were; whether bits are as here.
+
+    What was under way is noted at every kill. None is killed before a task was done since the last one was.
+    """
+    from multireplay.spread import workers as spread_workers
+
+    class Watched(spread_workers.DaskWorkers):
+        def _submit(self, task: Any) -> Any:
+            phase[0] = type(getattr(task, "block_sum", task)).__name__.strip("_")
+            return super()._submit(task)
+
+        def _result(self, future: Any) -> Any:
+            found = super()._result(future)
+            moved.set()
+            return found
+
+    moved = threading.Event()
+    phase, struck, over, rows = [""], list[str](), threading.Event(), []
+    here = {kind: told(mr.solve(problem, opened(folder, kind))) for kind, problem in KINDS.items()}
+    spread_workers.DaskWorkers = Watched  # type: ignore[misc]
     with ExitStack() as stack:
         client = cluster(2, stack)
 
         def kill() -> None:
             seen: set[int] = set()  # one that has just begun is let be: its nanny would give it up
-            while not over.wait(random.uniform(1.0, 4.0)):
+            while not over.wait(random.uniform(0.1, 1.5)):
                 try:
                     there = set(client.run(os.getpid).values())
-                    if there & seen:
-                        victim = random.choice(sorted(there & seen))
-                        os.kill(victim, signal.SIGKILL)
-                        killed.append(victim)
+                    if there & seen and moved.is_set():
+                        os.kill(random.choice(sorted(there & seen)), signal.SIGKILL)
+                        struck.append(phase[0])
+                        moved.clear()
                     seen = there
                     client.cluster.scale(2)
                 except (OSError, RuntimeError, ValueError):
@@ -226,31 +198,33 @@ def under_fire(folder: Path, kills: int) -> list[dict[str, Any]]:
         thread = threading.Thread(target=kill)
         thread.start()
         try:
-            while len(killed) < kills:
+            while len(struck) < kills:
                 for kind, problem in KINDS.items():
-                    before, began = len(killed), time.perf_counter()
-                    result = mr.solve(problem, opened(folder, kind), on=client)
-                    result.summary()
-                    same = result.x.tobytes() == here[kind]
-                    took = f"{time.perf_counter() - began:.1f}"
-                    rows.append({"kind": kind, "killed": len(killed) - before, "seconds": took, "same bits": same})
-                    print(f"{len(killed)} killed, {took} s, {same}", file=sys.stderr, flush=True)
+                    before, began = len(struck), time.perf_counter()
+                    same = told(mr.solve(problem, opened(folder, kind), on=client)) == here[kind]
+                    took, hit = time.perf_counter() - began, Counter(struck[before:])
+                    at = ", ".join(f"{name} {count}" for name, count in sorted(hit.items()))
+                    rows.append({"kind": kind, "killed": hit.total(), "at": at, "seconds": f"{took:.1f}", "same": same})
+                    print(f"{len(struck)} killed, {took:.1f} s, {same}", file=sys.stderr, flush=True)
         finally:
             over.set()
             thread.join()
     return rows
 
 
+def told(result: Any) -> tuple[bytes, bytes, str]:
+    """All that is compared: the solution, its standard errors and the table."""
+    return result.x.tobytes(), result.uncertainty.standard_error.tobytes(), str(result.summary())
+
+
 def table_of(runs: list[dict[str, Any]]) -> TextTable:
     """What was measured, for people."""
-    exact = {run["kind"]: run["x"] for run in runs if run["way"] == "one process"}
     alone = {(run["way"], run["kind"]): run["seconds"] for run in runs if "seconds" in run}
     rows = []
     for run in runs:
         if "why" in run:
             rows.append({"kind": run["kind"], "way": f"{run['way']}: {run['why']}"})
             continue
-        x, fit = (np.frombuffer(bytes.fromhex(text)) for text in (run["x"], exact[run["kind"]]))
         rows.append(
             {
                 "kind": run["kind"],
@@ -263,27 +237,40 @@ def table_of(runs: list[dict[str, Any]]) -> TextTable:
                 "sent a pass": f"{run['out'] / 1e3:.0f} kB" if run.get("out") else "",
                 "back a pass": f"{run['back'] / 1e3:.0f} kB" if run.get("back") else "",
                 "memory": f"{run['memory'] / 1e6:.0f} MB",
-                "off": "same bits" if run["x"] == exact[run["kind"]] else f"{np.abs(x - fit).max():.1e}",
+                "off": f"{run['off']:.1e}" if run["off"] else "same bits",
             }
         )
     return TextTable(rows)
 
 
-def report(folder: Path, kinds: list[str], given: argparse.Namespace) -> bool:
+def written(runs: list[dict[str, Any]], names: tuple[str, ...], out: Path) -> None:
+    """These columns of what was measured, in a CSV file."""
+    with out.open("w", newline="") as file:
+        writer = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(runs)
+
+
+def report(given: argparse.Namespace) -> bool:
     """Measure all, print it, keep it; whether it is as good as it should be."""
-    runs = []
+    runs, kinds = [], given.kind
     for kind in kinds:
-        for way in (*WAYS, *["dask-ml"] * (not given.alone)):
-            found = [measured(way, folder, kind, given.cold) for _ in range(given.repeats)]
-            runs.append(min(found, key=lambda run: run.get("seconds", np.inf)))
-            print(f"{kind}, {way}: {runs[-1].get('seconds', np.nan):.3g} s", file=sys.stderr)
+        exact = None
+        for way in (*WAYS, *[RIVAL] * (not given.alone)):
+            found = [measured(way, kind, given) for _ in range(1 if way == RIVAL else given.repeats)]
+            run = min(found, key=lambda run: run.get("seconds", np.inf))
+            if "x" in run:
+                x = np.frombuffer(bytes.fromhex(run["x"]))
+                exact = x if exact is None else exact
+                run["off"] = np.abs(x - exact).max()
+            runs.append(run)
+            print(
+                f"{kind}, {way}: {run.get('seconds', np.nan):.3g} s {run.get('why', '')}", file=sys.stderr, flush=True
+            )
     print(table_of(runs))
     if given.out is not None:
-        names = ("kind", "way", "bytes", "passes", "tasks", "out", "back", "memory", "cpu", "seconds", "why")
-        with given.out.open("w", newline="") as file:
-            writer = csv.DictWriter(file, names, extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(runs)
+        before = list(csv.DictReader(given.out.open(newline=""))) if given.out.exists() else []
+        written([run for run in before if run["kind"] not in kinds] + runs, COLUMNS, given.out)
     fine = True
     for kind in kinds:
         took = {run["way"]: run["seconds"] for run in runs if run["kind"] == kind and "seconds" in run}
@@ -307,33 +294,29 @@ def main() -> int:
     options.add_argument("--kind", choices=list(KINDS), nargs="+", default=list(KINDS))
     options.add_argument("--repeats", type=int, default=1)
     options.add_argument("--kills", type=int, default=0, help="instead: kill so many workers while fits go on")
-    options.add_argument("--sticky", type=int, default=0, help="instead: so many seeds of records cut into shards")
     options.add_argument("--cold", action="store_true", help="from disk, which may limit; otherwise from the cache")
     options.add_argument("--alone", action="store_true", help="leave dask-ml out, which takes most of the time")
-    options.add_argument("--out", type=Path, help="CSV file for what was measured")
+    options.add_argument("--python", default=sys.executable, help="one that has dask-ml")
+    options.add_argument("--out", type=Path, help="CSV file for what was measured; of other kinds it keeps what it has")
     options.add_argument("--keep", action="store_true", help="leave the folder on disk; a later run uses it again")
-    options.add_argument("--only", choices=[*WAYS, "dask-ml"], help=argparse.SUPPRESS)
+    options.add_argument("--only", choices=WAYS, help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.only:
-        kind = given.kind[0]
-        found = by_dask_ml(given.folder, kind) if given.only == "dask-ml" else one(given.only, given.folder, kind)
-        print(json.dumps(found))
+        print(json.dumps(one(given.only, given.folder, given.kind[0])))
         return 0
-    if given.sticky:
-        from sticky import report as on_shards
-
-        return on_shards(given.sticky)
     if not given.folder.exists():
         make_folder(given.folder, given.gigabytes, given.dim)
     try:
         if given.kills:
             rows = under_fire(given.folder, given.kills)
             print(TextTable(rows))
-            same = all(row["same bits"] for row in rows)
+            if given.out is not None:
+                written(rows, tuple(rows[0]), given.out)
+            same = all(row["same"] for row in rows)
             killed = f"{sum(row['killed'] for row in rows)} workers killed in {len(rows)} fits"
             print(f"{killed}: {'the same bits' if same else 'OTHER BITS'}")
             return 0 if same else 1
-        return 0 if report(given.folder, given.kind, given) else 1
+        return 0 if report(given) else 1
     finally:
         if not given.keep:
             shutil.rmtree(given.folder)

@@ -3,16 +3,18 @@
 One-shot averaging (Zhang, Duchi and Wainwright 2013), the surrogate likelihood CSL (Jordan, Lee and Yang 2019) and
 GIANT (Wang, Roosta-Khorasani, Xu and Mahoney 2018), each with two rounds, and ours: rows spread over the record and two
 corrections. Features are AR(1). Errors are distances to the fit of all rows, in its standard errors under dependence,
-of the worst coordinate; means over seeds with their standard errors. Usage:
-    python benchmarks/sticky.py --seeds 30
+of the worst coordinate; means over seeds with their standard errors. Seeds that the CSV file has are not run again.
+Usage: python benchmarks/sticky.py --seeds 30 --out benchmarks/sticky.csv
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
+import csv
 import warnings
 from collections.abc import Callable
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 from scipy.signal import lfilter
@@ -23,6 +25,7 @@ from multireplay.show.text import TextTable
 
 ROWS, DIM, SHARDS, ROUNDS = 200_000, 10, 32, 2
 RHOS = (0.0, 0.99, 0.999)
+MODELS = {"identity": "linear", "logistic": "logistic"}
 LOST = 1e3
 """Standard errors from which on a method is lost."""
 
@@ -144,26 +147,44 @@ def shown(values: Array) -> str:
     return ", ".join(filter(None, (text, f"{lost} of {len(values)} lost" if lost else "")))
 
 
-def report(seeds: int) -> int:
-    """Print the table."""
-    rows = []
-    for link in ("identity", "logistic"):
-        runs = {rho: [errors(seed, rho, link) for seed in range(seeds)] for rho in RHOS}
-        for name in runs[RHOS[0]][0]:
-            told = {
-                f"rho = {rho:g}": shown(np.nan_to_num([run[name] for run in runs[rho]], nan=np.inf)) for rho in RHOS
-            }
-            rows.append({"model": "linear" if link == "identity" else link, "method": name, **told})
-    print(f"{ROWS} rows, {DIM} features, {SHARDS} contiguous shards, {seeds} seeds: standard errors from the exact fit")
-    print(TextTable(rows))
-    return 0
+def measured(seeds: int, out: Path | None) -> list[dict[str, str]]:
+    """A row for every model, ρ, seed and method: those that the file has, and those that it lacks, which it gets."""
+    rows = list(csv.DictReader(out.open(newline=""))) if out is not None and out.exists() else []
+    known = {(row["model"], row["rho"], row["seed"]) for row in rows}
+    for seed, (link, model), rho in product(range(seeds), MODELS.items(), RHOS):
+        key = {"model": model, "rho": f"{rho:g}", "seed": str(seed)}
+        if tuple(key.values()) in known:
+            continue
+        rows += [{**key, "method": name, "error": f"{off:.4g}"} for name, off in errors(seed, rho, link).items()]
+        if out is not None:
+            with out.open("w", newline="") as file:
+                writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(rows)
+    return rows
 
 
-def main() -> int:
+def table_of(runs: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The mean over seeds of every model and method, a column for every ρ."""
+    found: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for run in runs:
+        found.setdefault((run["model"], run["method"]), {}).setdefault(run["rho"], []).append(float(run["error"]))
+    return [
+        {"model": model, "method": method}
+        | {f"rho = {rho}": shown(np.nan_to_num(values, nan=np.inf)) for rho, values in by_rho.items()}
+        for (model, method), by_rho in sorted(found.items(), key=lambda item: item[0][0])
+    ]
+
+
+def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seeds", type=int, default=30)
-    return report(options.parse_args().seeds)
+    options.add_argument("--out", type=Path, help="CSV file for what was measured")
+    given = options.parse_args()
+    rows = table_of(measured(given.seeds, given.out))
+    print(f"{ROWS} rows, {DIM} features, {SHARDS} contiguous shards, {given.seeds} seeds")
+    print(TextTable(rows, "Standard errors from the exact fit"))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

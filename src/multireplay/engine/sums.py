@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from multireplay._check import Positions, Vector
+from multireplay.buffer.disk.memory import Pool
 from multireplay.buffer.foreign import as_numpy
 from multireplay.problems.base import as_double
 
@@ -278,22 +279,26 @@ def _in_order(
 
 
 def _blocks(record: Record, extent: Extent, aside: int) -> Generator[RowBlock, None, None]:
-    """The blocks of these rows, put together from what the record hands out."""
-    edges = _edges(extent)
+    """The blocks of these rows; one that comes in several parts is put together in memory of a pool, which stays."""
+    edges, pool = _edges(extent), functools.cache(Pool)
     start, end, stretch, closes = next(edges, (0, 0, 0, False))
-    waiting: list[Columns] = []
-    have = extent.first  # the row after those that wait
+    have = extent.first
+    begun: dict[str, Any] = {}
     with closing(record.parts(extent.first, aside, extent.last)) as parts:
         for begin, columns in parts:
             last = begin + int(next(iter(columns.values())).shape[0])
-            while start < end <= last:
-                here = {name: _straight(column[have - begin : end - begin]) for name, column in columns.items()}
-                yield RowBlock(stretch, _joined([*waiting, here]) if waiting else here, end - start, end, closes)
-                waiting, have = [], end
-                start, end, stretch, closes = next(edges, (end, end, stretch, closes))
-            if have < last:  # copied, so that the memory of the part is free again
-                waiting.append({name: column[have - begin :].copy() for name, column in columns.items()})
-                have = last
+            while have < (until := min(end, last)):
+                here = {name: _straight(column[have - begin : until - begin]) for name, column in columns.items()}
+                if until - have < end - start:
+                    begun = begun or {name: pool().like(column, end - start) for name, column in here.items()}
+                    for name, column in here.items():
+                        begun[name][have - start : until - start] = column
+                    here = begun
+                have = until
+                if until == end:
+                    yield RowBlock(stretch, here, end - start, end, closes)
+                    begun = {}
+                    start, end, stretch, closes = next(edges, (end, end, stretch, closes))
 
 
 def _edges(extent: Extent) -> Iterator[tuple[int, int, int, bool]]:
@@ -308,10 +313,6 @@ def _edges(extent: Extent) -> Iterator[tuple[int, int, int, bool]]:
 def _straight(column: Any) -> Any:
     """The rows of a column side by side in memory, as they are on disk: products would differ in their last bit."""
     return np.ascontiguousarray(column) if isinstance(column, np.ndarray) else column
-
-
-def _joined(parts: list[Columns]) -> Columns:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 class Batches(NamedTuple):

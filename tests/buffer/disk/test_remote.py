@@ -232,3 +232,44 @@ def test_uris_and_paths():
     for wrong in (5, ("a", "b"), object()):
         with pytest.raises(mr.InputError, match="cannot be opened; give a path, a URI"):
             mr.Buffer.open(wrong)
+
+
+@pytest.mark.parametrize(
+    ("uri", "kind"),
+    [("gs://bucket/folder", "gcs"), ("gcs://bucket/x", "gcs"), ("abfs://c@account.dfs.core.windows.net/x", "abfs")],
+)
+def test_other_stores_are_those_of_pyarrow(uri, kind):
+    assert as_path(uri).filesystem.type_name == kind
+
+
+@pytest.mark.parametrize(
+    "uri", ["gs://bucket/r1", "gs://bucket/r1?scheme=http", "hdfs://name:8020/r1", "abfs://c@a/r1"]
+)
+def test_a_store_without_credentials_says_so_and_soon(monkeypatch, uri):
+    asked = []
+
+    class Store:
+        @classmethod
+        def from_uri(cls, given):
+            asked.append(given)
+            return cls(), "r1"
+
+        def get_file_info(self, path):
+            raise pa.ArrowException(f"Failed to get a token for {uri}\nand more")
+
+    monkeypatch.setattr(fs, "FileSystem", Store)
+    with pytest.raises(mr.InputError, match=r"//.*r1 cannot be read: Failed to get a token for .*r1$"):
+        mr.Buffer.open(uri)
+    assert asked[0].startswith(uri)
+    assert ("retry_limit_seconds=" in asked[0]) == uri.startswith("gs")
+
+
+def test_what_a_store_says_of_a_secret_is_not_repeated(monkeypatch):
+    def answered(path):
+        raise OSError("the signature of sesame is wrong")
+
+    there = type("Store", (), {"from_uri": lambda uri: (type("One", (), {"get_file_info": answered}), "r2")})
+    monkeypatch.setattr(fs, "FileSystem", there)
+    with pytest.raises(mr.InputError, match="may be secret") as caught:
+        mr.Buffer.open("s3://key:sesame@bucket/r2")
+    assert "sesame" not in str(caught.value)

@@ -71,3 +71,7 @@ class Pool:
         whole = np.frombuffer(memory, np.uint8)  # the base of every view of it: it goes with the last of them
         weakref.finalize(whole, free.append, memory).atexit = False
         return whole.view(field.dtype).reshape(field.shape(rows))
+
+    def like(self, column: Array, rows: int) -> Array:
+        """One for so many rows of what a column has."""
+        return self.array(Field(column.dtype, None if column.ndim == 1 else column.shape[1]), rows)

@@ -18,6 +18,8 @@ from urllib.parse import unquote
 from multireplay.errors import InputError
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
+_RETRY = "retry_limit_seconds=30"
+"""Google's store asks for credentials for 15 minutes where there are none, unless the URI says how long it may."""
 _TELLING = 4
 """Letters from which on a part of a URI is taken for a secret wherever it turns up."""
 
@@ -91,8 +93,13 @@ class RemotePath:
         return info.size, info.mtime_ns or 0, ""
 
     def is_dir(self) -> bool:
-        """Whether it is a folder; an error if there is nothing."""
-        kind = self.filesystem.get_file_info(self.path).type.name
+        """Whether it is a folder; an error if there is nothing, or if the store does not answer."""
+        from pyarrow import ArrowException
+
+        try:
+            kind = self.filesystem.get_file_info(self.path).type.name
+        except (ArrowException, OSError) as error:  # often the credentials, of which nothing was asked before
+            raise InputError(f"{self} cannot be read: {_reason(self.uri, error)}") from None
         if kind == "NotFound":
             raise InputError(f"{self} does not exist")
         return bool(kind == "Directory")
@@ -140,13 +147,21 @@ def _store(uri: str) -> tuple[Any, str]:
     """The file system of a URI, and the path in it."""
     from pyarrow import ArrowException, fs
 
+    asked = uri
+    if uri.startswith(("gs://", "gcs://")) and "retry_limit_seconds" not in uri:
+        asked += f"{'&' if '?' in uri else '?'}{_RETRY}"
     try:
-        found: tuple[Any, str] = fs.FileSystem.from_uri(uri)
+        found: tuple[Any, str] = fs.FileSystem.from_uri(asked)
         return found
     except (ArrowException, OSError) as error:
-        reason = str(error).replace(uri, shown(uri)).partition("\n")[0]
+        raise InputError(f"{shown(uri)} cannot be opened: {_reason(uri, error)}") from None
+
+
+def _reason(uri: str, error: Exception) -> str:
+    """What pyarrow says of a URI, unless that names what may be secret in it."""
+    reason = str(error).replace(uri, shown(uri)).partition("\n")[0]
     who, _, rest = uri.partition("://")[2].rpartition("@")
     secrets = re.split(r"[:@]", who) + re.split(r"[?&=]", rest)[1:]
     if any(len(one) >= _TELLING and one in reason for part in secrets for one in (part, unquote(part))):
-        reason = "what pyarrow says of it names a part of the URI that may be secret"
-    raise InputError(f"{shown(uri)} cannot be opened: {reason}")
+        return "what pyarrow says of it names a part of the URI that may be secret"
+    return reason
