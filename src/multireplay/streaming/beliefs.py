@@ -10,10 +10,12 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.streaming.batches import Sums
 
-RECENT = 1024
-"""The noise is that of so many rows, or the last third."""
-ARRAYS = ("points", "trust", "solved")
-NUMBERS = ("noise", "noise_rows", "seen")
+import os
+STRETCH, PIECES = int(os.environ.get("STR", "512")), 8
+RECENT = 4 * STRETCH
+ARRAYS = ("points", "trust", "solved", "open", "judged", "next")
+AGE = float(os.environ.get("AGE", "256"))
+NUMBERS = ("turned", "noise", "noise_rows", "seen", "open_rows")
 
 
 class Around(NamedTuple):
@@ -49,28 +51,34 @@ class Beliefs:
         self.trust = np.full(count, 1 / count)
         self.solved = np.full(count, -1.0)
         """How many rows there were when each was last worked out."""
+        self.open, self.open_rows = np.zeros(dim), 0.0
+        self.judged, self.next, self.turned = self.points.copy(), self.points.copy(), 0.0
         self.noise, self.noise_rows, self.seen = 0.0, 0.0, 0.0
 
     def judge(self, part: Sums, around: Around, penalty: Vector, share: float) -> None:
         """Judge all answers by a block that is not yet in them; `share` of all beliefs is given to all alike."""
         best = int(self.trust.argmax())
         heavy = part.rows * penalty
-        gains = spared(self.points, self.points[best], part, around, heavy)
+        points = self.points
+        if around.symmetric is not None:
+            if self.seen >= self.turned + AGE:
+                self.judged, self.next, self.turned = self.next, self.points.copy(), self.seen
+            points = self.judged
+        gains = spared(points, points[best], part, around, heavy)
         own = part.values + part.slopes @ (self.points[best] - around.point) + heavy * self.points[best]
-        noise = max(float(own @ around.whitened @ own), 0.0) / len(penalty)
-        kept = 0.5 ** (part.rows / min(RECENT, max(0.5 * self.seen, 1.0)))
-        self.noise, self.noise_rows = kept * self.noise + noise, kept * self.noise_rows + part.rows
+        self.open += own
+        self.open_rows += part.rows
         self.seen += part.rows
+        if self.open_rows >= min(STRETCH, self.seen / PIECES):
+            kept = 0.5 ** (self.open_rows / min(RECENT, max(0.5 * self.seen, 1.0)))
+            noise = max(float(self.open @ around.whitened @ self.open), 0.0) / len(penalty)
+            self.noise, self.noise_rows = kept * self.noise + noise, kept * self.noise_rows + self.open_rows
+            self.open, self.open_rows = np.zeros(len(own)), 0.0
         if not self.noise > 0 or not np.isfinite(gains).all():
             return
         weights = np.log(self.trust) + gains * self.noise_rows / self.noise
         found = np.exp(weights - weights.max())
         self.trust = (1 - share) * found / found.sum() + share / len(found)
-
-    def forget(self) -> None:
-        """Believe all answers alike, and work them out anew."""
-        self.trust[:], self.solved[:] = 1 / len(self.trust), -1.0
-        self.noise = self.noise_rows = self.seen = 0.0
 
     @property
     def x(self) -> Vector:

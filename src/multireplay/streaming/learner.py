@@ -19,7 +19,7 @@ from multireplay.streaming.drift import Chart, Rivals
 from multireplay.streaming.fading import Fading
 from multireplay.streaming.fitting import Fitting, Root, SpreadPart, divided, sums_of
 from multireplay.streaming.fresh import Beginning
-from multireplay.streaming.ridges import LAST, Ridges, curvatures, inverses
+from multireplay.streaming.ridges import Ridges, curvatures, inverses
 from multireplay.streaming.spread_rows import SpreadRows
 
 AGAIN = 0.25
@@ -67,7 +67,7 @@ class Learner:
         self._begin()
         self.chart, self.rivals = Chart(self.dim), Rivals(self.dim)
         self.fading = Fading(problem, self.dim)
-        self.ridges = Ridges(problem, self.dim)
+        self.ridges = Ridges()
 
     def _begin(self) -> None:
         self.batches = EqualBatches(self.dim, self.memory.window, self.memory.half_life)
@@ -79,10 +79,15 @@ class Learner:
         return self.rows < self.drift_ends
 
     @property
+    def wavers(self) -> bool:
+        """Whether there is drift, or predictions are made with less than a quarter of what counts in the answer."""
+        return self.drifting or (self.memory.adapts and self.fading.half_life < 0.25 * self.fading.rows[-1])
+
+    @property
     def block(self) -> int:
         """Rows of the next block: it depends on the rows before it alone."""
         since = self.rows - self.begun
-        fine = self.drifting or since % self.batches.block
+        fine = self.wavers or since % self.batches.block
         return min(self.batches.block, FINE) if fine else self.batches.block
 
     def add(self, block: Columns, stamp: float) -> None:
@@ -96,13 +101,12 @@ class Learner:
         if around is not None:
             if self.rows - self.begun > max(256, 8 * self.dim):
                 alarm = self._look(part, around)
-            self.ridges.take(part, around, float(self.batches.rows.sum()))
-            if self.drifting:
+            if self.memory.adapts:
                 self.fading.judge(part, around)
         self.fading.add(part)
         if alarm:
             self._change()
-        if self.drifting and around is not None:
+        if self.memory.adapts and around is not None:
             self.fading.renew(around, self.rows)
         if alarm and self.memory.adapts:
             return
@@ -112,8 +116,9 @@ class Learner:
         self.spread.add(block, first, count)
         self._refer()
         self._settle()
-        if self.rows - self.begun < LAST and self.around is not None:
-            self.ridges.renew(self.batches.total(self.now), self.around)
+        if self.around is not None and not self.wavers:
+            penalty = self.problem.penalty_diagonal(self.dim)
+            self.ridges.renew(self.batches, self.around, self._one_row(self.batches.total(self.now)), penalty, self.now)
 
     def _look(self, part: Sums, around: Around) -> int:
         """Whether this block shows a change: the rows that did, or 0."""
@@ -142,8 +147,8 @@ class Learner:
         self.chart, self.rivals = Chart(self.dim), Rivals(self.dim)
         if self.memory.adapts:
             self._begin()
-            self.fading.forget(anew=not self.drifting)
-            self.ridges.solved[:] = -1.0
+            self.fading.forget()
+            self.ridges.judged = 0.0
             self.begun = self.referred = self.rows
             self.second[:] = 0.0
             self.drift_ends = self.rows + LEAST
@@ -151,7 +156,7 @@ class Learner:
     def _refer(self) -> None:
         """Work out the answer so far anew, if it is time, and move the point of linearization to it."""
         known = float(self.batches.rows.sum())
-        due = min(AGAIN * known, MOST) if self.drifting else AGAIN * known
+        due = min(AGAIN * known, MOST) if self.wavers else AGAIN * known
         if self.around is not None and (self.rows - self.referred < due or known < 2 * self.dim):
             return
         self.referred, total = self.rows, self.batches.total(self.now)
@@ -165,17 +170,26 @@ class Learner:
         penalty = self.problem.penalty_diagonal(self.dim)
         slopes, symmetric, rows = total.slopes + np.diag(total.rows * penalty), None, total.rows
         if self.second.any():
-            mean = self.second / max(self.rows - self.begun, 1)
+            mean = self._second_mean
             symmetric = divided(mean + np.diag(np.diag(mean)) * self.dim / rows, np.eye(self.dim))
-        each = curvatures(slopes, rows, symmetric)
+        each = self._one_row(total)
         held = self.ridges.rows * each
-        around = Around(self.point, self.point, slopes / rows, slopes, min(self.ridges.rows, FEW) * each, symmetric)
-        inverse = inverses(slopes[None], np.array([rows]), held[None], around)[0]
+        around = Around(self.point, self.point, slopes / rows, slopes, min(self.ridges.rows, 1.0 if self.wavers else FEW) * each, symmetric)
+        inverse = inverses(slopes[None], held[None], rows, around)[0]
         x = inverse @ (total.slopes @ self.point - total.values)
         if not self.problem.is_linear:
             x = Fitting(self.problem, self.point).root(total, self._parts(), None, self.point, held).x
         x = self.problem.constraint.projected(x)
         return around._replace(x=x, inverse=rows * inverse)
+
+    @property
+    def _second_mean(self) -> Vector:
+        return np.asarray(self.second / max(self.rows - self.begun, 1))
+
+    def _one_row(self, total: Sums) -> Vector:
+        """What a row that says 0 holds, by coordinate."""
+        slopes = total.slopes + np.diag(total.rows * self.problem.penalty_diagonal(self.dim))
+        return curvatures(slopes, total.rows, self._second_mean if self.second.any() else None)
 
     def _move(self, point: Vector) -> None:
         """Linearize all sums at another point."""
@@ -228,16 +242,15 @@ class Learner:
         around = self.around
         if around is None:
             return Beginning(self.point, np.eye(self.dim))
-        if self.drifting:
-            slopes, rows = self.fading.slope()
-            inverse = inverses(slopes[None], np.array([rows]), around.held[None], around)[0]
-            return Beginning(self.x, inverse)
         total = self.batches.total(self.now)
         slopes = total.slopes + np.diag(total.rows * self.problem.penalty_diagonal(self.dim))
-        held = self.ridges.rows * curvatures(slopes, total.rows, around.symmetric)
-        inverse = inverses(slopes[None], np.array([total.rows]), held[None], around)[0]
-        x = inverse @ (total.slopes @ self.point - total.values)
-        return Beginning(self.problem.constraint.projected(x), inverse)
+        inverse = inverses(slopes[None], (self.ridges.rows * self._one_row(total))[None], total.rows, around)[0]
+        x = self.problem.constraint.projected(inverse @ (total.slopes @ self.point - total.values))
+        if self.memory.adapts and self.fading.beliefs.solved[-1] >= 0:
+            slopes, rows = self.fading.slope()
+            inverse = inverses(slopes[None], around.held[None], rows, around)[0]
+            x = self.x if self.drifting else self.fading.with_all(x)
+        return Beginning(x, inverse)
 
     def images(self, x: Vector) -> Images | None:
         """What every batch says of an answer; None where there is only one."""

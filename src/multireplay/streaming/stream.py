@@ -26,7 +26,7 @@ from multireplay.streaming.store.kept import Storable
 
 WIDEST = 512
 """Coordinates up to which the matrices of all batches are kept."""
-FORMAT = 1
+FORMAT = 2
 
 
 class Stream(Storable):
