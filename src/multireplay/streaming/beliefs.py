@@ -10,12 +10,14 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.streaming.batches import Sums
 
-import os
-STRETCH, PIECES = int(os.environ.get("STR", "512")), 8
+STRETCH, PIECES = 512, 8
+"""Noise is that of stretches of so many rows, or of an eighth of the rows so far."""
 RECENT = 4 * STRETCH
-ARRAYS = ("points", "trust", "solved", "open", "judged", "next")
-AGE = float(os.environ.get("AGE", "256"))
-NUMBERS = ("turned", "noise", "noise_rows", "seen", "open_rows")
+"""It is forgotten in so many rows, or the last third."""
+AGE = 256
+"""Rows that answers in policy evaluation are old, or up to twice as many, when they are judged."""
+ARRAYS = ("points", "trust", "solved", "judged", "next", "open")
+NUMBERS = ("turned", "open_rows", "noise", "noise_rows", "seen")
 
 
 class Around(NamedTuple):
@@ -42,8 +44,10 @@ class Beliefs:
 
     An answer x gains, over another y, the loss that it is spared: (y − x)ᵀ(F̂(x) + F̂(y))/2 for a gradient, to second
     order, and (y − x)ᵀJᵀΣ⁻¹(F̂(x) + F̂(y))/2 in policy evaluation, where the loss is the projected Bellman error.
-    Beliefs are multiplied by exp(gain/s²), with s² the noise of a row as blocks show it, and a little of them is shared
-    between all (fixed share, Herbster and Warmuth 1998).
+    Beliefs are multiplied by exp(gain/s²), with s² the noise of a row as stretches show it, which allows for dependence,
+    and a little of them is shared between all (fixed share, Herbster and Warmuth 1998). A Bellman error is not what is
+    predicted: a short memory lowers it by following the states of the moment, and values are the worse for it. So there
+    answers are judged as they were before these states.
     """
 
     def __init__(self, count: int, dim: int) -> None:
@@ -51,19 +55,19 @@ class Beliefs:
         self.trust = np.full(count, 1 / count)
         self.solved = np.full(count, -1.0)
         """How many rows there were when each was last worked out."""
-        self.open, self.open_rows = np.zeros(dim), 0.0
         self.judged, self.next, self.turned = self.points.copy(), self.points.copy(), 0.0
+        """Answers of a while ago, those that are judged after them, and when they took turns."""
+        self.open, self.open_rows = np.zeros(dim), 0.0
+        """Σ F̂ of the stretch that is open."""
         self.noise, self.noise_rows, self.seen = 0.0, 0.0, 0.0
 
     def judge(self, part: Sums, around: Around, penalty: Vector, share: float) -> None:
         """Judge all answers by a block that is not yet in them; `share` of all beliefs is given to all alike."""
         best = int(self.trust.argmax())
         heavy = part.rows * penalty
-        points = self.points
-        if around.symmetric is not None:
-            if self.seen >= self.turned + AGE:
-                self.judged, self.next, self.turned = self.next, self.points.copy(), self.seen
-            points = self.judged
+        if self.seen >= self.turned + AGE:
+            self.judged, self.next, self.turned = self.next, self.points.copy(), self.seen
+        points = self.points if around.symmetric is None else self.judged
         gains = spared(points, points[best], part, around, heavy)
         own = part.values + part.slopes @ (self.points[best] - around.point) + heavy * self.points[best]
         self.open += own

@@ -10,14 +10,17 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.buffer.columns import Columns, row_count
+from multireplay.buffer.record import MemoryRecord
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.problems import Problem
+from multireplay.result import Status
+from multireplay.streaming.answer import Drift, SpreadAt, Told
 from multireplay.streaming.batches import EqualBatches, Sums, part_of
 from multireplay.streaming.beliefs import Around, spared
 from multireplay.streaming.drift import Chart, Rivals
 from multireplay.streaming.fading import Fading
-from multireplay.streaming.fitting import Fitting, Root, SpreadPart, divided, sums_of
+from multireplay.streaming.fitting import Fitting, SpreadPart, divided, sums_of
 from multireplay.streaming.fresh import Beginning
 from multireplay.streaming.ridges import Ridges, curvatures, inverses
 from multireplay.streaming.spread_rows import SpreadRows
@@ -31,7 +34,7 @@ LEAST = 2**14
 FINE = 32
 """Rows of the largest block where there is drift."""
 FEW = 64.0
-"""Rows that hold answers which forget at most: a change makes all answers look as if less were better."""
+"""Rows that hold answers which forget at most; one where they are believed, because x is then not what it was."""
 KEPT = 100
 """Alarms that are remembered."""
 
@@ -157,7 +160,8 @@ class Learner:
         """Work out the answer so far anew, if it is time, and move the point of linearization to it."""
         known = float(self.batches.rows.sum())
         due = min(AGAIN * known, MOST) if self.wavers else AGAIN * known
-        if self.around is not None and (self.rows - self.referred < due or known < 2 * self.dim):
+        few = not self.problem.is_linear and known < 2 * self.dim
+        if self.around is not None and (self.rows - self.referred < due or few):
             return
         self.referred, total = self.rows, self.batches.total(self.now)
         self.around = self._about(total)
@@ -174,7 +178,14 @@ class Learner:
             symmetric = divided(mean + np.diag(np.diag(mean)) * self.dim / rows, np.eye(self.dim))
         each = self._one_row(total)
         held = self.ridges.rows * each
-        around = Around(self.point, self.point, slopes / rows, slopes, min(self.ridges.rows, 1.0 if self.wavers else FEW) * each, symmetric)
+        around = Around(
+            self.point,
+            self.point,
+            slopes / rows,
+            slopes,
+            min(self.ridges.rows, 1.0 if self.wavers else FEW) * each,
+            symmetric,
+        )
         inverse = inverses(slopes[None], held[None], rows, around)[0]
         x = inverse @ (total.slopes @ self.point - total.values)
         if not self.problem.is_linear:
@@ -227,15 +238,36 @@ class Learner:
         """The answer where there is drift."""
         return self.fading.x
 
-    def answer(self, tail: Columns | None) -> Root:
+    def answer(self, tail: Columns) -> Told:
         """The exact fit of everything since the last change, or of the window, with the rows of `tail`.
 
         Where there is drift, the answer of sums that forget, which lacks the tail.
         """
-        if self.drifting:
-            return Root(self.x, True, self.fading.slope()[0])
-        start = self.point if self.around is None else self.around.x
-        return Fitting(self.problem, self.point).root(self.batches.total(self.now), self._parts(), tail, start)
+        x, found, counted = self.x, True, round(float(self.batches.rows.sum())) + row_count(tail)
+        if not self.drifting:
+            start = self.point if self.around is None else self.around.x
+            last = tail if row_count(tail) else None
+            root = Fitting(self.problem, self.point).root(self.batches.total(self.now), self._parts(), last, start)
+            x, found = root.x, root.found
+        message = (
+            f"The fit of {counted} rows."
+            if found
+            else f"No fit of the {counted} rows exists (they may be separable): a penalty of about one row holds x."
+        )
+        return Told(x, counted, Status("running" if found else "not converged", message))
+
+    @property
+    def drift(self) -> Drift:
+        """What was noticed of drift."""
+        active = self.drifting
+        half_life = self.fading.half_life if active else self.memory.half_life
+        return Drift(tuple(self.alarms), active, half_life, self.begun, self.chart.statistic, self.chart.threshold)
+
+    def source(self, x: Vector) -> SpreadAt | None:
+        """Spread rows, as a record at an answer; None where there are too few."""
+        if self.spread.length < 2 or self.batches.count < 2:
+            return None
+        return SpreadAt(MemoryRecord(self.problem, self.spread.between(0, self.rows)), x)
 
     def start(self) -> Beginning:
         """What predictions begin with: the answer held back where there are few rows."""
@@ -254,6 +286,8 @@ class Learner:
 
     def images(self, x: Vector) -> Images | None:
         """What every batch says of an answer; None where there is only one."""
+        if not np.isfinite(x).all():
+            return None
         batches, count = self.batches, self.batches.count
         scores = batches.values[:count] + batches.slopes[:count] @ (x - self.point)
         slopes, rows = batches.slopes[:count].copy(), batches.rows[:count].copy()
