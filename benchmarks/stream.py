@@ -3,8 +3,8 @@
 Every row is predicted before it is learnt. Regression: the root mean square of prediction less noise-free mean, so
 that 0 is the truth and nothing is hidden under the noise; beside it the plain squared error over the noise's. Policy
 evaluation: the root mean square of the value of the row's state less its true value. Steps, rates of forgetting and
-priors of rivals are the best of a grid on other seeds, world by world; ours has no knob. Those that are slow have shorter
-worlds, in which ours is measured too.
+priors of rivals are the best of a grid on other seeds, world by world; ours has no knob. Those that are slow have
+shorter worlds, in which ours is measured too.
 
     python benchmarks/stream.py --worlds "slow drift" --out benchmarks/stream.csv && python docs/build_stream.py
 """

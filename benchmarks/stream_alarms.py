@@ -56,7 +56,8 @@ def line_of(rho: float, streams: int, rows: int) -> dict[str, str]:
     delays = [found[0] - rows // 2 for found in after if found]
     share = false / streams
     return {
-        "rho": f"{rho:g}", "rows": f"{rows}", "streams": f"{streams}", "false alarms": f"{false}", "rate": f"{share:.4f}",
+        "rho": f"{rho:g}", "rows": f"{rows}", "streams": f"{streams}",
+        "false alarms": f"{false}", "rate": f"{share:.4f}",
         "standard error": f"{math.sqrt(max(share, 1 / streams) * (1 - share) / streams):.4f}",
         "switches found": f"{len(delays)} of {len(after)}",
         "rows until then": f"{np.median(delays):.0f}" if delays else "",

@@ -44,8 +44,8 @@ class Beliefs:
 
     An answer x gains, over another y, the loss that it is spared: (y − x)ᵀ(F̂(x) + F̂(y))/2 for a gradient, to second
     order, and (y − x)ᵀJᵀΣ⁻¹(F̂(x) + F̂(y))/2 in policy evaluation, where the loss is the projected Bellman error.
-    Beliefs are multiplied by exp(gain/s²), with s² the noise of a row as stretches show it, which allows for dependence,
-    and a little of them is shared between all (fixed share, Herbster and Warmuth 1998). A Bellman error is not what is
+    Beliefs are multiplied by exp(gain/s²), with s² the noise of a row as stretches of dependent rows show it, and a
+    little of them is shared between all (fixed share, Herbster and Warmuth 1998). A Bellman error is not what is
     predicted: a short memory lowers it by following the states of the moment, and values are the worse for it. So there
     answers are judged as they were before these states.
     """

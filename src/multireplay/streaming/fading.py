@@ -12,7 +12,7 @@ from multireplay.problems import Problem
 from multireplay.sets import WholeSpace
 from multireplay.streaming.batches import Sums
 from multireplay.streaming.beliefs import Around, Beliefs
-from multireplay.streaming.ridges import inverses
+from multireplay.streaming.ridges import held_back
 
 SHORTEST, COUNT = 64, 14
 """Half-lives of 64, 128, …, 2^19 rows, and one that forgets nothing since the last change."""
@@ -62,10 +62,10 @@ class Fading:
 
     def answers(self, which: Positions, around: Around) -> Vector:
         """The answers that these sums give, held back where there are few rows."""
-        slopes = self.slopes[which] + np.einsum("k,i,ij->kij", self.rows[which], self.penalty, np.eye(len(around.x)))
-        right = self.slopes[which] @ around.point - self.values[which]
-        held = np.broadcast_to(around.held, right.shape)
-        found = (inverses(slopes, held, self.rows[which], around) @ right[:, :, None])[:, :, 0]
+        slopes, rows = self.slopes[which], self.rows[which]
+        right = slopes @ around.point - self.values[which]
+        held = around.held + rows[:, None] * self.penalty
+        found = held_back(slopes, held, rows, around, right[:, :, None])[:, :, 0]
         if not isinstance(self.problem.constraint, WholeSpace):
             found = np.array([self.problem.constraint.projected(x) for x in found])
         return found

@@ -22,7 +22,7 @@ from multireplay.streaming.drift import Chart, Rivals
 from multireplay.streaming.fading import Fading
 from multireplay.streaming.fitting import Fitting, SpreadPart, divided, sums_of
 from multireplay.streaming.fresh import Beginning
-from multireplay.streaming.ridges import Ridges, curvatures, inverses
+from multireplay.streaming.ridges import Ridges, curvatures, held_back
 from multireplay.streaming.spread_rows import SpreadRows
 
 AGAIN = 0.25
@@ -173,8 +173,8 @@ class Learner:
         """The answer so far, held back where there are few rows, and the Jacobian about it."""
         penalty = self.problem.penalty_diagonal(self.dim)
         slopes, symmetric, rows = total.slopes + np.diag(total.rows * penalty), None, total.rows
-        if self.second.any():
-            mean = self._second_mean
+        mean = self._second_mean
+        if mean is not None:
             symmetric = divided(mean + np.diag(np.diag(mean)) * self.dim / rows, np.eye(self.dim))
         each = self._one_row(total)
         held = self.ridges.rows * each
@@ -186,7 +186,7 @@ class Learner:
             min(self.ridges.rows, 1.0 if self.wavers else FEW) * each,
             symmetric,
         )
-        inverse = inverses(slopes[None], held[None], rows, around)[0]
+        inverse = held_back(slopes[None], held[None], rows, around, np.eye(self.dim))[0]
         x = inverse @ (total.slopes @ self.point - total.values)
         if not self.problem.is_linear:
             x = Fitting(self.problem, self.point).root(total, self._parts(), None, self.point, held).x
@@ -194,13 +194,13 @@ class Learner:
         return around._replace(x=x, inverse=rows * inverse)
 
     @property
-    def _second_mean(self) -> Vector:
-        return np.asarray(self.second / max(self.rows - self.begun, 1))
+    def _second_mean(self) -> Vector | None:
+        return np.asarray(self.second / max(self.rows - self.begun, 1)) if self.second.any() else None
 
     def _one_row(self, total: Sums) -> Vector:
         """What a row that says 0 holds, by coordinate."""
         slopes = total.slopes + np.diag(total.rows * self.problem.penalty_diagonal(self.dim))
-        return curvatures(slopes, total.rows, self._second_mean if self.second.any() else None)
+        return curvatures(slopes, total.rows, self._second_mean)
 
     def _move(self, point: Vector) -> None:
         """Linearize all sums at another point."""
@@ -249,19 +249,19 @@ class Learner:
             last = tail if row_count(tail) else None
             root = Fitting(self.problem, self.point).root(self.batches.total(self.now), self._parts(), last, start)
             x, found = root.x, root.found
-        message = (
-            f"The fit of {counted} rows."
-            if found
-            else f"No fit of the {counted} rows exists (they may be separable): a penalty of about one row holds x."
-        )
+        message = f"The fit of {counted} rows."
+        if not found:
+            message = (
+                f"No fit of the {counted} rows exists (they may be separable): a penalty of about one row holds x."
+            )
         return Told(x, counted, Status("running" if found else "not converged", message))
 
     @property
     def drift(self) -> Drift:
         """What was noticed of drift."""
-        active = self.drifting
-        half_life = self.fading.half_life if active else self.memory.half_life
-        return Drift(tuple(self.alarms), active, half_life, self.begun, self.chart.statistic, self.chart.threshold)
+        half_life = self.fading.half_life if self.drifting else self.memory.half_life
+        seen = self.begun, self.chart.statistic, self.chart.threshold
+        return Drift(tuple(self.alarms), self.drifting, half_life, *seen)
 
     def source(self, x: Vector) -> SpreadAt | None:
         """Spread rows, as a record at an answer; None where there are too few."""
@@ -276,11 +276,12 @@ class Learner:
             return Beginning(self.point, np.eye(self.dim))
         total = self.batches.total(self.now)
         slopes = total.slopes + np.diag(total.rows * self.problem.penalty_diagonal(self.dim))
-        inverse = inverses(slopes[None], (self.ridges.rows * self._one_row(total))[None], total.rows, around)[0]
+        held = self.ridges.rows * self._one_row(total)
+        inverse = held_back(slopes[None], held[None], total.rows, around, np.eye(self.dim))[0]
         x = self.problem.constraint.projected(inverse @ (total.slopes @ self.point - total.values))
         if self.memory.adapts and self.fading.beliefs.solved[-1] >= 0:
             slopes, rows = self.fading.slope()
-            inverse = inverses(slopes[None], around.held[None], rows, around)[0]
+            inverse = held_back(slopes[None], around.held[None], rows, around, np.eye(self.dim))[0]
             x = self.x if self.drifting else self.fading.with_all(x)
         return Beginning(x, inverse)
 

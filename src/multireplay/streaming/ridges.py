@@ -50,7 +50,7 @@ class Ridges:
             rest = total.rows - part.rows
             slopes = np.repeat((total.slopes - part.slopes + np.diag(rest * penalty))[None], len(ROWS), axis=0)
             right = (total.slopes - part.slopes) @ around.point - (total.values - part.values)
-            points = inverses(slopes, held, rest, around) @ right
+            points = held_back(slopes, held, rest, around, right[:, None])[:, :, 0]
             gains += spared(points, points[-1], part, around, part.rows * penalty)
             scores = part.values + (points - around.point) @ part.slopes.T + part.rows * penalty * points
             noise += np.einsum("ki,ij,kj->k", scores, around.whitened, scores) / (part.rows * len(parts) * len(penalty))
@@ -70,25 +70,25 @@ class Ridges:
         self.rows, self.judged = float(state["rows"]), float(state["judged"])
 
 
-def inverses(slopes: Vector, held: Vector, rows: Any, around: Around) -> Vector:
-    """What makes an answer of each sum Σ(F̃'(p)p − F̃(p)), held back: (S + H)⁻¹.
+def held_back(slopes: Vector, held: Vector, rows: Any, around: Around, right: Vector) -> Vector:
+    """The answers of sums b = Σ(F̃'(p)p − F̃(p)), columns of `right`, held back: (S + H)⁻¹b.
 
     In policy evaluation S is not symmetric. On a trajectory its symmetric part is positive all the same, and where it
-    is not, S + H may be all but singular; there it is (SᵀΣ⁻¹S/n + H)⁻¹SᵀΣ⁻¹/n, which minimizes the projected Bellman
-    error with a penalty (Hoffman et al. 2011), and is S⁻¹ without one.
+    is not, S + H may be all but singular; there it is (SᵀΣ⁻¹S/n + H)⁻¹SᵀΣ⁻¹b/n, which minimizes the projected Bellman
+    error with a penalty (Hoffman et al. 2011), and is S⁻¹b without one.
     """
-    dim = slopes.shape[-1]
-    left, matrices = np.eye(dim), slopes.copy()
-    matrices[:, np.arange(dim), np.arange(dim)] += held
+    diagonal = np.arange(slopes.shape[-1])
+    matrices = slopes.copy()
+    matrices[:, diagonal, diagonal] += held
+    if around.symmetric is not None and not _are_positive(matrices):
+        left = np.swapaxes(slopes, 1, 2) @ around.symmetric / np.maximum(rows, 1e-9).reshape(-1, 1, 1)
+        matrices, right = left @ slopes, left @ right
+        matrices[:, diagonal, diagonal] += held
     try:
-        if around.symmetric is not None and not _are_positive(matrices):
-            left = np.swapaxes(slopes, 1, 2) @ around.symmetric / np.maximum(rows, 1e-9).reshape(-1, 1, 1)
-            matrices = left @ slopes
-            matrices[:, np.arange(dim), np.arange(dim)] += held
-        return np.asarray(np.linalg.solve(matrices, left))
+        return np.asarray(np.linalg.solve(matrices, right))
     except np.linalg.LinAlgError:
-        left = np.broadcast_to(left, slopes.shape)
-        return np.array([np.linalg.lstsq(one, other, rcond=None)[0] for one, other in zip(matrices, left, strict=True)])
+        every = np.broadcast_to(right, (len(matrices), *right.shape[-2:]))
+        return np.array([np.linalg.lstsq(one, b, rcond=None)[0] for one, b in zip(matrices, every, strict=True)])
 
 
 def _are_positive(matrices: Vector) -> bool:

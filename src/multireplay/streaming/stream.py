@@ -33,8 +33,8 @@ class Stream(Storable):
     Rows are added up in blocks, and blocks in 32 to 64 batches that merge in pairs, so that memory is bounded and
     standard errors under dependence are always there. For a linear problem the sums give the exact fit. For others they
     are linearized at a point that follows the answer, and rows spread over the whole stream correct what
-    linearization leaves out. A row costs O(d²). Rows one by one and in batches give the same bits. Above 512 coordinates
-    a window of rows is kept in place of sums, and `mr.solve` fits it anew whenever a quarter of it is new.
+    linearization leaves out. A row costs O(d²). Rows one by one and in batches give the same bits. Above 512
+    coordinates a window of rows is kept in place of sums, and `mr.solve` fits it anew whenever a quarter of it is new.
 
     Parameters
     ----------
