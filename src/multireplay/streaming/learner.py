@@ -54,6 +54,7 @@ class Learner:
     def __init__(self, problem: Problem, example: Columns, memory: Memory) -> None:
         self.problem, self.memory = problem, memory
         self.dim = problem.dim(example)
+        self.penalty = problem.penalty_diagonal(self.dim)
         self.rows = 0
         """Rows of all full blocks."""
         self.begun = 0
@@ -119,13 +120,13 @@ class Learner:
         self.spread.add(block, first, count)
         self._refer()
         self._settle()
-        if self.around is not None and not self.wavers:
-            penalty = self.problem.penalty_diagonal(self.dim)
-            self.ridges.renew(self.batches, self.around, self._one_row(self.batches.total(self.now)), penalty, self.now)
+        if self.around is not None and self.ridges.due(self.batches) and not self.wavers:
+            one_row = self._one_row(self.batches.total(self.now))
+            self.ridges.renew(self.batches, self.around, one_row, self.penalty, self.now)
 
     def _look(self, part: Sums, around: Around) -> int:
         """Whether this block shows a change: the rows that did, or 0."""
-        penalty = part.rows * self.problem.penalty_diagonal(self.dim)
+        penalty = part.rows * self.penalty
         left = part.values + part.slopes @ (around.x - self.point) + penalty * around.x
         found = self.chart.look(left, int(part.rows), around.whitened)
         if self.drifting:
@@ -171,8 +172,7 @@ class Learner:
 
     def _about(self, total: Sums) -> Around:
         """The answer so far, held back where there are few rows, and the Jacobian about it."""
-        penalty = self.problem.penalty_diagonal(self.dim)
-        slopes, symmetric, rows = total.slopes + np.diag(total.rows * penalty), None, total.rows
+        slopes, symmetric, rows = total.slopes + np.diag(total.rows * self.penalty), None, total.rows
         mean = self._second_mean
         if mean is not None:
             symmetric = divided(mean + np.diag(np.diag(mean)) * self.dim / rows, np.eye(self.dim))
@@ -199,7 +199,7 @@ class Learner:
 
     def _one_row(self, total: Sums) -> Vector:
         """What a row that says 0 holds, by coordinate."""
-        slopes = total.slopes + np.diag(total.rows * self.problem.penalty_diagonal(self.dim))
+        slopes = total.slopes + np.diag(total.rows * self.penalty)
         return curvatures(slopes, total.rows, self._second_mean)
 
     def _move(self, point: Vector) -> None:
@@ -275,7 +275,7 @@ class Learner:
         if around is None:
             return Beginning(self.point, np.eye(self.dim))
         total = self.batches.total(self.now)
-        slopes = total.slopes + np.diag(total.rows * self.problem.penalty_diagonal(self.dim))
+        slopes = total.slopes + np.diag(total.rows * self.penalty)
         held = self.ridges.rows * self._one_row(total)
         inverse = held_back(slopes[None], held[None], total.rows, around, np.eye(self.dim))[0]
         x = self.problem.constraint.projected(inverse @ (total.slopes @ self.point - total.values))
@@ -304,13 +304,12 @@ class Learner:
             scores, slopes, rows, count = scores[:-1], slopes[:-1], rows[:-1], count - 1
         if count < 2:
             return None
-        penalty = self.problem.penalty_diagonal(self.dim)
-        means = scores / rows[:, None] + penalty * x
+        means = scores / rows[:, None] + self.penalty * x
         weights = self._weights(count)
-        whole = np.tensordot(weights, slopes, 1) / (weights @ rows) + np.diag(penalty)
+        whole = np.tensordot(weights, slopes, 1) / (weights @ rows) + np.diag(self.penalty)
         inverse = divided(whole, np.eye(self.dim))
         plain = means @ inverse.T * (weights * rows)[:, None] * count / (weights @ rows)
-        jackknife = left_out(weights[:, None, None] * slopes, means, weights * rows, np.diag(penalty))
+        jackknife = left_out(weights[:, None, None] * slopes, means, weights * rows, np.diag(self.penalty))
         return Images(in_place_of(jackknife, plain), means, rows, lambda values: values @ inverse.T, left_out=True)
 
     def _weights(self, count: int) -> Vector:

@@ -37,12 +37,13 @@ class Ridges:
         self.rows, self.judged = USUAL, 0.0
         """The penalty that is believed, in the mean of its logarithm, and how many rows there were then."""
 
+    def due(self, batches: EqualBatches) -> bool:
+        """Whether it is time to judge penalties anew."""
+        return batches.count > 1 and OFTEN * self.judged <= float(batches.rows.sum()) < LAST
+
     def renew(self, batches: EqualBatches, around: Around, one_row: Vector, penalty: Vector, now: float) -> None:
-        """Judge all penalties on batches, if it is time; `one_row` is what one row holds, by coordinate."""
-        known = float(batches.rows.sum())
-        if known >= LAST or known < OFTEN * self.judged or batches.count < 2:
-            return
-        self.judged = known
+        """Judge all penalties on batches; `one_row` is what one row holds, by coordinate."""
+        self.judged = float(batches.rows.sum())
         parts, total = batches.groups(GROUPS, now), batches.total(now)
         held = ROWS[:, None] * one_row
         gains, noise = np.zeros(len(ROWS)), np.zeros(len(ROWS))
