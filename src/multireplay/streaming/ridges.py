@@ -39,7 +39,7 @@ class Ridges:
 
     def due(self, batches: EqualBatches) -> bool:
         """Whether it is time to judge penalties anew."""
-        return batches.count > 1 and OFTEN * self.judged <= float(batches.rows.sum()) < LAST
+        return batches.count >= GROUPS and OFTEN * self.judged <= float(batches.rows.sum()) < LAST
 
     def renew(self, batches: EqualBatches, around: Around, one_row: Vector, penalty: Vector, now: float) -> None:
         """Judge all penalties on batches; `one_row` is what one row holds, by coordinate."""
