@@ -278,15 +278,16 @@ def measured(name: str, rows: int, seeds: int, methods: dict) -> list[dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, default=40_000)
+    parser.add_argument("--rows", type=int, default=40_000, help="or 0 for the shorter worlds alone")
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--slow", type=int, default=10_000, help="rows for River, scikit-learn, Vowpal Wabbit, or 0")
     parser.add_argument("--worlds", default="", help="those whose name has this in it")
-    parser.add_argument("--out", default="", help="a file in which the lines of these worlds are replaced")
+    parser.add_argument("--out", default="", help="a file in which the lines of these are replaced")
     given = parser.parse_args()
     lines = []
     for name in (name for name in WORLDS if given.worlds in name):
-        lines += measured(name, given.rows, given.seeds, GRIDS)
+        if given.rows:
+            lines += measured(name, given.rows, given.seeds, GRIDS)
         if given.slow and "regression" in name:
             lines += measured(name, given.slow, given.seeds, SLOW)
     shown = [
@@ -295,10 +296,10 @@ def main() -> None:
     ]
     print(TextTable(shown))
     if given.out:
-        path, done = Path(given.out), {line["world"] for line in shown}
+        path, done = Path(given.out), {(line["world"], line["rows"]) for line in shown}
         kept = list(csv.DictReader(path.open(newline=""))) if path.exists() else []
-        shown += [line for line in kept if line["world"] not in done and line.keys() == shown[0].keys()]
-        shown.sort(key=lambda line: list(WORLDS).index(line["world"]))
+        shown += [line for line in kept if (line["world"], line["rows"]) not in done and line.keys() == shown[0].keys()]
+        shown.sort(key=lambda line: (list(WORLDS).index(line["world"]), -int(line["rows"])))
         with path.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(shown[0]))
             writer.writeheader()
