@@ -106,7 +106,7 @@ class EqualBatches:
         return self._sums(slice(0, self.count), self.weights(now))
 
     def groups(self, most: int, now: float) -> list[Sums]:
-        """The same in up to so many groups of consecutive batches, of about as many rows each."""
+        """Sums over up to so many groups of consecutive batches, of about as many rows each."""
         ends, weights = np.cumsum(self.rows[: self.count]), self.weights(now)
         cuts = np.unique([0, *np.searchsorted(ends, ends[-1] * np.arange(1, most) / most), self.count])
         return [self._sums(slice(start, stop), weights) for start, stop in itertools.pairwise(cuts.tolist())]

@@ -84,7 +84,7 @@ class Fading:
         return self.beliefs.x
 
     def with_all(self, everything: Vector) -> Vector:
-        """The same with another answer of the sums that forget nothing."""
+        """The mean of all answers, with another in place of that of the sums that forget nothing."""
         return np.asarray(self.beliefs.x + self.beliefs.trust[-1] * (everything - self.beliefs.points[-1]))
 
     def slope(self) -> tuple[Vector, float]:
