@@ -220,7 +220,8 @@ class Stream(Storable):
         """The mean response (or value, or chance of every class) at one row of features, or several.
 
         The answer that it is made with is held back while there are few rows, by as much as has been seen to predict
-        better, and takes in every row of the open block. With many rows it is that of `x`.
+        better, and takes in every row of the open block. With many rows it is that of `x`, unless (``forget="auto"``) a
+        shorter memory has predicted better, be it that something has changed or that noise is sticky.
 
         Examples
         --------
