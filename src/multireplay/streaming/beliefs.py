@@ -52,7 +52,10 @@ class Beliefs:
 
     def __init__(self, count: int, dim: int) -> None:
         self.points = np.zeros((count, dim))
-        self.trust = np.full(count, 1 / count)
+        self.first = np.full(count, 0.5 / max(count - 1, 1))
+        self.first[-1] = 0.5
+        """What is believed at first, and shared: the last, which forgets nothing, as much as all others together."""
+        self.trust = self.first.copy()
         self.solved = np.full(count, -1.0)
         """How many rows there were when each was last worked out."""
         self.judged, self.next, self.turned = self.points.copy(), self.points.copy(), 0.0
@@ -62,7 +65,7 @@ class Beliefs:
         self.noise, self.noise_rows, self.seen = 0.0, 0.0, 0.0
 
     def judge(self, part: Sums, around: Around, penalty: Vector, share: float) -> None:
-        """Judge all answers by a block that is not yet in them; `share` of all beliefs is given to all alike."""
+        """Judge all answers by a block that is not yet in them; `share` of all beliefs is what they were first."""
         best = int(self.trust.argmax())
         heavy = part.rows * penalty
         if self.seen >= self.turned + AGE:
@@ -82,7 +85,7 @@ class Beliefs:
             return
         weights = np.log(self.trust) + gains * self.noise_rows / self.noise
         found = np.exp(weights - weights.max())
-        self.trust = (1 - share) * found / found.sum() + share / len(found)
+        self.trust = (1 - share) * found / found.sum() + share * self.first
 
     @property
     def x(self) -> Vector:
