@@ -1,8 +1,8 @@
 """How often `multireplay.Stream` tells of a drift where there is none, and how soon where there is one.
 
 Regression on 3 coefficients, with features and noise that are both AR(rho). A false alarm is any in a stream in which
-nothing changes. In others a coefficient changes by 1 or 3 standard deviations of the noise half-way, or is a random walk
-that goes 3 of them far over the whole stream: found is an alarm after the change began.
+nothing changes. In others a coefficient changes by 1 or 3 standard deviations of the noise half-way, or is a random
+walk that goes 3 of them far over the whole stream: found is an alarm after the change began.
 
     python benchmarks/stream_alarms.py --streams 200 --out benchmarks/stream_alarms.csv && python docs/build_stream.py
 """
