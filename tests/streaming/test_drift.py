@@ -13,16 +13,14 @@ ROWS = 6000
 
 @pytest.mark.parametrize(("rho", "noise"), [(0.0, 0.0), (0.9, 0.0), (0.99, 0.0), (0.9, 0.9), (0.99, 0.99)])
 def test_no_alarm_where_nothing_changes(rho, noise):
-    """Of 25 streams one alarm would be one too many: the chance is 1 % for each, however long."""
-    alarms = 0
-    for seed in range(25):
+    """Of 10 streams one alarm would be one too many; benchmarks/stream_alarms.py counts them in hundreds."""
+    for seed in range(10):
         rng = np.random.default_rng(1000 + seed)
         A = np.column_stack([sticky(rng, (ROWS, 2), rho), np.ones(ROWS)])
         y = A @ [1.0, -1.0, 0.5] + sticky(rng, (ROWS, 1), noise)[:, 0]
         stream = mr.Stream(mr.GLM())
         stream.observe_many(features=A, targets=y)
-        alarms += bool(stream.drift.alarms)
-    assert alarms <= 1
+        assert not stream.drift.alarms
 
 
 def test_a_switch_is_noticed_and_followed():
@@ -64,6 +62,21 @@ def test_slow_drift_is_followed():
     assert np.mean(errors) < 0.5 * everything
 
 
+def test_predictions_follow_a_drift_that_is_not_yet_certain():
+    """A walk of a coefficient, in noise: predictions have a short memory long before there is an alarm."""
+    rng = np.random.default_rng(7)
+    rows = 3000
+    x = np.cumsum(rng.standard_normal((rows, 3)), axis=0) / np.sqrt(rows)
+    A = rng.standard_normal((rows, 3))
+    y = (A * x).sum(axis=1) + rng.standard_normal(rows)
+    stream = fed(mr.Stream(mr.GLM()), {"features": A, "targets": y})
+    assert not stream.drift.alarms
+    assert np.allclose(stream.x, exact(mr.GLM(), {"features": A, "targets": y}))
+    assert np.linalg.norm(stream.predictor - x[-1]) < 0.5 * np.linalg.norm(stream.x - x[-1])
+    fixed = fed(mr.Stream(mr.GLM(), forget=None), {"features": A, "targets": y})
+    assert np.linalg.norm(fixed.predictor - fixed.x) < 0.1
+
+
 def test_what_forgets_nothing_says_so_too():
     """Without forget='auto' an alarm is told, and the answer stays that of everything."""
     columns, _ = regression(0, 10_000)
@@ -99,3 +112,24 @@ def test_predictions_are_held_back_while_rows_are_few():
         held = np.mean((stream.predict(rows) - rows @ x) ** 2)
         worse += held > np.mean((rows @ (stream.x - x)) ** 2)
     assert worse == 0
+
+
+def test_values_of_few_and_sticky_rows_are_held_back():
+    """A chain that stays where it is for 20 rows: the fit of 512 has seen some 25 states, and is far off."""
+    worse = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        psi = np.column_stack([rng.standard_normal((100, 19)), np.ones(100)])
+        kernel = 0.95 * np.eye(100) + 0.05 * rng.dirichlet(np.full(100, 0.1), size=100)
+        reward, at = rng.standard_normal(100), [0]
+        for chance in rng.random(512):
+            at.append(min(int(np.searchsorted(np.cumsum(kernel[at[-1]]), chance)), 99))
+        truth = np.linalg.solve(np.eye(100) - 0.9 * kernel, reward)
+        rows = {"features": psi[at[:-1]], "next_features": psi[at[1:]]}
+        stream = fed(
+            mr.Stream(mr.PolicyEvaluation(0.9)), {**rows, "rewards": reward[at[:-1]] + rng.standard_normal(512)}
+        )
+        worse.append([np.linalg.norm(psi @ x - truth) for x in (stream.predictor, stream.x, np.zeros(20))])
+    held, fit, nothing = np.mean(worse, axis=0)
+    assert held < 0.5 * fit
+    assert held < 1.1 * nothing

@@ -30,7 +30,8 @@ from multireplay.result import Result
 from multireplay.solve import solve
 from multireplay.solving.resolve import DEFAULT_TAIL
 from multireplay.steps import Schedule
-from multireplay.streaming.stream import WIDEST, Stream
+from multireplay.streaming.stream import Stream
+from multireplay.streaming.wide import WIDEST
 
 GROWTH = 1.25
 """While the buffer fills, the rows so far are solved anew each time there are this many times more of them."""

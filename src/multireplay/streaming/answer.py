@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,8 @@ class Drift:
         The position from which on rows count in an answer that forgets nothing.
     statistic, threshold : float
         The last look: the largest move of a coordinate in standard errors under dependence, and where the alarm is.
+    watched : bool
+        Whether drift is looked for: not where there are more than 512 coordinates.
     """
 
     alarms: tuple[int, ...]
@@ -45,13 +47,26 @@ class Drift:
     since: int
     statistic: float
     threshold: float
+    watched: bool = True
 
     def __str__(self) -> str:
+        if not self.watched:
+            return (
+                "Drift is not looked for: there are too many coordinates. What is older than the window is forgotten."
+            )
         if not self.alarms:
             return "No drift: nothing has changed by more than chance allows."
         times = "once" if len(self.alarms) == 1 else f"{len(self.alarms)} times"
         now = f"half of it is forgotten in {self.half_life:.3g} rows" if self.active else "it has settled since"
         return f"Something changed {times}, last at row {self.alarms[-1]}; {now}."
+
+
+class Told(NamedTuple):
+    """An answer, the rows that count in it, and where the stream stands."""
+
+    x: Vector
+    rows: int
+    status: Status
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +98,7 @@ class StreamResult:
     @cached_property
     def uncertainty(self) -> Uncertainty:
         """What intervals, covariances, tests and the summary are made of: see `multireplay.Result.uncertainty`."""
-        why = "" if self.images is not None else "there are too few rows yet"
+        why = "" if self.images is not None else "there are too few rows yet, or too many coordinates for a stream"
         notes = []
         if self.problem.penalty_diagonal(len(self.x)).any():
             notes.append("intervals are for the penalized fit: what the ridge pulls towards 0 is not in them")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -102,14 +103,20 @@ class EqualBatches:
 
     def total(self, now: float) -> Sums:
         """The sums over all batches, as old ones weigh at that stamp."""
-        count, weights = self.count, self.weights(now)
+        return self._sums(slice(0, self.count), self.weights(now))
+
+    def groups(self, most: int, now: float) -> list[Sums]:
+        """Sums over up to so many groups of consecutive batches, of about as many rows each."""
+        ends, weights = np.cumsum(self.rows[: self.count]), self.weights(now)
+        cuts = np.unique([0, *np.searchsorted(ends, ends[-1] * np.arange(1, most) / most), self.count])
+        return [self._sums(slice(start, stop), weights) for start, stop in itertools.pairwise(cuts.tolist())]
+
+    def _sums(self, which: slice, weights: Vector | None) -> Sums:
+        values, slopes, rows = self.values[which], self.slopes[which], self.rows[which]
         if weights is None:
-            return Sums(self.values[:count].sum(axis=0), self.slopes[:count].sum(axis=0), self.rows[:count].sum())
-        return Sums(
-            weights @ self.values[:count],
-            np.tensordot(weights, self.slopes[:count], 1),
-            float(weights @ self.rows[:count]),
-        )
+            return Sums(values.sum(axis=0), slopes.sum(axis=0), rows.sum())
+        heavy = weights[which]
+        return Sums(heavy @ values, np.tensordot(heavy, slopes, 1), float(heavy @ rows))
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays and numbers."""

@@ -10,10 +10,14 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.streaming.batches import Sums
 
-RECENT = 1024
-"""The noise is that of so many rows, or the last third."""
-ARRAYS = ("points", "trust", "solved")
-NUMBERS = ("noise", "noise_rows", "seen")
+STRETCH, PIECES = 512, 8
+"""Noise is that of stretches of so many rows, or of an eighth of the rows so far."""
+RECENT = 4 * STRETCH
+"""It is forgotten in so many rows, or the last third."""
+AGE = 256
+"""Rows that answers in policy evaluation are old, or up to twice as many, when they are judged."""
+ARRAYS = ("points", "trust", "solved", "judged", "next", "open")
+NUMBERS = ("turned", "open_rows", "noise", "noise_rows", "seen")
 
 
 class Around(NamedTuple):
@@ -40,37 +44,48 @@ class Beliefs:
 
     An answer x gains, over another y, the loss that it is spared: (y − x)ᵀ(F̂(x) + F̂(y))/2 for a gradient, to second
     order, and (y − x)ᵀJᵀΣ⁻¹(F̂(x) + F̂(y))/2 in policy evaluation, where the loss is the projected Bellman error.
-    Beliefs are multiplied by exp(gain/s²), with s² the noise of a row as blocks show it, and a little of them is shared
-    between all (fixed share, Herbster and Warmuth 1998).
+    Beliefs are multiplied by exp(gain/s²), with s² the noise of a row as stretches of dependent rows show it, and a
+    little of them is shared between all (fixed share, Herbster and Warmuth 1998). A Bellman error is not what is
+    predicted: a short memory lowers it by following the states of the moment, and values are the worse for it. So there
+    answers are judged as they were before these states.
     """
 
     def __init__(self, count: int, dim: int) -> None:
         self.points = np.zeros((count, dim))
-        self.trust = np.full(count, 1 / count)
+        self.first = np.full(count, 0.5 / max(count - 1, 1))
+        self.first[-1] = 0.5
+        """What is believed at first, and shared: the last, which forgets nothing, as much as all others together."""
+        self.trust = self.first.copy()
         self.solved = np.full(count, -1.0)
         """How many rows there were when each was last worked out."""
+        self.judged, self.next, self.turned = self.points.copy(), self.points.copy(), 0.0
+        """Answers of a while ago, those that are judged after them, and when they took turns."""
+        self.open, self.open_rows = np.zeros(dim), 0.0
+        """Σ F̂ of the stretch that is open."""
         self.noise, self.noise_rows, self.seen = 0.0, 0.0, 0.0
 
     def judge(self, part: Sums, around: Around, penalty: Vector, share: float) -> None:
-        """Judge all answers by a block that is not yet in them; `share` of all beliefs is given to all alike."""
+        """Judge all answers by a block that is not yet in them; `share` of all beliefs is what they were first."""
         best = int(self.trust.argmax())
         heavy = part.rows * penalty
-        gains = spared(self.points, self.points[best], part, around, heavy)
+        if self.seen >= self.turned + AGE:
+            self.judged, self.next, self.turned = self.next, self.points.copy(), self.seen
+        points = self.points if around.symmetric is None else self.judged
+        gains = spared(points, points[best], part, around, heavy)
         own = part.values + part.slopes @ (self.points[best] - around.point) + heavy * self.points[best]
-        noise = max(float(own @ around.whitened @ own), 0.0) / len(penalty)
-        kept = 0.5 ** (part.rows / min(RECENT, max(0.5 * self.seen, 1.0)))
-        self.noise, self.noise_rows = kept * self.noise + noise, kept * self.noise_rows + part.rows
+        self.open += own
+        self.open_rows += part.rows
         self.seen += part.rows
+        if self.open_rows >= min(STRETCH, self.seen / PIECES):
+            kept = 0.5 ** (self.open_rows / min(RECENT, max(0.5 * self.seen, 1.0)))
+            noise = max(float(self.open @ around.whitened @ self.open), 0.0) / len(penalty)
+            self.noise, self.noise_rows = kept * self.noise + noise, kept * self.noise_rows + self.open_rows
+            self.open, self.open_rows = np.zeros(len(own)), 0.0
         if not self.noise > 0 or not np.isfinite(gains).all():
             return
         weights = np.log(self.trust) + gains * self.noise_rows / self.noise
         found = np.exp(weights - weights.max())
-        self.trust = (1 - share) * found / found.sum() + share / len(found)
-
-    def forget(self) -> None:
-        """Believe all answers alike, and work them out anew."""
-        self.trust[:], self.solved[:] = 1 / len(self.trust), -1.0
-        self.noise = self.noise_rows = self.seen = 0.0
+        self.trust = (1 - share) * found / found.sum() + share * self.first
 
     @property
     def x(self) -> Vector:

@@ -23,6 +23,7 @@ RIVALS = 6
 HALF_LIVES = 64.0 * 4.0 ** np.arange(RIVALS)
 GAP = 4
 """Rivals are so many half-lives old, or up to twice as many."""
+GAPS = np.log2(GAP * HALF_LIVES).astype(int).tolist()
 ARRAYS = ("open", "waiting", "seen", "last", "sums")
 
 
@@ -90,9 +91,9 @@ class Chart:
         grow as much two times more.
         """
         typical = np.where(self.seen >= KNOWN / 4, self.sums[:, 0] / np.maximum(self.seen, 1.0), -np.inf)
-        found = np.zeros(RIVALS)
-        for rival, gap in enumerate(np.log2(GAP * HALF_LIVES).astype(int).tolist()):
-            last = min(int(np.flatnonzero(np.isfinite(typical)).max(initial=0)), gap + 2)
+        found, longest = np.zeros(RIVALS), int(np.flatnonzero(np.isfinite(typical)).max(initial=0))
+        for rival, gap in enumerate(GAPS):
+            last = min(longest, gap + 2)
             if last >= gap:
                 growth = max(typical[last] - typical[last - 1], 0.0)
                 found[rival] = math.exp(typical[SHORTEST : last + 1].max() + 2 * growth)

@@ -12,7 +12,7 @@ from multireplay.problems import Problem
 from multireplay.sets import WholeSpace
 from multireplay.streaming.batches import Sums
 from multireplay.streaming.beliefs import Around, Beliefs
-from multireplay.streaming.ridges import inverses
+from multireplay.streaming.ridges import held_back
 
 SHORTEST, COUNT = 64, 14
 """Half-lives of 64, 128, …, 2^19 rows, and one that forgets nothing since the last change."""
@@ -24,7 +24,8 @@ ARRAYS = ("values", "slopes", "rows")
 class Fading:
     """Sums in which a row weighs half as much after so many more, for dyadic half-lives.
 
-    They are kept at all times. Their answers are worked out, and judged by how they predict, while there is drift.
+    They are kept at all times, and judged by how they predict: predictions are made with the mean of their answers, as
+    they are believed, and where there is drift so is the answer.
     """
 
     def __init__(self, problem: Problem, dim: int) -> None:
@@ -61,21 +62,17 @@ class Fading:
 
     def answers(self, which: Positions, around: Around) -> Vector:
         """The answers that these sums give, held back where there are few rows."""
-        slopes = self.slopes[which] + np.einsum("k,i,ij->kij", self.rows[which], self.penalty, np.eye(len(around.x)))
-        right = self.slopes[which] @ around.point - self.values[which]
-        held = np.broadcast_to(around.held, right.shape)
-        found = (inverses(slopes, self.rows[which], held, around) @ right[:, :, None])[:, :, 0]
+        slopes, rows = self.slopes[which], self.rows[which]
+        right = slopes @ around.point - self.values[which]
+        held = around.held + rows[:, None] * self.penalty
+        found = held_back(slopes, held, rows, around, right[:, :, None])[:, :, 0]
         if not isinstance(self.problem.constraint, WholeSpace):
             found = np.array([self.problem.constraint.projected(x) for x in found])
         return found
 
-    def forget(self, anew: bool) -> None:
-        """Begin anew with the sums that forget nothing, and (`anew`) believe all answers alike."""
-        self.values[-1], self.slopes[-1], self.rows[-1] = 0.0, 0.0, 0.0
-        if anew:
-            self.beliefs.forget()
-        else:
-            self.beliefs.solved[-1] = -1.0
+    def forget(self) -> None:
+        """Begin anew with the sums that forget nothing."""
+        self.values[-1], self.slopes[-1], self.rows[-1], self.beliefs.solved[-1] = 0.0, 0.0, 0.0, -1.0
 
     def move(self, step: Vector) -> None:
         """Linearize all sums at a point a step further."""
@@ -85,6 +82,10 @@ class Fading:
     def x(self) -> Vector:
         """The mean of all answers, as they are believed."""
         return self.beliefs.x
+
+    def with_all(self, everything: Vector) -> Vector:
+        """The mean of all answers, with another in place of that of the sums that forget nothing."""
+        return np.asarray(self.beliefs.x + self.beliefs.trust[-1] * (everything - self.beliefs.points[-1]))
 
     def slope(self) -> tuple[Vector, float]:
         """The sum of Jacobians that stands behind the answer, penalty included, and its rows."""

@@ -15,10 +15,10 @@ from multireplay.sets import WholeSpace
 
 
 class Beginning(NamedTuple):
-    """An answer, and the inverse of the sum of Jacobians that stands behind it."""
+    """An answer, and the inverse of the sum of Jacobians that stands behind it; None where it is too large."""
 
     x: Vector
-    inverse: Vector
+    inverse: Vector | None
 
 
 class Fresh:
@@ -30,12 +30,13 @@ class Fresh:
 
     def __init__(self, problem: Problem, start: Beginning) -> None:
         self.problem = problem
-        self.x, self.inverse = start.x.copy(), np.ascontiguousarray(start.inverse)
+        self.x = start.x.copy()
+        self.inverse = None if start.inverse is None else np.ascontiguousarray(start.inverse)
         self.taken = 0
 
     def at(self, block: Columns, filled: int) -> Vector:
         """The answer with the first `filled` rows of the open block."""
-        if filled > self.taken and isinstance(self.problem.constraint, WholeSpace):
+        if filled > self.taken and self.inverse is not None and isinstance(self.problem.constraint, WholeSpace):
             rows = _packed(self.problem, block)
             if rows is not None:
                 _advance(self.x, self.inverse, rows, self.taken, filled)

@@ -10,16 +10,19 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.buffer.columns import Columns, row_count
+from multireplay.buffer.record import MemoryRecord
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.problems import Problem
+from multireplay.result import Status
+from multireplay.streaming.answer import Drift, SpreadAt, Told
 from multireplay.streaming.batches import EqualBatches, Sums, part_of
 from multireplay.streaming.beliefs import Around, spared
 from multireplay.streaming.drift import Chart, Rivals
 from multireplay.streaming.fading import Fading
-from multireplay.streaming.fitting import Fitting, Root, SpreadPart, divided, sums_of
+from multireplay.streaming.fitting import Fitting, SpreadPart, divided, sums_of
 from multireplay.streaming.fresh import Beginning
-from multireplay.streaming.ridges import LAST, Ridges, curvatures, inverses
+from multireplay.streaming.ridges import Ridges, curvatures, held_back
 from multireplay.streaming.spread_rows import SpreadRows
 
 AGAIN = 0.25
@@ -31,7 +34,7 @@ LEAST = 2**14
 FINE = 32
 """Rows of the largest block where there is drift."""
 FEW = 64.0
-"""Rows that hold answers which forget at most: a change makes all answers look as if less were better."""
+"""Rows that hold answers which forget at most; one where they are believed, because x is then not what it was."""
 KEPT = 100
 """Alarms that are remembered."""
 
@@ -51,6 +54,7 @@ class Learner:
     def __init__(self, problem: Problem, example: Columns, memory: Memory) -> None:
         self.problem, self.memory = problem, memory
         self.dim = problem.dim(example)
+        self.penalty = problem.penalty_diagonal(self.dim)
         self.rows = 0
         """Rows of all full blocks."""
         self.begun = 0
@@ -67,7 +71,7 @@ class Learner:
         self._begin()
         self.chart, self.rivals = Chart(self.dim), Rivals(self.dim)
         self.fading = Fading(problem, self.dim)
-        self.ridges = Ridges(problem, self.dim)
+        self.ridges = Ridges()
 
     def _begin(self) -> None:
         self.batches = EqualBatches(self.dim, self.memory.window, self.memory.half_life)
@@ -79,10 +83,15 @@ class Learner:
         return self.rows < self.drift_ends
 
     @property
+    def wavers(self) -> bool:
+        """Whether there is drift, or predictions are made with less than a quarter of what counts in the answer."""
+        return self.drifting or (self.memory.adapts and self.fading.half_life < 0.25 * self.fading.rows[-1])
+
+    @property
     def block(self) -> int:
         """Rows of the next block: it depends on the rows before it alone."""
         since = self.rows - self.begun
-        fine = self.drifting or since % self.batches.block
+        fine = self.wavers or since % self.batches.block
         return min(self.batches.block, FINE) if fine else self.batches.block
 
     def add(self, block: Columns, stamp: float) -> None:
@@ -96,13 +105,12 @@ class Learner:
         if around is not None:
             if self.rows - self.begun > max(256, 8 * self.dim):
                 alarm = self._look(part, around)
-            self.ridges.take(part, around, float(self.batches.rows.sum()))
-            if self.drifting:
+            if self.memory.adapts:
                 self.fading.judge(part, around)
         self.fading.add(part)
         if alarm:
             self._change()
-        if self.drifting and around is not None:
+        if self.memory.adapts and around is not None:
             self.fading.renew(around, self.rows)
         if alarm and self.memory.adapts:
             return
@@ -112,12 +120,13 @@ class Learner:
         self.spread.add(block, first, count)
         self._refer()
         self._settle()
-        if self.rows - self.begun < LAST and self.around is not None:
-            self.ridges.renew(self.batches.total(self.now), self.around)
+        if self.around is not None and self.ridges.due(self.batches) and not self.wavers:
+            one_row = self._one_row(self.batches.total(self.now))
+            self.ridges.renew(self.batches, self.around, one_row, self.penalty, self.now)
 
     def _look(self, part: Sums, around: Around) -> int:
         """Whether this block shows a change: the rows that did, or 0."""
-        penalty = part.rows * self.problem.penalty_diagonal(self.dim)
+        penalty = part.rows * self.penalty
         left = part.values + part.slopes @ (around.x - self.point) + penalty * around.x
         found = self.chart.look(left, int(part.rows), around.whitened)
         if self.drifting:
@@ -142,8 +151,8 @@ class Learner:
         self.chart, self.rivals = Chart(self.dim), Rivals(self.dim)
         if self.memory.adapts:
             self._begin()
-            self.fading.forget(anew=not self.drifting)
-            self.ridges.solved[:] = -1.0
+            self.fading.forget()
+            self.ridges.judged = 0.0
             self.begun = self.referred = self.rows
             self.second[:] = 0.0
             self.drift_ends = self.rows + LEAST
@@ -151,8 +160,9 @@ class Learner:
     def _refer(self) -> None:
         """Work out the answer so far anew, if it is time, and move the point of linearization to it."""
         known = float(self.batches.rows.sum())
-        due = min(AGAIN * known, MOST) if self.drifting else AGAIN * known
-        if self.around is not None and (self.rows - self.referred < due or known < 2 * self.dim):
+        due = min(AGAIN * known, MOST) if self.wavers else AGAIN * known
+        few = not self.problem.is_linear and known < 2 * self.dim
+        if self.around is not None and (self.rows - self.referred < due or few):
             return
         self.referred, total = self.rows, self.batches.total(self.now)
         self.around = self._about(total)
@@ -162,20 +172,35 @@ class Learner:
 
     def _about(self, total: Sums) -> Around:
         """The answer so far, held back where there are few rows, and the Jacobian about it."""
-        penalty = self.problem.penalty_diagonal(self.dim)
-        slopes, symmetric, rows = total.slopes + np.diag(total.rows * penalty), None, total.rows
-        if self.second.any():
-            mean = self.second / max(self.rows - self.begun, 1)
+        slopes, symmetric, rows = total.slopes + np.diag(total.rows * self.penalty), None, total.rows
+        mean = self._second_mean
+        if mean is not None:
             symmetric = divided(mean + np.diag(np.diag(mean)) * self.dim / rows, np.eye(self.dim))
-        each = curvatures(slopes, rows, symmetric)
+        each = self._one_row(total)
         held = self.ridges.rows * each
-        around = Around(self.point, self.point, slopes / rows, slopes, min(self.ridges.rows, FEW) * each, symmetric)
-        inverse = inverses(slopes[None], np.array([rows]), held[None], around)[0]
+        around = Around(
+            self.point,
+            self.point,
+            slopes / rows,
+            slopes,
+            min(self.ridges.rows, 1.0 if self.wavers else FEW) * each,
+            symmetric,
+        )
+        inverse = held_back(slopes[None], held[None], rows, around, np.eye(self.dim))[0]
         x = inverse @ (total.slopes @ self.point - total.values)
         if not self.problem.is_linear:
             x = Fitting(self.problem, self.point).root(total, self._parts(), None, self.point, held).x
         x = self.problem.constraint.projected(x)
         return around._replace(x=x, inverse=rows * inverse)
+
+    @property
+    def _second_mean(self) -> Vector | None:
+        return np.asarray(self.second / max(self.rows - self.begun, 1)) if self.second.any() else None
+
+    def _one_row(self, total: Sums) -> Vector:
+        """What a row that says 0 holds, by coordinate."""
+        slopes = total.slopes + np.diag(total.rows * self.penalty)
+        return curvatures(slopes, total.rows, self._second_mean)
 
     def _move(self, point: Vector) -> None:
         """Linearize all sums at another point."""
@@ -213,34 +238,57 @@ class Learner:
         """The answer where there is drift."""
         return self.fading.x
 
-    def answer(self, tail: Columns | None) -> Root:
+    def answer(self, tail: Columns) -> Told:
         """The exact fit of everything since the last change, or of the window, with the rows of `tail`.
 
         Where there is drift, the answer of sums that forget, which lacks the tail.
         """
-        if self.drifting:
-            return Root(self.x, True, self.fading.slope()[0])
-        start = self.point if self.around is None else self.around.x
-        return Fitting(self.problem, self.point).root(self.batches.total(self.now), self._parts(), tail, start)
+        x, found, counted = self.x, True, round(float(self.batches.rows.sum())) + row_count(tail)
+        if not self.drifting:
+            start = self.point if self.around is None else self.around.x
+            last = tail if row_count(tail) else None
+            root = Fitting(self.problem, self.point).root(self.batches.total(self.now), self._parts(), last, start)
+            x, found = root.x, root.found
+        message = f"The fit of {counted} rows."
+        if not found:
+            message = (
+                f"No fit of the {counted} rows exists (they may be separable): a penalty of about one row holds x."
+            )
+        return Told(x, counted, Status("running" if found else "not converged", message))
+
+    @property
+    def drift(self) -> Drift:
+        """What was noticed of drift."""
+        half_life = self.fading.half_life if self.drifting else self.memory.half_life
+        seen = self.begun, self.chart.statistic, self.chart.threshold
+        return Drift(tuple(self.alarms), self.drifting, half_life, *seen)
+
+    def source(self, x: Vector) -> SpreadAt | None:
+        """Spread rows, as a record at an answer; None where there are too few."""
+        if self.spread.length < 2 or self.batches.count < 2:
+            return None
+        return SpreadAt(MemoryRecord(self.problem, self.spread.between(0, self.rows)), x)
 
     def start(self) -> Beginning:
         """What predictions begin with: the answer held back where there are few rows."""
         around = self.around
         if around is None:
             return Beginning(self.point, np.eye(self.dim))
-        if self.drifting:
-            slopes, rows = self.fading.slope()
-            inverse = inverses(slopes[None], np.array([rows]), around.held[None], around)[0]
-            return Beginning(self.x, inverse)
         total = self.batches.total(self.now)
-        slopes = total.slopes + np.diag(total.rows * self.problem.penalty_diagonal(self.dim))
-        held = self.ridges.rows * curvatures(slopes, total.rows, around.symmetric)
-        inverse = inverses(slopes[None], np.array([total.rows]), held[None], around)[0]
-        x = inverse @ (total.slopes @ self.point - total.values)
-        return Beginning(self.problem.constraint.projected(x), inverse)
+        slopes = total.slopes + np.diag(total.rows * self.penalty)
+        held = self.ridges.rows * self._one_row(total)
+        inverse = held_back(slopes[None], held[None], total.rows, around, np.eye(self.dim))[0]
+        x = self.problem.constraint.projected(inverse @ (total.slopes @ self.point - total.values))
+        if self.memory.adapts and self.fading.beliefs.solved[-1] >= 0:
+            slopes, rows = self.fading.slope()
+            inverse = held_back(slopes[None], around.held[None], rows, around, np.eye(self.dim))[0]
+            x = self.x if self.drifting else self.fading.with_all(x)
+        return Beginning(x, inverse)
 
     def images(self, x: Vector) -> Images | None:
         """What every batch says of an answer; None where there is only one."""
+        if not np.isfinite(x).all():
+            return None
         batches, count = self.batches, self.batches.count
         scores = batches.values[:count] + batches.slopes[:count] @ (x - self.point)
         slopes, rows = batches.slopes[:count].copy(), batches.rows[:count].copy()
@@ -256,13 +304,12 @@ class Learner:
             scores, slopes, rows, count = scores[:-1], slopes[:-1], rows[:-1], count - 1
         if count < 2:
             return None
-        penalty = self.problem.penalty_diagonal(self.dim)
-        means = scores / rows[:, None] + penalty * x
+        means = scores / rows[:, None] + self.penalty * x
         weights = self._weights(count)
-        whole = np.tensordot(weights, slopes, 1) / (weights @ rows) + np.diag(penalty)
+        whole = np.tensordot(weights, slopes, 1) / (weights @ rows) + np.diag(self.penalty)
         inverse = divided(whole, np.eye(self.dim))
         plain = means @ inverse.T * (weights * rows)[:, None] * count / (weights @ rows)
-        jackknife = left_out(weights[:, None, None] * slopes, means, weights * rows, np.diag(penalty))
+        jackknife = left_out(weights[:, None, None] * slopes, means, weights * rows, np.diag(self.penalty))
         return Images(in_place_of(jackknife, plain), means, rows, lambda values: values @ inverse.T, left_out=True)
 
     def _weights(self, count: int) -> Vector:

@@ -17,7 +17,7 @@ from multireplay._check import Vector
 from multireplay.problems import GLM
 from multireplay.streaming.stream import Stream
 
-VECTORS = ("values", "points", "open", "active", "pending", "x", "point", "held", "column.features")
+VECTORS = ("values", "points", "judged", "next", "open", "active", "pending", "x", "point", "held", "column.features")
 MATRICES = ("slopes", "slope", "inverse", "second")
 
 

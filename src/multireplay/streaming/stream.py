@@ -11,11 +11,10 @@ import numpy as np
 from multireplay._check import Vector, positive
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.names import as_names
-from multireplay.buffer.record import MemoryRecord
 from multireplay.errors import InputError
 from multireplay.problems import Problem
 from multireplay.result import Status
-from multireplay.streaming.answer import Drift, SpreadAt, StreamResult, names_of
+from multireplay.streaming.answer import Drift, StreamResult, names_of
 from multireplay.streaming.batches import part_of
 from multireplay.streaming.blocks import OpenBlock
 from multireplay.streaming.fresh import Fresh
@@ -23,10 +22,9 @@ from multireplay.streaming.intake import Intake, uninterrupted
 from multireplay.streaming.learner import Learner, Memory
 from multireplay.streaming.store.journal import Sync
 from multireplay.streaming.store.kept import Storable
+from multireplay.streaming.wide import WIDEST, WindowLearner
 
-WIDEST = 512
-"""Coordinates up to which the matrices of all batches are kept."""
-FORMAT = 1
+FORMAT = 2
 
 
 class Stream(Storable):
@@ -35,12 +33,13 @@ class Stream(Storable):
     Rows are added up in blocks, and blocks in 32 to 64 batches that merge in pairs, so that memory is bounded and
     standard errors under dependence are always there. For a linear problem the sums give the exact fit. For others they
     are linearized at a point that follows the answer, and rows spread over the whole stream correct what
-    linearization leaves out. A row costs O(d²). Rows one by one and in batches give the same bits.
+    linearization leaves out. A row costs O(d²). Rows one by one and in batches give the same bits. Above 512
+    coordinates a window of rows is kept in place of sums, and `mr.solve` fits it anew whenever a quarter of it is new.
 
     Parameters
     ----------
     problem : Problem
-        What is solved; it needs a Jacobian and at most 512 coordinates.
+        What is solved; it needs a Jacobian.
     forget : "auto", float or None
         "auto" forgets what no longer holds: a chart looks for changes in units of the dependent standard error, and
         after one the answer is that of sums that forget at the speed that predicts best, until it has settled. A number
@@ -108,7 +107,7 @@ class Stream(Storable):
         self._timed = clock == "time"
         self._held = 0
         self._open: OpenBlock | None = None
-        self._learner: Learner | None = None
+        self._learner: Learner | WindowLearner | None = None
         self._fresh: tuple[int, Fresh] | None = None
         self._size = 0
         given = {"forget": forget, "window": window, "clock": clock, "names": self._intake.given}
@@ -159,14 +158,9 @@ class Stream(Storable):
 
     def _prepare(self, columns: Columns) -> None:
         """What can be made once it is known what rows look like."""
-        dim = self.problem.dim(columns)
-        if dim > WIDEST:
-            raise InputError(
-                f"x has {dim} coordinates, and a stream keeps matrices of up to {WIDEST}: collect rows in a Buffer "
-                "and use mr.solve, or take steps with mr.Online"
-            )
         block = OpenBlock(columns)
-        learner = Learner(self.problem, block.rows(1), self._memory)
+        kind = Learner if self.problem.dim(columns) <= WIDEST else WindowLearner
+        learner = kind(self.problem, block.rows(1), self._memory)
         if not self.problem.by_feature:
             block.trusts = False
         self._open, self._learner, self._size = block, learner, learner.block
@@ -211,11 +205,7 @@ class Stream(Storable):
         """The answer of all rows so far; None before the first."""
         if self._learner is None or self._open is None:
             return None
-        return self._learner.answer(self._tail(self._open.filled)).x.copy()
-
-    def _tail(self, count: int) -> Columns | None:
-        assert self._open is not None
-        return self._open.rows(count) if count else None
+        return self._learner.answer(self._open.rows(self._open.filled)).x.copy()
 
     @property
     def predictor(self) -> Vector | None:
@@ -231,7 +221,8 @@ class Stream(Storable):
         """The mean response (or value, or chance of every class) at one row of features, or several.
 
         The answer that it is made with is held back while there are few rows, by as much as has been seen to predict
-        better, and takes in every row of the open block. With many rows it is that of `x`.
+        better, and takes in every row of the open block. With many rows it is that of `x`, unless (``forget="auto"``) a
+        shorter memory has predicted better, be it that something has changed or that noise is sticky.
 
         Examples
         --------
@@ -252,13 +243,9 @@ class Stream(Storable):
     @property
     def drift(self) -> Drift:
         """What the stream has noticed of drift."""
-        learner = self._learner
-        if learner is None:
+        if self._learner is None:
             return Drift((), False, self._memory.half_life, 0, 0.0, np.inf)
-        chart, active = learner.chart, learner.drifting
-        half_life = learner.fading.half_life if active else self._memory.half_life
-        alarms = tuple(learner.alarms)
-        return Drift(alarms, active, half_life, learner.begun, chart.statistic, chart.threshold)
+        return self._learner.drift
 
     @property
     def status(self) -> Status:
@@ -284,21 +271,12 @@ class Stream(Storable):
         block, learner = self._open, self._learner
         if block is None or learner is None:
             raise InputError("the stream has no answer yet: it has seen no row")
-        found = learner.answer(self._tail(block.filled))
-        rows = learner.rows + block.filled
-        images = learner.images(found.x) if np.isfinite(found.x).all() else None
-        source = None
-        if learner.spread.length > 1 and learner.batches.count > 1:
-            source = SpreadAt(MemoryRecord(self.problem, learner.spread.between(0, rows)), found.x)
-        counted = round(float(learner.batches.rows.sum())) + block.filled
-        message = (
-            f"The fit of {counted} rows."
-            if found.found
-            else (f"No fit of the {counted} rows exists (they may be separable): a penalty of about one row holds x.")
+        told = learner.answer(block.rows(block.filled))
+        names = names_of(self.problem, self._intake.names, len(told.x))
+        images, source = learner.images(told.x), learner.source(told.x)
+        return StreamResult(
+            told.x, self.position, told.rows, told.status, self.drift, names, self.problem, images, source
         )
-        status = Status("running" if found.found else "not converged", message)
-        names = names_of(self.problem, self._intake.names, len(found.x))
-        return StreamResult(found.x, self.position, counted, status, self.drift, names, self.problem, images, source)
 
     def state(self) -> dict[str, Any]:
         """All of the stream as one flat dictionary of arrays, numbers and texts; `from_state` goes on from it exactly.
@@ -335,6 +313,8 @@ class Stream(Storable):
             found._prepare(block.rows(1))
             assert found._open is not None
             assert found._learner is not None
+            if ("learner.lengths" in state) != isinstance(found._learner, WindowLearner):
+                raise InputError(f"a stream cannot go on where x grows to more than {WIDEST} coordinates")
             block.trusts = found._open.trusts
             found._open = block
             found._learner.restore(part_of(state, "learner"))

@@ -1,0 +1,61 @@
+"""Write the tables of docs/stream.md from benchmarks/stream.csv and benchmarks/stream_alarms.csv.
+
+Usage: python docs/build_stream.py
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from multireplay.bench.table import markdown
+
+HERE = Path(__file__).parent
+PAGE, FOLDER = HERE / "stream.md", HERE.parent / "benchmarks"
+OURS = "multireplay.Stream"
+
+
+def read(name: str) -> list[dict[str, str]]:
+    with (FOLDER / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def rivals() -> Iterator[str]:
+    """A line a world: our error, that of the best rival, and how many times as large ours is."""
+    lines, shown = read("stream.csv"), []
+    for ours in (line for line in lines if line["method"] == OURS):
+        others = [
+            line
+            for line in lines
+            if (line["world"], line["rows"]) == (ours["world"], ours["rows"]) and line["method"] != OURS
+        ]
+        best = min(others, key=lambda line: float(line["error"]))
+        setting = f" ({best['setting']})" if best["setting"] else ""
+        shown.append({
+            "world": ours["world"], "rows": ours["rows"],
+            "`mr.Stream`": f"{float(ours['error']):.3g} ± {float(ours['standard error']):.1g}",
+            "µs a row": f"{float(ours['microseconds a row']):.0f}",
+            "best rival": best["method"].replace("… ", "recursive, ", 1) + setting,
+            "its error": f"{float(best['error']):.3g} ± {float(best['standard error']):.1g}",
+            "ours over it": f"{float(ours['over the best']):.2f} ± {float(ours['its standard error']):.2f}",
+        })  # fmt: skip
+    yield from markdown(shown, ("world", "best rival"))
+
+
+def alarms() -> Iterator[str]:
+    yield from markdown(read("stream_alarms.csv"), ())
+
+
+def main() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for name, table in (("stream", rivals), ("stream_alarms", alarms)):
+        begin, end = (f"<!-- table from benchmarks/{name}.csv: {word} -->" for word in ("begin", "end"))
+        head, _, rest = text.partition(begin)
+        _, _, tail = rest.partition(end)
+        text = "\n".join([f"{head}{begin}", "", *table(), "", f"{end}{tail}"])
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
