@@ -14,6 +14,9 @@ STRETCH, PIECES = 512, 8
 """Noise is that of stretches of so many rows, or of an eighth of the rows so far."""
 RECENT = 4 * STRETCH
 """It is forgotten in so many rows, or the last third."""
+LIKELY = 0.95
+"""How far the last answer, which forgets nothing, is believed at first: where rows that come next are much like those of
+late, a short memory predicts them as well, and others worse, which is seen too late."""
 AGE = 256
 """Rows that answers in policy evaluation are old, or up to twice as many, when they are judged."""
 ARRAYS = ("points", "trust", "solved", "judged", "next", "open")
@@ -52,9 +55,9 @@ class Beliefs:
 
     def __init__(self, count: int, dim: int) -> None:
         self.points = np.zeros((count, dim))
-        self.first = np.full(count, 0.5 / max(count - 1, 1))
-        self.first[-1] = 0.5
-        """What is believed at first, and shared: the last, which forgets nothing, as much as all others together."""
+        self.first = np.full(count, (1 - LIKELY) / max(count - 1, 1))
+        self.first[-1] = LIKELY
+        """What is believed at first, and shared."""
         self.trust = self.first.copy()
         self.solved = np.full(count, -1.0)
         """How many rows there were when each was last worked out."""
