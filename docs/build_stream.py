@@ -35,7 +35,6 @@ def rivals() -> Iterator[str]:
         shown.append({
             "world": ours["world"], "rows": ours["rows"],
             "`mr.Stream`": f"{float(ours['error']):.3g} ± {float(ours['standard error']):.1g}",
-            "µs a row": f"{float(ours['microseconds a row']):.0f}",
             "best rival": best["method"].replace("… ", "recursive, ", 1) + setting,
             "its error": f"{float(best['error']):.3g} ± {float(best['standard error']):.1g}",
             "ours over it": f"{float(ours['over the best']):.2f} ± {float(ours['its standard error']):.2f}",
