@@ -157,10 +157,11 @@ def measured(way: str, kind: str, given: argparse.Namespace) -> dict[str, Any]:
     return {"way": way, "kind": kind, **json.loads(done.stdout.splitlines()[-1])}
 
 
-def under_fire(folder: Path, kills: int) -> list[dict[str, Any]]:
+def under_fire(folder: Path, kills: int, out: Path | None) -> list[dict[str, Any]]:
     """Fits on two workers, one of which is killed every second or so, until so many were; whether bits are as here.
 
     What was under way is noted at every kill. None is killed before a task was done since the last one was.
+    The file gets every fit as it ends; those that it has count.
     """
     from multireplay.spread import workers as spread_workers
 
@@ -175,7 +176,7 @@ def under_fire(folder: Path, kills: int) -> list[dict[str, Any]]:
             return found
 
     moved = threading.Event()
-    phase, struck, over, rows = [""], list[str](), threading.Event(), []
+    phase, struck, over, rows = [""], list[str](), threading.Event(), kept(out)
     here = {kind: told(mr.solve(problem, opened(folder, kind))) for kind, problem in KINDS.items()}
     spread_workers.DaskWorkers = Watched  # type: ignore[misc]
     with ExitStack() as stack:
@@ -198,13 +199,17 @@ def under_fire(folder: Path, kills: int) -> list[dict[str, Any]]:
         thread = threading.Thread(target=kill)
         thread.start()
         try:
-            while len(struck) < kills:
+            while sum(int(row["killed"]) for row in rows) < kills:
                 for kind, problem in KINDS.items():
                     before, began = len(struck), time.perf_counter()
                     same = told(mr.solve(problem, opened(folder, kind), on=client)) == here[kind]
                     took, hit = time.perf_counter() - began, Counter(struck[before:])
                     at = ", ".join(f"{name} {count}" for name, count in sorted(hit.items()))
-                    rows.append({"kind": kind, "killed": hit.total(), "at": at, "seconds": f"{took:.1f}", "same": same})
+                    rows.append(
+                        {"kind": kind, "killed": hit.total(), "at": at, "seconds": f"{took:.1f}", "same": str(same)}
+                    )
+                    if out is not None:
+                        written(rows, tuple(rows[0]), out)
                     print(f"{len(struck)} killed, {took:.1f} s, {same}", file=sys.stderr, flush=True)
         finally:
             over.set()
@@ -243,6 +248,11 @@ def table_of(runs: list[dict[str, Any]]) -> TextTable:
     return TextTable(rows)
 
 
+def kept(out: Path | None) -> list[dict[str, Any]]:
+    """What the CSV file has."""
+    return list(csv.DictReader(out.open(newline=""))) if out is not None and out.exists() else []
+
+
 def written(runs: list[dict[str, Any]], names: tuple[str, ...], out: Path) -> None:
     """These columns of what was measured, in a CSV file."""
     with out.open("w", newline="") as file:
@@ -269,8 +279,7 @@ def report(given: argparse.Namespace) -> bool:
             )
     print(table_of(runs))
     if given.out is not None:
-        before = list(csv.DictReader(given.out.open(newline=""))) if given.out.exists() else []
-        written([run for run in before if run["kind"] not in kinds] + runs, COLUMNS, given.out)
+        written([run for run in kept(given.out) if run["kind"] not in kinds] + runs, COLUMNS, given.out)
     fine = True
     for kind in kinds:
         took = {run["way"]: run["seconds"] for run in runs if run["kind"] == kind and "seconds" in run}
@@ -308,12 +317,10 @@ def main() -> int:
         make_folder(given.folder, given.gigabytes, given.dim)
     try:
         if given.kills:
-            rows = under_fire(given.folder, given.kills)
+            rows = under_fire(given.folder, given.kills, given.out)
             print(TextTable(rows))
-            if given.out is not None:
-                written(rows, tuple(rows[0]), given.out)
-            same = all(row["same"] for row in rows)
-            killed = f"{sum(row['killed'] for row in rows)} workers killed in {len(rows)} fits"
+            same = all(row["same"] == "True" for row in rows)
+            killed = f"{sum(int(row['killed']) for row in rows)} workers killed in {len(rows)} fits"
             print(f"{killed}: {'the same bits' if same else 'OTHER BITS'}")
             return 0 if same else 1
         return 0 if report(given) else 1
