@@ -14,6 +14,11 @@ from multireplay.bench.table import markdown
 HERE = Path(__file__).parent
 PAGE, FOLDER = HERE / "stream.md", HERE.parent / "benchmarks"
 OURS = "multireplay.Stream"
+NAMES = {
+    "… with the best prior": "recursive least squares / LSTD, best prior",
+    "… with forgetting, best rate and prior": "recursive with forgetting, best rate and prior",
+    "… averaged, best step": "SGD / TD(0), averaged, best step",
+}
 
 
 def read(name: str) -> list[dict[str, str]]:
@@ -35,7 +40,7 @@ def rivals() -> Iterator[str]:
         shown.append({
             "world": ours["world"], "rows": ours["rows"],
             "`mr.Stream`": f"{float(ours['error']):.3g} ± {float(ours['standard error']):.1g}",
-            "best rival": best["method"].replace("… ", "recursive, ", 1) + setting,
+            "best rival": NAMES.get(best["method"], best["method"]) + setting,
             "its error": f"{float(best['error']):.3g} ± {float(best['standard error']):.1g}",
             "ours over it": f"{float(ours['over the best']):.2f} ± {float(ours['its standard error']):.2f}",
         })  # fmt: skip
