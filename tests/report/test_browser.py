@@ -81,9 +81,18 @@ class Visit:
     def until(self, condition: str) -> None:
         """Wait for it. Not Playwright's own way, which evaluates text within the page: the page forbids that."""
         end = time.monotonic() + 30
-        while not self.page.evaluate(condition):
+        while not self.asked(condition):
             assert time.monotonic() < end, f"never came: {condition}"
             time.sleep(0.02)
+
+    def asked(self, condition: str) -> bool:
+        """Whether it is so; not while the page is being loaded again."""
+        try:
+            return bool(self.page.evaluate(condition))
+        except sync_api.Error as failure:
+            if "navigation" not in str(failure):
+                raise
+            return False
 
     def open(self, slug: str) -> None:
         """Open a tab, and wait until its plots are drawn in the colours of the page."""

@@ -22,7 +22,7 @@ def test_it_is_loaded_again_with_the_tab_and_the_colours_that_are_open(browser, 
             "position": stream.position, "x": result.x, "standard_error": result.standard_error, "low": ends[:, 0],
             "high": ends[:, 1], "statistic": 1.0, "threshold": 4.0, "rate": 12_345.6, "quarantined": 3,
         })  # fmt: skip
-    path = report_of_stream(tmp_path / "live.html", result, history, "about", 0.5)
+    path = report_of_stream(tmp_path / "live.html", result, history, "about", 2.0)
     here = Visit(browser, path)
     here.page.click("#theme")
     here.open("over-time")

@@ -20,7 +20,7 @@ FEW = 30.0
 """With fewer effective samples, or independent visits of its feature, a coordinate's interval is marked. An estimate of
 such a number is right to a factor of about two, and below 15 intervals begin to be too short."""
 CROWDED = 0.15
-CROWD = "few independent rows for so many coordinates: do not rely on this interval"
+CROWD = "few independent rows: do not rely on this interval"
 """And all intervals are, where more features than this are active at once for each independent row: the fit takes slow
 noise for its own, and effective sample sizes at it are too large."""
 NAMED = 6
