@@ -16,7 +16,7 @@ RECENT = 4 * STRETCH
 """It is forgotten in so many rows, or the last third."""
 LIKELY = 0.95
 """How far the last answer, which forgets nothing, is believed at first. With .5, predictions of rows that are AR(.999)
-were 6 % worse than without the others, with .9 to .97 4 to 5 %; with .97 a change of policy is followed a little later."""
+were 6 % worse than without the others, with .9 to .97 4 to 5 %; with .97 a change of policy is followed later."""
 AGE = 256
 """Rows that answers in policy evaluation are old, or up to twice as many, when they are judged."""
 ARRAYS = ("points", "trust", "solved", "judged", "next", "open")
