@@ -1,4 +1,4 @@
-"""Write the tables of docs/speed.md that are made of benchmarks/accuracy.csv and partial_fit.csv (`make bench`).
+"""Write the tables of docs/speed.md that are made of benchmarks/accuracy.csv, partial_fit.csv and device.csv.
 
 Usage: python docs/build_speed.py
 """
@@ -24,9 +24,12 @@ ROWS_ABOUT = """\
 `SGDRegressor` and `SGDClassifier(loss="log_loss")` (there is no Poisson loss: it is least squares there). "Cold" is
 the first stream of a process, with the loading of compiled loops; "of the last 1000" is the ratio for rows that come to
 a full buffer."""
+GPU = ROOT / "benchmarks" / "device.csv"
+GPU_BEGIN, GPU_END = "of the CPU's.\n\n```text\n", "```\n\nA pass costs"
 WORLDS = ("AR(.9)", "cond 1e4")
 PROBLEMS = ("policy evaluation", "linear", "logistic", "Poisson")
 OURS = "mr.solve"
+PRECISIONS = ("float32", "float64")
 NEAR, NEARER = ("0.1", "0.001"), ("0.001",)
 """What a try may have met to count as arrived."""
 ABOUT = """\
@@ -112,12 +115,38 @@ def streams(lines: list[Line]) -> str:
     return f"{ROWS_BEGIN}\n{ROWS_ABOUT}\n\n```text\n{render(TextTable(lines), width=120)}\n```\n"
 
 
+def on_a_gpu(lines: list[Line]) -> str:
+    """A line a cell: readings of `mr.solve` and of its rivals."""
+    table = []
+    for place, group in groupby(lines, key=lambda line: [line[name] for name in ("d", "rows", "type", "problem")]):
+        found = {line["what"]: line for line in group}
+        ours, bfgs = found["mr.solve"], found.get("torch.optim.LBFGS")
+        exact = {kind: next((one for what, one in found.items() if what.endswith(kind)), None) for kind in PRECISIONS}
+        table.append(
+            {
+                **dict(zip(("d", "rows", "type", "problem"), place, strict=True)),
+                "mr.solve": ours["readings"],
+                "passes": ours["note"].split(", ")[1].removesuffix(" passes"),
+                "off": ours["off"],
+                "L-BFGS": bfgs["readings"] if bfgs else "",
+                **{f"exact, {kind}": one["readings"] if one else "" for kind, one in exact.items()},
+            }
+        )
+    return render(TextTable(table), width=120) + "\n"
+
+
+def read(path: Path) -> list[Line]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def main() -> None:
-    with FILE.open(encoding="utf-8", newline="") as file, STREAMS.open(encoding="utf-8", newline="") as other:
-        body, rows = "\n".join(section(list(csv.DictReader(file)))), streams(list(csv.DictReader(other)))
+    body, rows = "\n".join(section(read(FILE))), streams(read(STREAMS))
     text = PAGE.read_text(encoding="utf-8")
     text = text.partition(BEGIN)[0] + body + "\n" + END + text.partition(END)[2]
     before, _, after = text.partition(ROWS_END)
+    about, begin, rest = after.partition(GPU_BEGIN)
+    after = about + begin + on_a_gpu(read(GPU)) + GPU_END + rest.partition(GPU_END)[2]
     PAGE.write_text(before.partition(ROWS_BEGIN)[0] + rows + "\n" + ROWS_END + after, encoding="utf-8")
 
 
