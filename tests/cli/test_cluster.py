@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from contextlib import contextmanager
 
 import numpy as np
@@ -271,3 +274,14 @@ def test_a_local_cluster(run, folder, client, monkeypatch):
     there = model_of(run, folder, *given, "--workers", 1)
     given_to(client, monkeypatch)
     assert model_of(run, folder, *given, "--workers", 2) == there
+
+
+def test_workers_do_not_write_to_the_terminal(capfd):
+    """As they would on Ctrl-C, which a terminal sends to all of them."""
+    program = "import os, signal; os.kill(os.getpid(), signal.SIGINT); input()"
+    with cluster.mute():
+        child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
+    child.communicate()
+    assert child.returncode
+    os.write(2, b"after")
+    assert capfd.readouterr().err == "after"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,6 +34,22 @@ QUIET = 50
 
 
 @contextmanager
+def mute() -> Iterator[None]:
+    """Processes that are started meanwhile never write to the terminal.
+
+    Ctrl-C reaches all processes there, and workers would print where they were: this process says that it has ended.
+    """
+    before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(nowhere)
+
+
+@contextmanager
 def workers_of(on: str | None, workers: int | None) -> Iterator[Any]:
     """A client of the cluster at an address, or of one of so many processes here; None where neither is asked for."""
     if on is None and workers is None:
@@ -41,12 +59,19 @@ def workers_of(on: str | None, workers: int | None) -> Iterator[Any]:
         raise InputError("give --on or --workers, not both")
     try:
         from distributed import Client, LocalCluster
+        from distributed.deploy.spec import close_clusters
     except ImportError:
         raise InputError(NO_DASK) from None
     if on is None:
         here = {"dashboard_address": ":0", "host": "127.0.0.1", "silence_logs": QUIET}
-        with LocalCluster(n_workers=workers, threads_per_worker=1, **here) as cluster, Client(cluster) as client:
-            yield client
+        with ExitStack() as stack:
+            with mute():
+                try:
+                    cluster = stack.enter_context(LocalCluster(n_workers=workers, threads_per_worker=1, **here))
+                except KeyboardInterrupt:
+                    atexit.unregister(close_clusters)  # which would complain of one that is half started
+                    raise
+            yield stack.enter_context(Client(cluster))
         return
     try:
         client = Client(on, timeout=SECONDS)
