@@ -133,3 +133,11 @@ def test_values_of_few_and_sticky_rows_are_held_back():
     held, fit, nothing = np.mean(worse, axis=0)
     assert held < 0.5 * fit
     assert held < 1.1 * nothing
+
+
+def test_what_the_problem_leaves_unpenalized_is_not_held_back():
+    rng = np.random.default_rng(3)
+    A = np.column_stack([rng.standard_normal((400, 2)), np.ones(400)])
+    y = A @ [1.0, -0.5, 50.0] + 5 * rng.standard_normal(400)
+    stream = fed(mr.Stream(mr.GLM(ridge=0.01, unpenalized=1)), {"features": A, "targets": y})
+    assert stream.predictor[2] == pytest.approx(stream.x[2], abs=0.05)

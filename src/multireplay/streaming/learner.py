@@ -55,6 +55,7 @@ class Learner:
         self.problem, self.memory = problem, memory
         self.dim = problem.dim(example)
         self.penalty = problem.penalty_diagonal(self.dim)
+        self.free = (self.penalty == 0) & self.penalty.any()
         self.rows = 0
         """Rows of all full blocks."""
         self.begun = 0
@@ -198,9 +199,9 @@ class Learner:
         return np.asarray(self.second / max(self.rows - self.begun, 1)) if self.second.any() else None
 
     def _one_row(self, total: Sums) -> Vector:
-        """What a row that says 0 holds, by coordinate."""
+        """What a row that says 0 holds, by coordinate: all but nothing where the problem's own penalty has none."""
         slopes = total.slopes + np.diag(total.rows * self.penalty)
-        return curvatures(slopes, total.rows, self._second_mean)
+        return np.where(self.free, 1e-6, 1.0) * curvatures(slopes, total.rows, self._second_mean)
 
     def _move(self, point: Vector) -> None:
         """Linearize all sums at another point."""
@@ -251,15 +252,13 @@ class Learner:
             x, found = root.x, root.found
         message = f"The fit of {counted} rows."
         if not found:
-            message = (
-                f"No fit of the {counted} rows exists (they may be separable): a penalty of about one row holds x."
-            )
+            message = f"No fit of the {counted} rows exists (are they separable?): a penalty of about one row holds x."
         return Told(x, counted, Status("running" if found else "not converged", message))
 
     @property
     def drift(self) -> Drift:
         """What was noticed of drift."""
-        half_life = self.fading.half_life if self.drifting else self.memory.half_life
+        half_life = (self.fading if self.drifting else self.memory).half_life
         seen = self.begun, self.chart.statistic, self.chart.threshold
         return Drift(tuple(self.alarms), self.drifting, half_life, *seen)
 
