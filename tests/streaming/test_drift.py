@@ -141,3 +141,15 @@ def test_what_the_problem_leaves_unpenalized_is_not_held_back():
     y = A @ [1.0, -0.5, 50.0] + 5 * rng.standard_normal(400)
     stream = fed(mr.Stream(mr.GLM(ridge=0.01, unpenalized=1)), {"features": A, "targets": y})
     assert stream.predictor[2] == pytest.approx(stream.x[2], abs=0.05)
+
+
+def test_a_large_level_is_not_held_back_for_long():
+    """A constant of 10 noise deviations: predictions are no further off than the exact fit, but for a tenth."""
+    off = []
+    for seed in range(12):
+        rng = np.random.default_rng(8000 + seed)
+        A, x = np.column_stack([rng.standard_normal((400, 4)), np.ones(400)]), np.array([0.5, -0.5, 0.5, -0.5, 10.0])
+        stream = fed(mr.Stream(mr.GLM()), {"features": A, "targets": A @ x + rng.standard_normal(400)})
+        off.append([((found - x) ** 2).sum() for found in (stream.predictor, stream.x)])
+    held, fit = np.sqrt(np.mean(off, axis=0))
+    assert held < 1.1 * fit
