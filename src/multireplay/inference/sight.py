@@ -14,7 +14,7 @@ from multireplay.buffer.record import Record
 from multireplay.engine.sums import BlockSum, Folding, Part, batch_bounds, fold, operator_batches
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import HELD
-from multireplay.inference.longrun import BatchMeans
+from multireplay.inference.longrun.batch_means import variance_of_mean
 from multireplay.problems import Problem
 
 SPREAD = 2048
@@ -22,6 +22,8 @@ SPREAD = 2048
 ENOUGH = 100.0
 """A feature that these have visited so often is known; others are looked for in all rows."""
 
+CLOSER = 512
+"""Of them, those that tell how many features are active at once."""
 ROUNDING = 1e-20
 """A score whose variance is below this share of the terms that it is made of is rounding: the record has no noise."""
 START = np.zeros(1, dtype=np.int64)
@@ -30,13 +32,14 @@ START = np.zeros(1, dtype=np.int64)
 class Sight(NamedTuple):
     """Of every coordinate: the variance of a row's score, 0 where it is rounding, and the visits of its feature.
 
-    And how `crowded` it is: features that are active at once for each independent row, by the median of visits. 0 where
-    spread rows say that visits are many, as they are nearly independent then, and there are more; and where it is small
-    even if all features are active at once.
+    `typical` is the median of visits, and `crowded` are features that are active at once for each independent row, by
+    that median. 0 where spread rows say that visits are many, as they are nearly independent then, and there are more;
+    and where it is small even if all features are active at once.
     """
 
     row_variance: Vector
     visits: Vector
+    typical: float
     crowded: float
 
 
@@ -75,20 +78,20 @@ class RecordAt:
         squares, energies = problem.energies(self.x, columns, bounds[:-1])
         sizes = energies.sum(axis=0) / bounds[-1]
         rounding = ROUNDING * sizes * (sizes @ self.x**2)
-        squares, visits = squares / bounds[-1], _visits(energies / np.diff(bounds)[:, None])
-        few = np.flatnonzero(~(visits >= ENOUGH))
-        if few.size and bounds[-1] < record.length:
+        squares, visits = squares / bounds[-1], _visits(energies / (bounds[1:] - bounds[:-1])[:, None])
+        few = (~(visits >= ENOUGH)).nonzero()[0] if bounds[-1] < record.length else START[:0]
+        if few.size:
             bounds = batch_bounds(record.length, record.dim)
             totals = fold(record, _Energies(problem, self.x, few), bounds, Folding(self.threads))
             squares[few] = sum(total[0] for total in totals) / record.length
             visits[few] = _visits(np.array([total[1] for total in totals]) / np.diff(bounds)[:, None])
         centre = mean - problem.penalty_diagonal(len(self.x)) * self.x
-        variance, middle = squares - centre**2, np.sort(visits)[[(len(visits) - 1) // 2, len(visits) // 2]]
-        typical = float(middle.sum() / 2)
+        variance, ordered = squares - centre**2, np.sort(visits)
+        typical = float(ordered[(len(visits) - 1) // 2] + ordered[len(visits) // 2]) / 2
         many = typical > SPREAD / 8 and record.length > SPREAD
         some = not many and len(visits) > HELD * typical > 0
         crowded = _active(columns.get("features")) / typical if some else 0.0
-        return Sight(np.where(variance > rounding, variance, 0.0), visits, crowded)
+        return Sight(np.where(variance > rounding, variance, 0.0), visits, typical, crowded)
 
 
 class _Energies(BlockSum):
@@ -112,7 +115,7 @@ def _active(rows: Any) -> float:
     """
     if not isinstance(rows, np.ndarray):
         return 1.0
-    squares = np.square(rows, dtype=np.float64)
+    squares = np.square(rows[:: max(1, len(rows) // CLOSER)], dtype=np.float64)
     mean = np.ones(len(squares)) @ squares / len(squares)  # products take a tenth of the time of sums of short rows
     weights = 1 / np.where(mean > 0, mean, 1.0)
     total, size = (squares @ weights) ** 2, np.square(squares) @ weights**2
@@ -124,7 +127,7 @@ def _visits(energies: Vector) -> Vector:
     """By feature; infinite where its energy is the same in all batches, and 0 where it is never seen."""
     if len(energies) < 2:
         return np.full(energies.shape[1], np.inf)
-    mean, variance = energies.mean(axis=0), BatchMeans().spread(energies).variance
+    mean, variance = np.add.reduce(energies, axis=0) / len(energies), variance_of_mean(energies)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = mean**2 / variance
     return np.where(mean > 0, np.where(variance > 1e-24 * mean**2, found, np.inf), 0.0)

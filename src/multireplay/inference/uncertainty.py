@@ -13,6 +13,7 @@ from multireplay._check import Vector, number_in
 from multireplay.errors import InputError, UncertaintyWarning, warn
 from multireplay.inference.images import Images
 from multireplay.inference.longrun import BatchMeans, LongRun, Spread, WaldTest
+from multireplay.inference.longrun.batch_means import variance_of_mean
 from multireplay.inference.sight import RecordAt, Sight
 from multireplay.inference.summary import Summary, coefficient_row
 
@@ -150,7 +151,7 @@ class Uncertainty:
             return self._of_parts(self._whole.effective)
         if self.images is None or self._sight is None:
             return None
-        rows, variance = float(self.images.rows.sum()), BatchMeans().spread(self.images.scores).variance
+        rows, variance = float(self.images.rows.sum()), variance_of_mean(self.images.scores)
         noisy = (self._sight.row_variance > 0) & (variance > 0)  # elsewhere there is nothing to be unsure of
         return np.minimum(np.where(noisy, self._sight.row_variance, rows) / np.where(noisy, variance, 1.0), rows)
 
@@ -165,7 +166,7 @@ class Uncertainty:
         """Such numbers of functions of coordinates: the harmonic mean of theirs, by their parts in the variance."""
         if counts is None or self.images is None:
             return None
-        variance = BatchMeans().spread(self.images.values).variance
+        variance = variance_of_mean(self.images.values)
         parts = self._matrix * self._matrix * np.maximum(variance, 1e-30 * variance.max() or 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = parts.sum(axis=1) / (parts @ (1 / np.maximum(counts, 1e-9)))
@@ -176,6 +177,12 @@ class Uncertainty:
         """Features that are active at once for each independent row, see `Sight`; 0 where not known."""
         sight = self._whole._sight
         return 0.0 if sight is None else sight.crowded
+
+    @property
+    def typical(self) -> float:
+        """The median of the visits of all features; 0 where not known."""
+        sight = self._whole._sight
+        return 0.0 if sight is None else sight.typical
 
     @cached_property
     def _sight(self) -> Sight | None:
@@ -189,7 +196,7 @@ class Uncertainty:
         effective, visits, found = self.effective, self.visits, {}
         if effective is None or visits is None:
             return {}
-        for i in np.flatnonzero((effective < FEW) | (visits < FEW)):
+        for i in ((effective < FEW) | (visits < FEW)).nonzero()[0]:
             seen, what = (
                 (visits[i], "independent visit") if visits[i] < effective[i] else (effective[i], "effective sample")
             )
@@ -226,7 +233,7 @@ class Uncertainty:
         tests = zip(error.tolist(), ratios.tolist(), spread.p_value(ratios).tolist(), strict=True)
         known = [None] * len(error) if effective is None else effective.tolist()
         marks = [self.doubts.get(i, "") for i in range(len(error))]
-        for i in np.flatnonzero(~np.isfinite(error)):
+        for i in (~np.isfinite(error)).nonzero()[0]:
             marks[i] = "on the boundary" if np.isnan(error[i]) else "the record says nothing of it"
         rows = list(map(coefficient_row, self.names, self.x.tolist(), tests, ends, known, marks))
         how = f"Standard errors under dependence: {by or BatchMeans()!r}"

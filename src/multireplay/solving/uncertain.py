@@ -70,7 +70,9 @@ def _centred(run: Run, found: Uncertainty, images: Images) -> Images:
 
     Not where a ridge moves it by as much: then what is estimated is the penalized fit, and the two may cancel.
     """
-    visits = 0.0 if found.visits is None else float(np.median(found.visits)) * max(1.0, run.rows / SPREAD)
+    if run.record.problem.is_linear:
+        return images
+    visits = found.typical * max(1.0, run.rows / SPREAD)
     off = bias_at(run, found.x, images) if len(found.x) ** 2 > visits else None
     if off is None:
         return images

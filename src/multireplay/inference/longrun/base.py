@@ -99,4 +99,4 @@ def solved(matrix: Vector, vector: Vector) -> Vector:
 
 def centred(values: Vector) -> Vector:
     """The numbers without the mean of their column."""
-    return np.asarray(values - values.mean(axis=0))
+    return np.asarray(values - np.add.reduce(values, axis=0) / len(values))

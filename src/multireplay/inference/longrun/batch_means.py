@@ -14,6 +14,8 @@ from multireplay.inference.longrun.base import LongRun, Spread, WaldTest, centre
 MOST = 0.97
 """The largest autocorrelation that is allowed for: of 32 batches it leaves half a one in effect, 32(1 − r)/(1 + r)."""
 
+TINY = np.finfo(np.float64).tiny
+
 
 class BatchMeans(LongRun):
     """The variance between 32 batches, inflated for their lag-1 autocorrelation, with the quantile of t₃₁.
@@ -42,10 +44,9 @@ class BatchMeans(LongRun):
     pieces: ClassVar[int] = 32
 
     def spread(self, values: Vector) -> Spread:
-        count, (squares, found) = len(values), autocorrelation(values)
-        variance = squares / (count - 1) / count * inflation(found, count)
+        count = len(values)
         return Spread(
-            variance,
+            variance_of_mean(values),
             lambda level: np.asarray(stdtrit(count - 1, (1 + level) / 2)),
             lambda ratio: np.asarray(2 * stdtr(count - 1, -np.abs(ratio))),
         )
@@ -79,15 +80,21 @@ class BatchMeans(LongRun):
         return WaldTest(statistic, (float(q), float(count - q)), float(fdtrc(q, count - q, statistic)))
 
 
+def variance_of_mean(values: Vector) -> Vector:
+    """The variance of the mean of every column, see `BatchMeans`."""
+    count, (squares, found) = len(values), autocorrelation(values)
+    return np.asarray(squares * (inflation(found, count) / ((count - 1) * count)))
+
+
 def autocorrelation(values: Vector) -> tuple[Vector, Vector]:
     """The sum of squares of every column about its mean, and its lag-1 autocorrelation, 0 of a constant one."""
     parts = centred(values)
-    squares = np.einsum("ij,ij->j", parts, parts)
-    lagged = np.einsum("ij,ij->j", parts[1:], parts[:-1])
-    return squares, np.asarray(lagged / np.where(squares > 0, squares, 1.0))
+    squares = np.add.reduce(parts * parts, axis=0)
+    lagged = np.add.reduce(parts[1:] * parts[:-1], axis=0)  # 0 of a constant
+    return squares, lagged / np.maximum(squares, TINY)
 
 
 def inflation(found: Vector, count: int) -> Vector:
     """(1 + r̃)/(1 − r̃) for the autocorrelation r̂ that was found in so many numbers."""
-    share = np.clip(found + (1 + 3 * found) / count, 0.0, MOST)
+    share = np.minimum(np.maximum(found * (1 + 3 / count) + 1 / count, 0.0), MOST)
     return np.asarray((1 + share) / (1 - share))
