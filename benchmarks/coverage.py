@@ -7,9 +7,9 @@ mean over all replications; "visits" is the same of the energy of the feature (i
 Neither uses anything that the library says. "Bias" is the mean error over the standard deviation of the estimates,
 averaged without its sign. The goal: coverage from 93 to 97 % where the ESS is at least 50, at least
 90 % from 15 on, and below that, or with fewer visits than 15, a mark in at least 95 % of the runs. Rivals are in
-benchmarks/coverage_rivals.py; for 2·10⁵ rows they have fewer replications, as they do the other estimators of
-`mr.inference`, which are asked about means. Every finished cell is written at once, and one that
-is there with as many replications is not run again.
+benchmarks/coverage_rivals.py; for 2·10⁵ rows they have fewer replications, as have the other estimators of
+`mr.inference` but `LongMemory`; these are asked about means, long memory and hidden components. Every finished cell is
+written at once, and one that is there with as many replications is not run again.
 Usage: python benchmarks/coverage.py [--cells "linear*n = 2000,*"] [--replications 1000] [--jobs 2] [--minutes 60]
 [--cost] [--small] [--tables]
 """
@@ -51,6 +51,9 @@ OTHERS = {
     "RandomScaling()": mr.inference.RandomScaling(),
     "MultiplierBootstrap()": mr.inference.MultiplierBootstrap(),
 }
+LONG = {"LongMemory()": mr.inference.LongMemory()}
+ASKED = ("mean", "hidden", "long memory")
+"""Families that other estimators of ours are asked about."""
 RIVAL_ROWS, ARCH_ROWS, OTHERS_ROWS = 4e7, 4e6, 1e6
 """How many rows each may read in all replications of a cell together, at least 200 replications."""
 WATCHED = 3
@@ -81,8 +84,9 @@ def ask(cell: Cell, sample: Sample, number: int, replications: int) -> tuple[dic
         ends[OURS] = tuple(result.interval(of=functions).T)
         about["marked"] = (functions[:, list(known.doubts)] != 0).any(axis=1)
     simple = cell.problem == "linear" and cell.dim <= 5
-    if cell.family == "mean" and number < few(cell, OTHERS_ROWS, replications):
-        ends |= {name: tuple(result.interval(of=functions, by=by).T) for name, by in OTHERS.items()}
+    if cell.family in ASKED:
+        others = {**LONG, **(OTHERS if number < few(cell, OTHERS_ROWS, replications) else {})}
+        ends |= {name: tuple(result.interval(of=functions, by=by).T) for name, by in others.items()}
     try:
         if number < few(cell, RIVAL_ROWS, replications):
             centre, images = sample.images(result.x, functions[:WATCHED])
@@ -217,12 +221,15 @@ def tables(lines: dict[str, list[dict[str, Any]]]) -> Iterable[tuple[str, list[d
                 rows.append(_row(cell, what, by))
         yield family, rows
     others = []
-    for cell in (cell for cell in cells if cell.family == "mean"):
-        by = {line["method"]: line for line in lines[str(cell)]}
-        about = {"ρ": f"{cell.rho:g}", "n": str(cell.rows), "ESS": f"{by[OURS]['effective']:.0f}"}
-        shown = {name: f"{by[name]['coverage']:.1f}, {by[name]['width']:.2f}" for name in (OURS, *OTHERS) if name in by}
-        others.append({**about, **shown})
-    yield "other estimators, of means: coverage and width", others
+    for cell in (cell for family in ASKED for cell in cells if cell.family == family):
+        for what in groups(cell):
+            by = {line["method"]: line for line in lines[str(cell)] if line["what"] == what}
+            of = {"of": f"{cell.family}, {what}" if cell.dim > 1 else cell.family}
+            about = {"ρ": f"{cell.rho:g}", "n": str(cell.rows), "ESS": f"{by[OURS]['effective']:.0f}"}
+            shown = {name: f"{by[name]['coverage']:.1f}, {by[name]['width']:.2f}"
+                     for name in (OURS, *LONG, *OTHERS) if name in by}  # fmt: skip
+            others.append({**of, **about, **shown})
+    yield "other estimators: coverage and width", others
 
 
 def _row(cell: Cell, what: str, by: dict[str, dict[str, Any]]) -> dict[str, str]:

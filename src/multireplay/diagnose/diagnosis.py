@@ -290,7 +290,8 @@ def legend(diagnosis: Diagnosis) -> str:
     if any(column.batch is not None for column in diagnosis.columns):
         parts.append(
             "slow part: tau is from means of batches, because the sum over short lags misses it; a lower bound where "
-            f"it lasts more than B/{ENOUGH_TIMES} rows."
+            f"it lasts more than B/{ENOUGH_TIMES} rows. If such parts never end, intervals need "
+            "by=mr.inference.LongMemory()."
         )
     if any(column.cycle for column in diagnosis.columns):
         parts.append("cycle: so many rows a turn; it averages out of a mean, and tau is the share of the rest.")

@@ -1,14 +1,15 @@
 """How well the record knows what it says: standard errors, intervals and tests that hold under dependence.
 
 Estimators of the variance of a mean under dependence are `BatchMeans`, the default, `NeweyWest`, `FixedB`,
-`RandomScaling` and `MultiplierBootstrap`: ``result.interval(by=mr.inference.NeweyWest())``. One of one's own is a
-`LongRun`.
+`RandomScaling`, `MultiplierBootstrap` and, for memory that falls like a power, `LongMemory`:
+``result.interval(by=mr.inference.LongMemory())``. One of one's own is a `LongRun`.
 """
 
 from multireplay.inference.images import Images
 from multireplay.inference.longrun import (
     BatchMeans,
     FixedB,
+    LongMemory,
     LongRun,
     MultiplierBootstrap,
     NeweyWest,
@@ -23,6 +24,7 @@ __all__ = [
     "BatchMeans",
     "FixedB",
     "Images",
+    "LongMemory",
     "LongRun",
     "MultiplierBootstrap",
     "NeweyWest",

@@ -227,6 +227,10 @@ class Uncertainty:
             return Summary(rows, level, (*lines, f"No standard errors: {self.why_not}."))
         error, spread = self._spread(None, by)
         centre, half, effective = self._centre(None), spread.quantile(level) * error, self.effective
+        if by is not None and effective is not None:  # what another estimator says of the variance, in rows
+            with np.errstate(divide="ignore", invalid="ignore"):
+                told = effective * (np.asarray(self.standard_error) / error) ** 2
+            effective = np.minimum(np.nan_to_num(told, nan=np.inf), self.images.rows.sum())
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = centre / error
         ends = zip((centre - half).tolist(), (centre + half).tolist(), strict=True)

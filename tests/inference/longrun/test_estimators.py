@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import multireplay as mr
-from multireplay.inference import BatchMeans, FixedB, MultiplierBootstrap, NeweyWest, RandomScaling
+from multireplay.inference import BatchMeans, FixedB, LongMemory, MultiplierBootstrap, NeweyWest, RandomScaling
 
 ALL = [BatchMeans(), NeweyWest(), NeweyWest(lag=5), FixedB(), FixedB(0.5), RandomScaling(), MultiplierBootstrap()]
+ALL.append(LongMemory())
 
 
 def autoregression(rho, shape, seed):
