@@ -169,10 +169,13 @@ class Group(NamedTuple):
     end: int
 
 
+@functools.lru_cache(maxsize=8)
 def batch_bounds(length: int, dim: int, pieces: int = BATCHES) -> Positions:
     """Where the batches of a record of that length begin and end, for sums of `dim` numbers; `pieces` at most."""
     batches = min(pieces, length, max(FEWEST_BATCHES, max(1, pieces // 1024) * BATCH_NUMBERS // dim))
-    return np.linspace(0, length, batches + 1).astype(np.int64)
+    bounds = np.linspace(0, length, batches + 1).astype(np.int64)
+    bounds.flags.writeable = False  # it is kept
+    return bounds
 
 
 def fold(

@@ -13,7 +13,6 @@ from multireplay.buffer.columns import Columns, row_count
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import BlockSum, Folding, Part, batch_bounds, fold, operator_batches
 from multireplay.inference.images import Images
-from multireplay.inference.left_out import HELD
 from multireplay.inference.longrun.batch_means import variance_of_mean
 from multireplay.problems import Problem
 
@@ -32,14 +31,13 @@ START = np.zeros(1, dtype=np.int64)
 class Sight(NamedTuple):
     """Of every coordinate: the variance of a row's score, 0 where it is rounding, and the visits of its feature.
 
-    `typical` is the median of visits, and `crowded` are features that are active at once for each independent row, by
-    that median. 0 where spread rows say that visits are many, as they are nearly independent then, and there are more;
-    and where it is small even if all features are active at once.
+    `crowded` are features that are active at once for each independent row, by the median of visits. 0 where spread
+    rows say that visits are many, as they are nearly independent then, and there are more; and where it is below what
+    matters even if all features are active at once.
     """
 
     row_variance: Vector
     visits: Vector
-    typical: float
     crowded: float
 
 
@@ -64,12 +62,12 @@ class RecordAt:
         assert self.record is not None
         return operator_batches(self.record, [self.x], Folding(self.threads, pieces=pieces))[0].means
 
-    def sight(self, mean: Vector) -> Sight:
+    def sight(self, mean: Vector, least: float) -> Sight:
         """Variances of scores whose mean is known, and visits: from spread rows, and all for features they hardly see.
 
         With w_t ψ_tj² as the energy of a row, the visits of a feature are the square of its mean over the variance of
         the mean under dependence: the number of independent rows that would know the mean energy as well, which for an
-        event is the number of independent occasions on which it was seen.
+        event is the number of independent occasions on which it was seen. From `least` on it matters how crowded it is.
         """
         assert self.record is not None
         record, problem = self.record, self.record.problem
@@ -89,9 +87,9 @@ class RecordAt:
         variance, ordered = squares - centre**2, np.sort(visits)
         typical = float(ordered[(len(visits) - 1) // 2] + ordered[len(visits) // 2]) / 2
         many = typical > SPREAD / 8 and record.length > SPREAD
-        some = not many and len(visits) > HELD * typical > 0
+        some = not many and len(visits) > least * typical > 0
         crowded = _active(columns.get("features")) / typical if some else 0.0
-        return Sight(np.where(variance > rounding, variance, 0.0), visits, typical, crowded)
+        return Sight(np.where(variance > rounding, variance, 0.0), visits, crowded)
 
 
 class _Energies(BlockSum):

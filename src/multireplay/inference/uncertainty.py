@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from multireplay._check import Vector, number_in
 from multireplay.errors import InputError, UncertaintyWarning, warn
 from multireplay.inference.images import Images
+from multireplay.inference.left_out import HELD
 from multireplay.inference.longrun import BatchMeans, LongRun, Spread, WaldTest
 from multireplay.inference.longrun.batch_means import variance_of_mean
 from multireplay.inference.sight import RecordAt, Sight
@@ -178,17 +179,12 @@ class Uncertainty:
         sight = self._whole._sight
         return 0.0 if sight is None else sight.crowded
 
-    @property
-    def typical(self) -> float:
-        """The median of the visits of all features; 0 where not known."""
-        sight = self._whole._sight
-        return 0.0 if sight is None else sight.typical
-
     @cached_property
     def _sight(self) -> Sight | None:
         if self.images is None or self.source is None or self.source.record is None:
             return None
-        return self.source.sight(self.images.rows / self.images.rows.sum() @ self.images.scores)
+        mean = self.images.rows / self.images.rows.sum() @ self.images.scores
+        return self.source.sight(mean, CROWDED if self.images.left_out else HELD)
 
     @cached_property
     def doubts(self) -> dict[int, str]:

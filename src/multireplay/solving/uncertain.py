@@ -72,7 +72,7 @@ def _centred(run: Run, found: Uncertainty, images: Images) -> Images:
     """
     if run.record.problem.is_linear:
         return images
-    visits = found.typical * max(1.0, run.rows / SPREAD)
+    visits = 0.0 if found.visits is None else float(np.median(found.visits)) * max(1.0, run.rows / SPREAD)
     off = bias_at(run, found.x, images) if len(found.x) ** 2 > visits else None
     if off is None:
         return images
