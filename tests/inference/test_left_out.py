@@ -101,7 +101,7 @@ def test_intervals_hold_with_many_sticky_coordinates():
 def test_the_record_is_looked_at_once(monkeypatch):
     """Whether batches are to be left out, effective sample sizes and marks come from the same look."""
     looks, look = [], RecordAt.sight
-    monkeypatch.setattr(RecordAt, "sight", lambda self, mean: looks.append(mean) or look(self, mean))
+    monkeypatch.setattr(RecordAt, "sight", lambda self, *given: looks.append(given) or look(self, *given))
     problem, columns = problems()["logistic"]
     result = mr.solve(problem, mr.Buffer(**columns))
     with pytest.warns(mr.UncertaintyWarning):
