@@ -4,7 +4,7 @@ Every row is predicted before it is learnt. Regression: the root mean square of 
 that 0 is the truth and nothing is hidden under the noise; beside it the plain squared error over the noise's. Policy
 evaluation: the root mean square of the value of the row's state less its true value. Steps, rates of forgetting and
 priors of rivals are the best of a grid on other seeds, world by world; ours has no knob. Those that are slow have
-shorter worlds, in which ours is measured too.
+shorter worlds, in which ours is measured too; so do worlds of more coordinates than `Stream` keeps matrices for.
 
     python benchmarks/stream.py --worlds "slow drift" --out benchmarks/stream.csv && python docs/build_stream.py
 """
@@ -26,7 +26,7 @@ import numpy as np
 import multireplay as mr
 from multireplay.show.text import TextTable
 
-WIDTH = 20
+WIDTH, WIDE, WIDE_ROWS = 20, 600, 5000
 GAMMA = 0.9
 FADES = (0.9999, 0.9997, 0.999, 0.997, 0.99)
 PRIORS = (1e-3, 0.1, 1.0, 10.0, 100.0)
@@ -46,17 +46,17 @@ class Rows:
     noise: float = 1.0
 
 
-def regression(seed: int, rows: int, rho: float, drift: str = "none") -> Rows:
+def regression(seed: int, rows: int, rho: float, drift: str = "none", width: int = WIDTH) -> Rows:
     """y = aᵀx_t + noise, with AR(rho) features a; x is constant, switches half-way, or is a slow random walk."""
     rng = np.random.default_rng(seed)
-    fresh = rng.standard_normal((rows, WIDTH)) * math.sqrt(1 - rho**2)
+    fresh = rng.standard_normal((rows, width)) * math.sqrt(1 - rho**2)
     fresh[0] /= math.sqrt(1 - rho**2)
     features = _autoregressive(fresh, rho)
-    x = np.tile(rng.standard_normal(WIDTH) / math.sqrt(WIDTH), (rows, 1))
+    x = np.tile(rng.standard_normal(width) / math.sqrt(width), (rows, 1))
     if drift == "switch":
-        x[rows // 2 :] = rng.standard_normal(WIDTH) / math.sqrt(WIDTH)
+        x[rows // 2 :] = rng.standard_normal(width) / math.sqrt(width)
     if drift == "slow":
-        x += np.cumsum(rng.standard_normal((rows, WIDTH)), axis=0) / math.sqrt(WIDTH) * 3 / math.sqrt(rows)
+        x += np.cumsum(rng.standard_normal((rows, width)), axis=0) / math.sqrt(width) * 3 / math.sqrt(rows)
     truth = (features * x).sum(axis=1)
     return Rows(features, truth + rng.standard_normal(rows), truth)
 
@@ -108,6 +108,9 @@ WORLDS: dict[str, Callable[[int, int], Rows]] = {
     "regression, rho .999": lambda seed, rows: regression(seed, rows, 0.999),
     "regression, switch": lambda seed, rows: regression(seed, rows, 0.9, "switch"),
     "regression, slow drift": lambda seed, rows: regression(seed, rows, 0.9, "slow"),
+    "regression, 600 coordinates, rho 0": lambda seed, rows: regression(seed, rows, 0.0, width=WIDE),
+    "regression, 600 coordinates, rho .9": lambda seed, rows: regression(seed, rows, 0.9, width=WIDE),
+    "regression, 600 coordinates, rho .99": lambda seed, rows: regression(seed, rows, 0.99, width=WIDE),
     "values, stay .5": lambda seed, rows: chain(seed, rows, 0.5),
     "values, stay .95": lambda seed, rows: chain(seed, rows, 0.95),
     "values, policy switches": lambda seed, rows: chain(seed, rows, 0.5, switch=True),
@@ -223,6 +226,20 @@ GRIDS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
     "SGD / TD(0), best step": {f"{step:g}": of_arrays(_steps, step, False) for step in STEPS},
     "… averaged, best step": {f"{step:g}": of_arrays(_steps, step, True) for step in STEPS},
 }
+WIDE_PRIORS, WIDE_STEPS = (30.0, 100.0, 300.0, 1000.0, 3000.0), (3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
+GRIDS_WIDE: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
+    "recursive least squares / LSTD, best prior": {
+        f"{prior:g}": of_arrays(_recursive, 1.0, prior) for prior in WIDE_PRIORS
+    },
+    "… with forgetting, best rate and prior": {
+        f"{fade:g}, {prior:g}": of_arrays(_recursive, fade, prior)
+        for fade in (0.9999, 0.999)
+        for prior in (100.0, 1000.0)
+    },
+    "SGD / TD(0), best step": {f"{step:g}": of_arrays(_steps, step, False) for step in WIDE_STEPS},
+    "… averaged, best step": {f"{step:g}": of_arrays(_steps, step, True) for step in WIDE_STEPS},
+    "scikit-learn partial_fit, best step": {f"{step:g}": scikit(step) for step in WIDE_STEPS},
+}
 SLOW: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
     "River, SGD, best step": {f"{step:g}": river(step) for step in STEPS[:-1]},
     "scikit-learn partial_fit, best step": {f"{step:g}": scikit(step) for step in STEPS[:-1]},
@@ -286,9 +303,10 @@ def main() -> None:
     given = parser.parse_args()
     lines = []
     for name in (name for name in WORLDS if given.worlds in name):
+        wide = "coordinates" in name
         if given.rows:
-            lines += measured(name, given.rows, given.seeds, GRIDS)
-        if given.slow and "regression" in name:
+            lines += measured(name, WIDE_ROWS if wide else given.rows, given.seeds, GRIDS_WIDE if wide else GRIDS)
+        if given.slow and "regression" in name and not wide:
             lines += measured(name, given.slow, given.seeds, SLOW)
     shown = [
         {key: f"{value:.4g}" if isinstance(value, float) else str(value) for key, value in line.items()}

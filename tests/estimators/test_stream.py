@@ -233,3 +233,15 @@ def test_what_fit_left_out_is_counted_on():
     assert model.n_dropped_ == 1
     assert model.partial_fit(X[200:], world.amounts[200:]).n_dropped_ == 2
     assert model.fit(X[:200], world.amounts[:200]).n_dropped_ == 1
+
+
+def test_more_than_512_features_are_a_stream_too():
+    rng = np.random.default_rng(0)
+    X, x = rng.standard_normal((2000, 520)), rng.standard_normal(520)
+    y = X @ x + rng.standard_normal(2000)
+    model = fed(mr.MERRegressor(alpha=0.01, capacity=CAPACITY), X, y, [0, 30, 1000, 2000])
+    run = model._stream.run
+    assert isinstance(run, mr.Stream)
+    assert run.position == 2000
+    whole = mr.MERRegressor(alpha=0.01, warn_autocorrelation=False).fit(X, y)
+    assert np.linalg.norm(model.coef_ - x) < 1.1 * np.linalg.norm(whole.coef_ - x)

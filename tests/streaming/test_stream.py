@@ -219,8 +219,6 @@ def test_arguments():
         mr.Stream(mr.GLM(lambda z: z))
     with pytest.raises(mr.InputError, match=r"such as mr\.GLM"):
         mr.Stream("logistic")
-    with pytest.raises(mr.InputError, match=r"forget= needs matrices.*give window= for x of 600"):
-        mr.Stream(mr.GLM(), forget=100.0).observe(features=np.ones(600), targets=1.0)
     with pytest.raises(mr.InputError, match="no row"):
         mr.Stream(mr.GLM()).predict([1.0])
     with pytest.raises(mr.InputError, match="no row"):

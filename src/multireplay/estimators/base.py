@@ -23,7 +23,6 @@ from multireplay.estimators.dependence import Dependence, examine, looked_at
 from multireplay.estimators.standardize import Columns, Standardization, measured
 from multireplay.estimators.uncertain import INTERCEPT, Inference
 from multireplay.estimators.usable import as_table, usable_as_they_are
-from multireplay.online import Online
 from multireplay.problems import Problem
 from multireplay.replay import Replay
 from multireplay.result import Result
@@ -31,7 +30,6 @@ from multireplay.solve import solve
 from multireplay.solving.resolve import DEFAULT_TAIL
 from multireplay.steps import Schedule
 from multireplay.streaming.stream import Stream
-from multireplay.streaming.wide import WIDEST
 
 GROWTH = 1.25
 """While the buffer fills, the rows so far are solved anew each time there are this many times more of them."""
@@ -258,7 +256,7 @@ def _designed(recipe: Any, data: Any) -> tuple[Any, Any]:
 
 
 class PartialFit:
-    """Rows that come in parts, learnt by `multireplay.Stream`, or by `multireplay.Online` if there are many features.
+    """Rows that come in parts, learnt by `multireplay.Stream`.
 
     The first `capacity` rows are kept as they are. While they come in, the answer is what `multireplay.solve` makes of
     the rows so far. When they are complete, the standardization they give is kept for good, and the run begins with
@@ -269,18 +267,13 @@ class PartialFit:
         self.capacity = capacity
         self.target = target
         self.start: Start | None = None
-        self.run: Online | Stream | None = None
+        self.run: Stream | None = None
         self._kept: list[Columns] = []
         self._rows = self._solved = 0
 
     def begin(self, host: MEREstimator, start: Start, record: Any = None) -> None:
         """Begin the run, with a record that was fitted, if there is one."""
-        self.start, problem = start, host._problem()
-        if len(start.x) > WIDEST:
-            options: dict[str, Any] = {"repeat_last": True, "average": host.average, "x0": start.x}
-            self.run = Online(problem, host.capacity, host.step, **options)
-            return
-        self.run = Stream(problem)
+        self.start, self.run = start, Stream(host._problem())
         if record is not None:
             ones = {} if self.target == "rewards" else {"weights": np.ones(record.length)}
             self.run.observe_many({**ones, **record.columns})
@@ -315,16 +308,10 @@ class PartialFit:
 
     @property
     def answer(self) -> Vector:
-        """The answer of the run, and x0 until it has seen as many rows as that comes from.
-
-        For `Online` these are all epochs but the last: the shorter ones have seen less.
-        """
+        """The answer of the run that predictions are made with, and x0 until it has seen as many rows as that has."""
         assert self.start is not None
-        found = None
-        if isinstance(self.run, Stream) and self.run.position >= self.capacity:
-            found = self.run.predictor
-        elif isinstance(self.run, Online) and len(self.run.epochs) >= self.run.last_scale:
-            found = self.run.x
+        known = self.run is not None and self.run.position >= self.capacity
+        found = self.run.predictor if self.run is not None and known else None
         return self.start.x if found is None else found.copy()
 
 

@@ -176,7 +176,7 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
         The first `capacity` rows are kept. Until then the answer is that of `fit` on the rows so far (worked out
         anew each time there are a quarter more of them). From then on features are standardized as these first rows
         say, and memory does not grow. After `fit` the stream goes on from what was fitted. How the rows are cut into
-        blocks makes no difference once the first rows are complete. With more than 512 features it is `Online`.
+        blocks makes no difference once the first rows are complete.
 
         Parameters
         ----------

@@ -38,7 +38,7 @@ class Drift:
     statistic, threshold : float
         The last look: the largest move of a coordinate in standard errors under dependence, and where the alarm is.
     watched : bool
-        Whether drift is looked for: not where there are more than 512 coordinates.
+        Whether drift is looked for: not where the window of a stream of very many coordinates is too short for it.
     """
 
     alarms: tuple[int, ...]
@@ -51,9 +51,7 @@ class Drift:
 
     def __str__(self) -> str:
         if not self.watched:
-            return (
-                "Drift is not looked for: there are too many coordinates. What is older than the window is forgotten."
-            )
+            return "Drift is not looked for: the window has too few rows a coordinate. What is older is forgotten."
         if not self.alarms:
             return "No drift: nothing has changed by more than chance allows."
         times = "once" if len(self.alarms) == 1 else f"{len(self.alarms)} times"
@@ -67,6 +65,14 @@ class Told(NamedTuple):
     x: Vector
     rows: int
     status: Status
+
+
+class Known(NamedTuple):
+    """What is known of how far off an answer may be: see `Uncertainty`."""
+
+    images: Images | None
+    source: RecordAt | None
+    why_not: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,19 +98,17 @@ class StreamResult:
     drift: Drift
     names: tuple[str, ...]
     problem: Problem
-    images: Images | None
-    source: RecordAt | None
+    known: Known
 
     @cached_property
     def uncertainty(self) -> Uncertainty:
         """What intervals, covariances, tests and the summary are made of: see `multireplay.Result.uncertainty`."""
-        why = "" if self.images is not None else "there are too few rows yet, or too many coordinates for a stream"
         notes = []
         if self.problem.penalty_diagonal(len(self.x)).any():
             notes.append("intervals are for the penalized fit: what the ridge pulls towards 0 is not in them")
         if not self.status.ok:
             return Uncertainty(self.x, self.names, None, None, "there is no fit of the rows so far", ())
-        return Uncertainty(self.x, self.names, self.images, self.source, why, notes)
+        return Uncertainty(self.x, self.names, *self.known, notes)
 
     @property
     def standard_error(self) -> Vector | None:

@@ -51,11 +51,14 @@ class Chart:
         """The last look, in standard deviations, and where the alarm is."""
 
     def look(self, score: Vector, rows: int, noise: Vector) -> int:
-        """Take in Σ F̃ of a block of 2^k rows; the rows of the longest stretch that gives an alarm, or 0."""
+        """Take in Σ F̃ of a block of 2^k rows; the rows of the longest stretch that gives an alarm, or 0.
+
+        `noise` is W, or its diagonal.
+        """
         scale, alarm = int(rows).bit_length() - 1, 0
         self.waiting[:scale] = 0.0
         while scale < SCALES:
-            if scale >= SHORTEST and self._is_far(float(score @ noise @ score) / (1 << scale), scale):
+            if scale >= SHORTEST and self._is_far(_size(score, noise) / (1 << scale), scale):
                 alarm = 1 << scale
             if not self.waiting[scale]:
                 self.waiting[scale], self.open[scale] = 1.0, score
@@ -109,6 +112,10 @@ class Chart:
         for name in ARRAYS:
             getattr(self, name)[:] = state[name]
         self.statistic, self.threshold = float(state["statistic"]), float(state["threshold"])
+
+
+def _size(score: Vector, noise: Vector) -> float:
+    return float(score @ (noise @ score if noise.ndim == 2 else noise * score))
 
 
 def _moments(means: Vector) -> tuple[float, float, float]:

@@ -15,14 +15,17 @@ from multireplay.sets import WholeSpace
 
 
 class Beginning(NamedTuple):
-    """An answer, and the inverse of the sum of Jacobians that stands behind it; None where it is too large."""
+    """An answer, and the inverse of the sum of Jacobians that stands behind it; a step where that is too large."""
 
     x: Vector
     inverse: Vector | None
+    step: float = 0.0
 
 
 class Fresh:
     """The answer of full blocks, moved by every row of the open block: recursive least squares, one Newton step a row.
+
+    Or plain steps, where there is no inverse.
 
     It begins anew with every block, from the sums, so that nothing adds up; it depends on the rows alone and not on
     when it was asked for. Problems without one residual a row, and feasible sets, stay with the answer of full blocks.
@@ -32,6 +35,7 @@ class Fresh:
         self.problem = problem
         self.x = start.x.copy()
         self.inverse = None if start.inverse is None else np.ascontiguousarray(start.inverse)
+        self.step = start.step
         self.taken = 0
 
     def at(self, block: Columns, filled: int) -> Vector:
@@ -40,8 +44,17 @@ class Fresh:
             rows = _packed(self.problem, block)
             if rows is not None:
                 _advance(self.x, self.inverse, rows, self.taken, filled)
+        if filled > self.taken and self.inverse is None and self.step:
+            self._move(self.problem.samples(block), filled)
         self.taken = filled
         return self.x
+
+    def _move(self, samples: Any, filled: int) -> None:
+        x = self.problem.evaluable(self.x)
+        for row in range(self.taken, filled):
+            x = self.problem.constraint.projected(x - self.step * self.problem.operator(x, samples, row))
+        if np.isfinite(x).all():
+            self.x = x
 
 
 def _packed(problem: Problem, block: Columns) -> tuple[Any, ...] | None:

@@ -15,7 +15,7 @@ from multireplay.inference.images import Images
 from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.problems import Problem
 from multireplay.result import Status
-from multireplay.streaming.answer import Drift, SpreadAt, Told
+from multireplay.streaming.answer import Drift, Known, SpreadAt, Told
 from multireplay.streaming.batches import EqualBatches, Sums, part_of
 from multireplay.streaming.beliefs import Around, spared
 from multireplay.streaming.drift import Chart, Rivals
@@ -262,11 +262,12 @@ class Learner:
         seen = self.begun, self.chart.statistic, self.chart.threshold
         return Drift(tuple(self.alarms), self.drifting, half_life, *seen)
 
-    def source(self, x: Vector) -> SpreadAt | None:
-        """Spread rows, as a record at an answer; None where there are too few."""
-        if self.spread.length < 2 or self.batches.count < 2:
-            return None
-        return SpreadAt(MemoryRecord(self.problem, self.spread.between(0, self.rows)), x)
+    def known(self, x: Vector, tail: Columns) -> Known:
+        """What the batches leave open of an answer, and spread rows as a record at it; the rows of `tail` are few."""
+        images, source = self._images(x), None
+        if self.spread.length >= 2 and self.batches.count >= 2:
+            source = SpreadAt(MemoryRecord(self.problem, self.spread.between(0, self.rows)), x)
+        return Known(images, source, "there are too few rows yet" if images is None else "")
 
     def start(self) -> Beginning:
         """What predictions begin with: the answer held back where there are few rows."""
@@ -284,7 +285,7 @@ class Learner:
             x = self.x if self.drifting else self.fading.with_all(x)
         return Beginning(x, inverse)
 
-    def images(self, x: Vector) -> Images | None:
+    def _images(self, x: Vector) -> Images | None:
         """What every batch says of an answer; None where there is only one."""
         if not np.isfinite(x).all():
             return None

@@ -1,7 +1,8 @@
 """Streams for River: `learn_one`, `learn_many`, `predict_one` on dictionaries of features that may come and go.
 
 Needs the package river, which the extra 'river' has. A feature that is not in a row is 0 there; one that is new
-widens all sums with zeros, which is exact: it was 0 in all rows before.
+widens all sums with zeros, which is exact: it was 0 in all rows before. Where there get to be more features than sums
+are kept for, the stream goes on with a window of rows, which begins with those that are spread over it: up to 4096.
 """
 
 from __future__ import annotations
@@ -16,8 +17,22 @@ from river import base
 from multireplay._check import Vector
 from multireplay.problems import GLM
 from multireplay.streaming.stream import Stream
+from multireplay.streaming.wide import WIDEST
 
-VECTORS = ("values", "points", "judged", "next", "open", "active", "pending", "x", "point", "held", "column.features")
+VECTORS = (
+    "values",
+    "points",
+    "judged",
+    "next",
+    "open",
+    "active",
+    "pending",
+    "x",
+    "point",
+    "held",
+    "squares",
+    "features",
+)
 MATRICES = ("slopes", "slope", "inverse", "second")
 
 
@@ -48,9 +63,15 @@ class _OnDictionaries:
         if not new:
             return
         self._places |= {name: 1 + len(self._places) + at for at, name in enumerate(new)}
-        if self._stream is not None and self._stream.position:
-            state = {name: widened(name, value, len(new)) for name, value in self._stream.state().items()}
+        if self._stream is None or not self._stream.position:
+            return
+        state = {name: widened(name, value, len(new)) for name, value in self._stream.state().items()}
+        if len(self._places) < WIDEST or len(self._places) - len(new) >= WIDEST:
             self._stream = Stream.from_state(self._problem(), state)
+            return
+        self._stream = None
+        for rows in ("learner.spread.column", "open.column"):
+            self._learn(state[f"{rows}.features"], state[f"{rows}.targets"])
 
     def _row(self, x: Mapping[Hashable, Any]) -> Vector:
         row = np.zeros(1 + len(self._places))
@@ -157,7 +178,7 @@ class StreamClassifier(_OnDictionaries, base.MiniBatchClassifier):
 
 def widened(name: str, value: Any, extra: int) -> Any:
     """One entry of a stream's state with zeros for so many new features behind the others."""
-    last = name.removeprefix("open.").rpartition(".")[2] if not name.endswith("column.features") else "column.features"
+    last = name.removeprefix("open.").rpartition(".")[2]
     if not isinstance(value, np.ndarray) or last not in (*VECTORS, *MATRICES):
         return value
     fill = float(value.mean()) if last == "held" else 0.0

@@ -24,7 +24,7 @@ from multireplay.streaming.store.journal import Sync
 from multireplay.streaming.store.kept import Storable
 from multireplay.streaming.wide import WIDEST, WindowLearner
 
-FORMAT = 2
+FORMAT = 3
 
 
 class Stream(Storable):
@@ -34,7 +34,7 @@ class Stream(Storable):
     standard errors under dependence are always there. For a linear problem the sums give the exact fit. For others they
     are linearized at a point that follows the answer, and rows spread over the whole stream correct what
     linearization leaves out. A row costs O(d²). Rows one by one and in batches give the same bits. Above 512
-    coordinates a window of rows is kept in place of sums, and `mr.solve` fits it anew whenever a quarter of it is new.
+    coordinates a window of rows is kept in place of sums, of which `mr.solve` makes the answer when it is asked for.
 
     Parameters
     ----------
@@ -250,7 +250,9 @@ class Stream(Storable):
     @property
     def status(self) -> Status:
         """Where the stream stands, as a sentence."""
-        return self.result().status if self._learner is not None else Status("filling", "No row has come yet.")
+        if self._learner is None or self._open is None:
+            return Status("filling", "No row has come yet.")
+        return self._learner.answer(self._open.rows(self._open.filled)).status
 
     def result(self) -> StreamResult:
         """The answer with standard errors, intervals and a summary, at this moment.
@@ -271,12 +273,10 @@ class Stream(Storable):
         block, learner = self._open, self._learner
         if block is None or learner is None:
             raise InputError("the stream has no answer yet: it has seen no row")
-        told = learner.answer(block.rows(block.filled))
-        names = names_of(self.problem, self._intake.names, len(told.x))
-        images, source = learner.images(told.x), learner.source(told.x)
-        return StreamResult(
-            told.x, self.position, told.rows, told.status, self.drift, names, self.problem, images, source
-        )
+        tail = block.rows(block.filled)
+        told = learner.answer(tail)
+        names, known = names_of(self.problem, self._intake.names, len(told.x)), learner.known(told.x, tail)
+        return StreamResult(told.x, self.position, told.rows, told.status, self.drift, names, self.problem, known)
 
     def state(self) -> dict[str, Any]:
         """All of the stream as one flat dictionary of arrays, numbers and texts; `from_state` goes on from it exactly.
