@@ -20,6 +20,7 @@ from multireplay.streaming.blocks import OpenBlock
 from multireplay.streaming.fresh import Fresh
 from multireplay.streaming.intake import Intake, uninterrupted
 from multireplay.streaming.learner import Learner, Memory
+from multireplay.streaming.store.checked import description, refuse_another
 from multireplay.streaming.store.journal import Sync
 from multireplay.streaming.store.kept import Storable
 from multireplay.streaming.wide import WIDEST, WindowLearner
@@ -156,7 +157,7 @@ class Stream(Storable):
             self._intake.took(taken)
         return taken.given
 
-    def _prepare(self, columns: Columns) -> None:
+    def _prepare(self, columns: Columns) -> tuple[OpenBlock, Learner | WindowLearner]:
         """What can be made once it is known what rows look like."""
         block = OpenBlock(columns)
         kind = Learner if self.problem.dim(columns) <= WIDEST else WindowLearner
@@ -164,6 +165,7 @@ class Stream(Storable):
         if not self.problem.by_feature:
             block.trusts = False
         self._open, self._learner, self._size = block, learner, learner.block
+        return block, learner
 
     def _put(self, columns: Columns, stamps: Vector) -> int:
         """Write rows to the open block, which is added up whenever it is full; how many there were."""
@@ -281,7 +283,7 @@ class Stream(Storable):
     def state(self) -> dict[str, Any]:
         """All of the stream as one flat dictionary of arrays, numbers and texts; `from_state` goes on from it exactly.
 
-        The problem is not in it.
+        The problem is in it as a description alone, by which another one is refused.
 
         Examples
         --------
@@ -293,7 +295,7 @@ class Stream(Storable):
         (1, array([2.]))
         """
         found: dict[str, Any] = {"format": FORMAT, "forget": self.forget, "window": self.window, "clock": self.clock}
-        found |= {"held": self._held, **self._intake.state()}
+        found |= {"problem": description(self.problem), "held": self._held, **self._intake.state()}
         if self._open is not None and self._learner is not None:
             found |= {f"open.{name}": value for name, value in self._open.state().items()}
             found |= {f"learner.{name}": value for name, value in self._learner.state().items()}
@@ -302,24 +304,30 @@ class Stream(Storable):
     @classmethod
     def from_state(cls, problem: Problem, state: Mapping[str, Any]) -> Stream:
         """The stream that gave a `state`, of the same problem."""
+        if not isinstance(state, Mapping) or "format" not in state:
+            raise InputError("this is no state of a stream, as Stream.state() gives it")
         if state["format"] != FORMAT:
             raise InputError(f"this state is of format {state['format']}, and this version reads {FORMAT}")
-        how = {name: state[name] for name in ("forget", "window", "clock")}
-        found = cls(problem, names=state["given"], **how)
-        found._held = int(state["held"])
-        found._intake.restore(state)
-        if "open.spans" in state:
-            block = OpenBlock.from_state(part_of(state, "open"))
-            found._prepare(block.rows(1))
-            assert found._open is not None
-            assert found._learner is not None
-            if ("learner.lengths" in state) != isinstance(found._learner, WindowLearner):
-                raise InputError(f"a stream cannot go on where x grows to more than {WIDEST} coordinates")
-            block.trusts = found._open.trusts
-            found._open = block
-            found._learner.restore(part_of(state, "learner"))
-            found._size = found._learner.block
+        try:
+            found = cls(problem, names=state["given"], **{name: state[name] for name in ("forget", "window", "clock")})
+            refuse_another(state["problem"], problem)
+            found._restore(state)
+        except KeyError as error:
+            raise InputError(f"this is no whole state of a stream: it lacks {error}") from None
         return found
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state of the same arguments."""
+        self._held = int(state["held"])
+        self._intake.restore(state)
+        if "open.spans" not in state:
+            return
+        block = OpenBlock.from_state(part_of(state, "open"))
+        made, learner = self._prepare(block.rows(1))
+        if ("learner.lengths" in state) != isinstance(learner, WindowLearner):
+            raise InputError(f"a stream cannot go on where x grows to more than {WIDEST} coordinates")
+        learner.restore(part_of(state, "learner"))
+        block.trusts, self._open, self._size = made.trusts, block, learner.block
 
     def __repr__(self) -> str:
         return f"Stream({self.problem!r}, position={self.position})"

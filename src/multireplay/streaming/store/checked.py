@@ -74,6 +74,26 @@ def alike(one: Any, other: Any) -> bool:
     return texts[0] == texts[1] and all(np.array_equal(*pair) for pair in zip(*arrays, strict=True))
 
 
+def description(value: Any) -> str:
+    """A problem as one text: what a file would hold of it, with a checksum of every array; one's own by its class."""
+    arrays: list[Any] = []
+    text = _described(value, arrays)
+    known = [[array.dtype.str, list(array.shape), zlib.crc32(array.tobytes())] for array in arrays]
+    return json.dumps([{name: part for name, part in text.items() if name != "yours"}, known], sort_keys=True)
+
+
+def refuse_another(before: str, problem: Any) -> None:
+    """Raise where a `description` is not that of this problem, and say what differs."""
+    (was, _), (now, _) = found = [json.loads(text) for text in (before, description(problem))]
+    if found[0] == found[1]:
+        return
+    if was["is"] != now["is"]:
+        raise InputError(f"this state is of a {was['is']}, and not of {problem!r}")
+    pairs = {name: (value, now.get("with", {}).get(name)) for name, value in was.get("with", {}).items()}
+    differ = [f"{name} was {json.dumps(a)}" for name, (a, b) in pairs.items() if a != b] or ["its arrays were others"]
+    raise InputError(f"this state is of another problem than {problem!r}: {', '.join(differ)}")
+
+
 def _made(path: Path, name: str, text: Any, arrays: list[Any], given: dict[str, Any]) -> Any:
     if isinstance(text, dict) and "yours" in text:
         if given.get(name) is None:
