@@ -67,6 +67,13 @@ def as_groups(groups: Any, rows: int) -> NDArray[np.int64]:
     if groups is None:
         return np.zeros(rows, dtype=np.int64)
     found = np.atleast_1d(np.asarray(groups))
-    if found.shape != (rows,) or found.dtype.kind not in "iu":
-        raise InputError(f"group must be a whole number for each of {rows} rows, not {groups!r}")
+    if found.shape != (rows,) or found.dtype.kind not in "iu" or (found > np.iinfo(np.int64).max).any():
+        raise InputError(f"group must be a whole number for each of {rows} rows, of 64 bits, not {groups!r}")
     return found.astype(np.int64)
+
+
+def as_group(group: Any) -> int:
+    """One whole number that says which group is meant."""
+    if isinstance(group, bool) or not isinstance(group, int | np.integer) or not -(2**63) <= group < 2**63:
+        raise InputError(f"group must be a whole number of 64 bits, not {group!r}")
+    return int(group)

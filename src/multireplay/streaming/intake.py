@@ -15,11 +15,12 @@ from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns
 from multireplay.buffer.forgetting import as_block
-from multireplay.buffer.names import Names, refuse_reordered
+from multireplay.buffer.names import Names
 from multireplay.errors import InputError
 from multireplay.problems import Problem
 from multireplay.streaming.batches import part_of
 from multireplay.streaming.chains import NEXT, OpenSteps, Steps, as_groups
+from multireplay.streaming.given import as_moments, ordered, readable
 
 LARGEST = 1e100
 """Numbers beyond it are no measurements."""
@@ -52,17 +53,16 @@ class Intake:
 
     def of(self, given: Mapping[str, Any]) -> Taken:
         """One row or a block of them, checked."""
-        rest = dict(given)
+        readable(given)
+        rest, own = ordered(self.names, given)
         times, groups = rest.pop("time", None), rest.pop("group", None)
         problem, required = self.problem, dict(self.problem.required)
         stepwise = any(name in required and name not in rest for name in NEXT.values())
         if stepwise:
             required = {name: ndim for name, ndim in required.items() if name not in NEXT.values()}
         block = as_block(rest, required, problem.optional, f"{problem!r}")
-        buffer = Buffer(**block, names=self.given if "features" in block else None)
+        buffer = Buffer(**block, names=(self.given or own) if "features" in block else None)
         _refuse_beyond(buffer)
-        if self.names is not None:
-            refuse_reordered(self.names, buffer.feature_names, "column 'features' has", "an earlier block")
         numbers, waiting = as_groups(groups, len(buffer)), self.steps.waiting
         moments, lasts = self._moments(times, numbers)
         stamps = np.maximum(np.maximum.accumulate(moments), max(self.times.values(), default=-np.inf))
@@ -82,9 +82,11 @@ class Intake:
             if times is not None:
                 raise InputError("time= is read by mr.Stream(..., clock='time') alone")
             return np.zeros(0), self.times
-        found, count, lasts = np.atleast_1d(np.asarray(np.nan if times is None else times, float)), len(groups), {}
+        found, count, lasts = as_moments(np.nan if times is None else times), len(groups), {}
         if found.shape != (count,) or not np.isfinite(found).all():
-            raise InputError(f"with clock='time' every row needs time=, a number: {count} rows came with {times!r}")
+            raise InputError(
+                f"with clock='time' every row needs time=, a number or a date: {count} rows came with {times!r}"
+            )
         for group in np.unique(groups).tolist():
             own = np.flatnonzero(groups == group)
             late = own[np.diff(found[own], prepend=self.times.get(group, -np.inf)) < 0]
@@ -144,5 +146,12 @@ def uninterrupted(stream: Any) -> Iterator[None]:
             try:
                 ours[number](number, frame)
             except BaseException as stop:
-                stop.add_note(f"{stream.position} rows were taken in all, and the stream can go on.")
+                say_taken(stop, stream)
                 raise
+
+
+def say_taken(stop: BaseException, stream: Any) -> None:
+    """Let what ends a call say how many rows were taken, once."""
+    text = f"{stream.position} rows were taken in all, and the stream can go on."
+    if text not in getattr(stop, "__notes__", ()):
+        stop.add_note(text)

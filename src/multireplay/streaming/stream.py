@@ -17,7 +17,9 @@ from multireplay.result import Status
 from multireplay.streaming.answer import Drift, StreamResult, names_of
 from multireplay.streaming.batches import part_of
 from multireplay.streaming.blocks import OpenBlock
+from multireplay.streaming.chains import as_group
 from multireplay.streaming.fresh import Fresh
+from multireplay.streaming.given import as_rows
 from multireplay.streaming.intake import Intake, uninterrupted
 from multireplay.streaming.learner import Learner, Memory
 from multireplay.streaming.store.checked import description, refuse_another
@@ -46,12 +48,14 @@ class Stream(Storable):
         after one the answer is that of sums that forget at the speed that predicts best, until it has settled. A number
         is a half-life in rows (or in time). None forgets nothing.
     window : float, optional
-        Only so many of the last rows (or so long a time) count, to within 1 in 32, in place of `forget`.
+        Only so many of the last rows (or so long a time) count, in place of `forget`. They come in batches of 4 rows or
+        more, so that up to 1 in 16 more may count, and up to 7 rows where the window is short.
     clock : "rows" or "time"
-        With "time" every row comes with ``time=``, a number that never falls (within a ``group``, where rows have one),
-        and `forget` and `window` are in its unit.
+        With "time" every row comes with ``time=``, which never falls (within a ``group``, where rows have one), and
+        `forget` and `window` are in its unit: a number, or a date (NumPy's, Python's, or ISO 8601 as text), which is
+        seconds since 1970, in UTC where it has no zone; numbers beside dates are such seconds too.
     names : sequence of str, optional
-        Of the features.
+        Of the features; those of the first data frame otherwise. Later frames and Series are read by name.
     store : str or path, optional
         A folder in which rows and state are kept (docs/stream_store.md); a stream that is there already goes on.
     sync, keep, bad
@@ -131,18 +135,25 @@ class Stream(Storable):
         >>> stream.x.round(6), stream.position
         (array([2.]), 100)
         """
-        block = self._open
-        if block is None or not block.trusts or self._timed or block.filled == self._size or not block.quick(row):
-            return self._taken(row)
-        self._catch_up()
-        if block.filled == self._size:
-            with uninterrupted(self):
-                self._fold(self._learner.rows + self._size)  # type: ignore[union-attr]
-        return 1
+        try:
+            block = self._open
+            if block is None or not block.trusts or self._timed or block.filled == self._size or not block.quick(row):
+                return self._taken(row)
+            self._catch_up()
+            if block.filled == self._size:
+                with uninterrupted(self):
+                    self._fold(self._learner.rows + self._size)  # type: ignore[union-attr]
+            return 1
+        except (KeyboardInterrupt, SystemExit) as stop:
+            self._stopped(stop)
+            raise
 
     def observe_many(self, columns: Mapping[str, Any] | None = None, **named: Any) -> int:
         """Take in a block of rows, as a dictionary of columns or by name: `observe` with a block."""
-        return self._taken({**(columns or {}), **named})
+        columns = {} if columns is None else columns
+        if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns):
+            raise InputError(f"observe_many takes a dictionary of columns by name, not {columns!r}")
+        return self.observe(**{**columns, **named})
 
     def _take(self, given: dict[str, Any]) -> int:
         """Check rows, all of them, before the first is taken in."""
@@ -191,6 +202,7 @@ class Stream(Storable):
 
     def break_here(self, group: int | None = None) -> None:
         """A gap: what comes next does not follow on what came before, in one group or (by default) in all of them."""
+        group = None if group is None else as_group(group)
         with uninterrupted(self):
             self._gap(group)
             self._intake.steps.break_off(group)
@@ -236,9 +248,11 @@ class Stream(Storable):
         >>> stream.predict([[3.0], [4.0]]).round(1)
         array([6., 8.])
         """
-        rows, x = np.asarray(features, dtype=np.float64), self.predictor
-        if x is None:
-            raise InputError("there is no answer yet to predict with: the stream has seen no row")
+        block, x = self._open, self.predictor
+        if block is None or x is None:
+            raise InputError(f"there is no answer yet to predict with. {self.status}")
+        width = block.columns["features"].shape[1] if "features" in block.columns else len(x)
+        rows = as_rows(self._intake.names, features, width)
         scored: Any = getattr(self.problem, "chances", None)
         return scored(x, rows) if scored is not None else self.problem.response(rows @ x)
 
@@ -253,7 +267,9 @@ class Stream(Storable):
     def status(self) -> Status:
         """Where the stream stands, as a sentence."""
         if self._learner is None or self._open is None:
-            return Status("filling", "No row has come yet.")
+            waits = "A transition needs two steps, one after the other, and none is whole yet."
+            nothing = "No row that can be used has come yet." if self._held else "No row has come yet."
+            return Status("filling", waits if self._intake.steps.waiting else nothing)
         return self._learner.answer(self._open.rows(self._open.filled)).status
 
     def result(self) -> StreamResult:
@@ -274,7 +290,7 @@ class Stream(Storable):
         """
         block, learner = self._open, self._learner
         if block is None or learner is None:
-            raise InputError("the stream has no answer yet: it has seen no row")
+            raise InputError(f"the stream has no answer yet. {self.status}")
         tail = block.rows(block.filled)
         told = learner.answer(tail)
         names, known = names_of(self.problem, self._intake.names, len(told.x)), learner.known(told.x, tail)

@@ -245,7 +245,7 @@ def test_what_is_no_store(tmp_path):
     [
         (mr.GLM("logistic"), {}, "another problem"),
         (mr.GLM(constraint=mr.sets.Box(np.zeros(3), np.ones(3))), {}, "another problem"),
-        (PROBLEM, {"window": 5}, "another arguments"),
+        (PROBLEM, {"window": 5}, "other arguments"),
     ],
 )
 def test_another_problem_is_refused(tmp_path, problem, how, message):

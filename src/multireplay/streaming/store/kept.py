@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from multireplay._check import whole_number
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.disk import StoredBuffer
 from multireplay.buffer.disk.memory import bytes_of
@@ -16,7 +17,7 @@ from multireplay.buffer.disk.opening import opened
 from multireplay.errors import InputError, warn
 from multireplay.problems import Problem
 from multireplay.streaming.chains import NEXT
-from multireplay.streaming.intake import uninterrupted
+from multireplay.streaming.intake import say_taken, uninterrupted
 from multireplay.streaming.store.checked import Damaged, alike, load, save
 from multireplay.streaming.store.columns import GROUPS, MappedRows
 from multireplay.streaming.store.journal import Sync
@@ -110,9 +111,10 @@ class Storable:
             self._store = StreamStore(folder, lock, settings, Recovered(self))
             return
         made = load(folder / "store.json", {"problem": self.problem})
-        for name, was, now in (("problem", made["problem"], self.problem), ("arguments", made["arguments"], described)):
+        pairs = ("another problem", made["problem"], self.problem), ("other arguments", made["arguments"], described)
+        for name, was, now in pairs:
             if not alike(was, now):
-                raise InputError(f"{folder} was made with another {name}: {was!r}, and not {now!r}")
+                raise InputError(f"{folder} was made with {name}: {was!r}, and not {now!r}")
         remove_orphans(folder)
         found = _found(type(self), folder, made)
         vars(self).update(vars(found.stream) | {"_folder": folder})
@@ -186,10 +188,9 @@ class Storable:
         >>> list(stream.follow(rows)), list(stream.follow(rows))
         ([1, 2], [2, 2])
         """
-        known = {**self.problem.required, **self.problem.optional}
         for number, row in enumerate(rows, start=1):
-            count = rows_in(row, known)
-            self._taken({**row, "position": start})
+            count = self._rows(row)
+            self.observe(**{**row, "position": start})
             start += 1 if count is None else count
             if number % every == 0:
                 yield self.position
@@ -205,8 +206,8 @@ class Storable:
         given = dict(given)
         start = given.pop("position", None)
         if start is not None:
-            known = {**self.problem.required, **self.problem.optional}
-            count, skip = rows_in(given, known), self.position - start
+            start = whole_number("position", start, 0)
+            count, skip = self._rows(given), self.position - start
             if skip < 0:
                 raise InputError(f"the next row is that of position {self.position}, and these begin at {start}")
             if skip >= (1 if count is None else count):
@@ -220,6 +221,22 @@ class Storable:
         taken = self._take(given) if store.settings.bad == "refuse" else self._sift(given)
         store.tidy(self)
         return taken
+
+    def _rows(self, given: Mapping[str, Any]) -> int | None:
+        """How many rows these are: None for one, and for those that are put aside as one, as they cannot be counted."""
+        try:
+            return rows_in(given, {**self.problem.required, **self.problem.optional})
+        except InputError:
+            if self._store is None or self._store.settings.bad == "refuse":
+                raise
+            return None
+
+    def _stopped(self, stop: BaseException) -> None:
+        """Say in what ended a call how many rows were taken; the last one may not be in the journal yet."""
+        with uninterrupted(self), suppress(Exception):
+            if self._store is not None:
+                self._store.catch_up(self)
+        say_taken(stop, self)
 
     def _catch_up(self) -> None:
         """Journal the row that was written to the open block last. A full block is added up before a snapshot."""
@@ -244,6 +261,9 @@ class Storable:
         if self._open is not None:
             self._open.trusts = False  # so that every row is looked at, and refused
 
+    def observe(self, **row: Any) -> int:
+        raise NotImplementedError
+
     def _take(self, given: dict[str, Any]) -> int:
         raise NotImplementedError
 
@@ -254,11 +274,12 @@ class Storable:
         except InputError as error:
             if self._store is None or self._store.broken:
                 raise
-            known = {**self.problem.required, **self.problem.optional}
-            count = rows_in(given, known) if any(name in known for name in given) else None
+            count = self._rows(given)
             if count is None or count == 1:
                 self._put_aside(given, str(error))
                 return 1
+            if not count:
+                return 0
         half = count // 2
         return self._sift(part_of_rows(given, 0, half)) + self._sift(part_of_rows(given, half, count))
 

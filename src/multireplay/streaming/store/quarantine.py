@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from multireplay.errors import InputError
+from multireplay.streaming.given import readable
 
-KNOWN = {"time": 1, "group": 1}
-"""Dimensions of the columns beside those of the problem."""
+BESIDE = ("time", "group")
+"""Columns beside those of the problem: one number a row."""
 
 
 class Quarantine:
@@ -70,6 +71,7 @@ def _position(line: bytes) -> int:
 
 def _plain(value: Any) -> Any:
     """A value as JSON has it; numbers that JSON has no name for are texts."""
+    value = value.to_numpy() if hasattr(value, "to_numpy") else value
     found = getattr(value, "tolist", lambda: value)()
     if isinstance(found, list | tuple):
         return [_plain(entry) for entry in found]
@@ -83,11 +85,13 @@ def rows_in(given: Mapping[str, Any], known: Mapping[str, int]) -> int | None:
 
     Raises where columns are not of one length: it cannot be said then how many rows were meant.
     """
-    depth = {np.ndim(value) - {**known, **KNOWN}[name] for name, value in given.items() if name in known}
+    readable(given)
+    given = {name: value for name, value in given.items() if value is not None or name not in BESIDE}
+    depth = {np.ndim(value) - known[name] for name, value in given.items() if name in known}
     if depth == {-1}:
         return None
-    lengths = {len(value) for value in given.values() if np.ndim(value)}
-    if depth != {0} or len(lengths) != 1:
+    lengths = {np.shape(value)[0] for value in given.values() if np.ndim(value)}
+    if depth != {0} or len(lengths) != 1 or not all(np.ndim(given[name]) for name in BESIDE if name in given):
         shapes = ", ".join(f"{name} {np.shape(value)}" for name, value in given.items())
         raise InputError(f"it cannot be said how many rows these are: the shapes are {shapes}")
     return lengths.pop()
@@ -95,4 +99,6 @@ def rows_in(given: Mapping[str, Any], known: Mapping[str, int]) -> int | None:
 
 def part_of_rows(given: Mapping[str, Any], start: int, stop: int) -> dict[str, Any]:
     """Some rows of a block, as the same kind of columns."""
-    return {name: getattr(value, "iloc", value)[start:stop] for name, value in given.items()}
+    return {
+        name: getattr(value, "iloc", value)[start:stop] if np.ndim(value) else value for name, value in given.items()
+    }
