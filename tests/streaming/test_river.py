@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 checks = pytest.importorskip("river.checks")
 
+from multireplay.errors import InputError  # noqa: E402
 from multireplay.streaming.river import StreamClassifier, StreamRegressor  # noqa: E402
 
 CHECKS = [(model, check) for model in (StreamRegressor, StreamClassifier) for check in checks.yield_checks(model())]
@@ -32,3 +34,43 @@ def test_words_that_go_on_coming():
     exact = model._stream.x
     places = model._places
     assert np.allclose([exact[0] + sum(exact[places[word]] for word in words) for words in some], truth, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("labels", "shown"),
+    [
+        ((False, True), {False, True}), ((True, False), {False, True}), ((1, 0), {0, 1}), ((np.int64(0), 1.0), {0, 1}),
+        (("ham", "spam"), {"ham", "spam"}), (("spam", "ham"), {"ham", "spam"}), ((-1, 1), {-1, 1}), ((1, -1), {-1, 1}),
+        (("False", "True"), {"False", "True"}), ((1, 2), {1, 2}), (("no", True), {"no", True}), ((True, 0.0), {0, 1}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_any_two_labels(labels, shown):
+    """One by one and together, whichever comes first."""
+    rng, model = np.random.default_rng(1), StreamClassifier()
+    a = rng.standard_normal(300)
+    a[:2] = -1.0, 1.0
+    classes = [labels[int(value > 0)] for value in a]
+    for value, label in zip(a[:100].tolist(), classes[:100], strict=True):
+        model.learn_one({"a": value}, label)
+    model.learn_many(pd.DataFrame({"a": a[100:]}), pd.Series(classes[100:], dtype=object))
+    chances = model.predict_proba_one({"a": 1.0})
+    assert set(chances) == shown
+    assert chances[labels[1]] == 1 - chances[labels[0]] > 0.9
+    assert model.predict_one({"a": -1.0}) == labels[0]
+    assert set(model.predict_proba_many(pd.DataFrame({"a": [1.0]})).columns) == shown
+    position = model._stream.position
+    for third in ("third", None, float("nan")):
+        with pytest.raises(InputError, match=r"is a third|True or False, or one of two labels"):
+            model.learn_one({"a": 1.0, "new": 1.0}, third)
+    assert (model._stream.position, set(model.predict_proba_one({"a": 1.0}))) == (position, shown)
+
+
+def test_before_there_are_two_labels():
+    model = StreamClassifier()
+    assert model.predict_proba_one({"a": 1.0}) == {False: 0.5, True: 0.5}
+    model.learn_one({"a": 1.0}, True)
+    assert set(model.predict_proba_one({"a": 1.0})) == {False, True}
+    model = StreamClassifier()
+    model.learn_one({"a": 1.0}, "spam")
+    assert model.predict_proba_one({"a": 1.0}) == {"spam": 1.0}

@@ -7,7 +7,7 @@ are kept for, the stream goes on with a window of rows, which begins with those 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ import pandas as pd
 from river import base
 
 from multireplay._check import Vector
+from multireplay.errors import InputError
 from multireplay.problems import GLM
 from multireplay.streaming.stream import Stream
 from multireplay.streaming.wide import WIDEST
@@ -136,6 +137,8 @@ class StreamRegressor(_OnDictionaries, base.MiniBatchRegressor):
 class StreamClassifier(_OnDictionaries, base.MiniBatchClassifier):
     """Logistic regression of two classes on a stream, with an intercept: `multireplay.Stream`, for River.
 
+    Classes are True and False (or 1 and 0), or any two labels, the first two that come; a third is an error.
+
     Parameters
     ----------
     forget
@@ -155,25 +158,56 @@ class StreamClassifier(_OnDictionaries, base.MiniBatchClassifier):
 
     link = "logistic"
 
+    def __init__(self, forget: float | Literal["auto"] | None = "auto") -> None:
+        super().__init__(forget)
+        self._labels: tuple[Any, ...] = (None, None)
+        """That of 0 and that of 1; None until they have come."""
+
     @property
     def _multiclass(self) -> bool:
         return False
 
+    def _read(self, labels: Iterable[Any]) -> tuple[Vector, tuple[Any, Any]]:
+        """The place of every label, and the labels that are known then: True and 1 go to the second if it is free."""
+        known, places = list(self._labels), []
+        for label in labels:
+            if label is None or label != label:
+                raise InputError(f"a class is True or False, or one of two labels, not {label!r}")
+            if label not in known:
+                if None not in known:
+                    raise InputError(f"there are two classes, {known[0]!r} and {known[1]!r}, and {label!r} is a third")
+                wanted = int(label == 1)
+                known[wanted if known[wanted] is None else 1 - wanted] = label
+            places.append(known.index(label))
+        return np.array(places, dtype=np.float64), (known[0], known[1])
+
     def learn_one(self, x: dict[Hashable, Any], y: Any) -> None:
+        target, labels = self._read([y])
         self._know(x)
-        self._learn(self._row(x)[None, :], np.array([bool(y)], dtype=np.float64))
+        self._learn(self._row(x)[None, :], target)
+        self._labels = labels
+
+    def _chances(self, rows: Vector) -> dict[Any, Vector]:
+        """The chance of every label: of False and True as long as there is no other."""
+        one = self._mean(rows)
+        off, on = (mark if label is None else label for mark, label in zip((False, True), self._labels, strict=True))
+        if off == 0 and on == 1:
+            return {False: 1.0 - one, True: one}
+        if None in self._labels:
+            return {label: np.ones(len(rows)) for label in self._labels if label is not None}
+        return {off: 1.0 - one, on: one}
 
     def predict_proba_one(self, x: dict[Hashable, Any], **_: Any) -> dict[Any, float]:
-        chance = float(self._mean(self._row(x)[None, :])[0])
-        return {False: 1.0 - chance, True: chance}
+        return {label: float(chance[0]) for label, chance in self._chances(self._row(x)[None, :]).items()}
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
+        targets, labels = self._read(y.tolist())
         self._know(X.columns)
-        self._learn(self._rows(X), y.to_numpy(dtype=bool).astype(np.float64))
+        self._learn(self._rows(X), targets)
+        self._labels = labels
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
-        chances = self._mean(self._rows(X))
-        return pd.DataFrame({False: 1.0 - chances, True: chances}, index=X.index)
+        return pd.DataFrame(self._chances(self._rows(X)), index=X.index)
 
 
 def widened(name: str, value: Any, extra: int) -> Any:
