@@ -153,6 +153,23 @@ def test_a_full_disk_leaves_the_stream_as_it_was(tmp_path, states):
     assert same(opened(tmp_path / "run", read_only=True)[0].state(), state)
 
 
+def test_saving_and_closing_without_room_is_a_warning(tmp_path):
+    """Also where the arrays of a snapshot have room and its page has none: nothing is left of it."""
+    stream = mr.Stream(PROBLEM, store=tmp_path / "run")
+    feed(stream, EVENTS)
+    said = "has all 300 rows, and the stream goes on from there"
+    for most in (4000, 200):
+        with small_disk(most), pytest.warns(UserWarning, match=said):
+            stream.save()
+    with small_disk(4000), pytest.warns(UserWarning, match=r"no snapshot could be written to .* \(File too large\)"):
+        stream.close()
+    assert not list((tmp_path / "run").glob("*snapshot*"))
+    again = mr.Stream.open(tmp_path / "run")
+    assert same(again.state(), stream.state())
+    again.close()
+    assert len(list((tmp_path / "run").glob("snapshot*"))) == 2
+
+
 def test_no_room_for_a_snapshot_is_no_loss(tmp_path, monkeypatch):
     monkeypatch.setattr(of_store, "LEAST", 100)
     stream = mr.Stream(PROBLEM, store=tmp_path / "run")

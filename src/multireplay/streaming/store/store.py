@@ -15,6 +15,7 @@ import numpy as np
 
 from multireplay.buffer.foreign import as_numpy
 from multireplay.errors import InputError, warn
+from multireplay.streaming.intake import uninterrupted
 from multireplay.streaming.store.checked import Damaged, save
 from multireplay.streaming.store.journal import Journal, RecordKind, Sync, Torn, records, segments
 from multireplay.streaming.store.lock import Lock
@@ -154,29 +155,37 @@ class StreamStore:
     def tidy(self, stream: Any) -> None:
         """Write a snapshot if the journal has grown enough. What cannot be written now is tried again later."""
         end = self.journal.at.end
-        if end < self._grown:
-            return
-        self._grown = end + max(LEAST, TIMES * self._size)
-        try:
+        if end >= self._grown:
+            self._grown = end + max(LEAST, TIMES * self._size)
             self.snapshot(stream)
-        except OSError as error:
-            warn(f"no snapshot could be written to {self.folder} ({error.strerror}); the journal has all rows")
 
     def snapshot(self, stream: Any) -> None:
-        """Write what the stream has learnt, and throw away what is no longer needed."""
-        self._check()
-        self.catch_up(stream)
-        number = self.journal.at.number
-        if number == self._snapshot:
-            return
-        self.journal.to_disk()
-        self.journal.rotate()
-        self._schema = None
-        content = {"position": stream.position, "quarantined": self.quarantine.count, "state": stream.state()}
-        self._size = save(self.folder / f"snapshot-{number:020}.json", content)
-        self._snapshot = number
-        self._grown = max(LEAST, TIMES * self._size)
-        self._forget(stream.position)
+        """Write what the stream has learnt, and throw away what is no longer needed.
+
+        Where that cannot be written it is a warning: all rows are in the journal, which is on the disk.
+        """
+        with uninterrupted(stream):
+            self._check()
+            self.catch_up(stream)
+            number = self.journal.at.number
+            if number == self._snapshot:
+                return
+            self.journal.to_disk()
+            path = self.folder / f"snapshot-{number:020}.json"
+            content = {"position": stream.position, "quarantined": self.quarantine.count, "state": stream.state()}
+            try:
+                self.journal.rotate()
+                self._schema = None
+                self._size = save(path, content)
+            except OSError as error:
+                with suppress(OSError):
+                    path.with_suffix(".npy").unlink(missing_ok=True)
+                rows = f"the journal has all {stream.position:,} rows, and the stream goes on from there"
+                warn(f"no snapshot could be written to {self.folder} ({error.strerror}); {rows}")
+                return
+            self._snapshot = number
+            self._grown = max(LEAST, TIMES * self._size)
+            self._forget(stream.position)
 
     def _forget(self, position: int) -> None:
         """Remove all snapshots but two, and the journal before the older one, but for the rows that are kept."""
