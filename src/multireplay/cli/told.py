@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import http.server
 import json
 import threading
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,8 +23,13 @@ from multireplay.cli.options import plain
 from multireplay.errors import InputError, UncertaintyWarning
 from multireplay.show.text import say, short
 from multireplay.streaming import Stream
+from multireplay.streaming.answer import StreamResult
 
 NUMBERS = ("x", "standard_error", "low", "high", "statistic", "threshold", "rate")
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What is wrong where there is no room to write."""
+IDLE = 1.0
+"""Seconds between two answers while no row comes, at least."""
 POINTS = 400
 """Answers of the past that are kept for the page; more are thinned out."""
 
@@ -43,7 +49,10 @@ class Outputs:
         self._begun = self._told = time.monotonic()
         self._rows = self.stream.position
         self._file = self.stream._kept_in().folder / "history.json"
-        self.text = ""
+        self._result: StreamResult | None = None
+        self._full = False
+        known = {"position": self.stream.position, "quarantined": self.stream.quarantined, "rate": 0.0}
+        self.text = metrics_text(known)
         with suppress(OSError, ValueError, TypeError, KeyError):
             past = json.loads(self._file.read_text())
             self.history = [
@@ -51,10 +60,10 @@ class Outputs:
             ]
         self.server = None if self.metrics is None else _served(self, self.metrics)
 
-    def tell(self, last: bool = False) -> None:
-        """Tell the answer, if it is time."""
+    def tell(self, last: bool = False, silent: bool = False) -> None:
+        """Tell the answer, if it is time; where it is `silent`, as no row came, that it is still the same."""
         now = time.monotonic()
-        if not last and now - self._told < self.every:
+        if not last and now - self._told < (max(self.every, IDLE) if silent else self.every):
             return
         rate = (self.stream.position - self._rows) / max(now - self._told, 1e-9)
         self._told, self._rows = now, self.stream.position
@@ -64,7 +73,9 @@ class Outputs:
             self.server.shutdown()
 
     def _tell(self, rate: float, last: bool) -> None:
-        result = self.stream.result()
+        if self._result is None or self._result.position != self.stream.position:
+            self._result = self.stream.result()
+        result = self._result
         nothing = np.full(len(result.x), np.nan)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UncertaintyWarning)  # the page marks them
@@ -85,10 +96,12 @@ class Outputs:
             "rate": rate,
         }
         self.text = metrics_text(known)
+        if [one["position"] for one in self.history[-2:]] == [result.position] * 2:
+            del self.history[-1]  # of a time without rows the beginning and the end are kept
         self.history.append({name: value for name, value in known.items() if name != "names"})
         if len(self.history) > POINTS:
             del self.history[1:-1:2]
-        save_text(self._file, json.dumps(plain(self.history)))
+        self._write(save_text, self._file, json.dumps(plain(self.history)))
         if self.as_json:
             print(json.dumps(plain(known)), flush=True)
         else:
@@ -102,7 +115,19 @@ class Outputs:
 
             about = f"{self.stream.problem!r} in {self._file.parent}"
             past = [{**one, **{name: as_numbers(one[name]) for name in NUMBERS}} for one in self.history]
-            report_of_stream(self.report, result, past, about, max(self.every, 1.0))
+            self._write(report_of_stream, self.report, result, past, about, max(self.every, 1.0))
+
+    def _write(self, write: Callable[..., Any], file: Path, *what: Any) -> None:
+        """Write a file; where there is no room it is as it was, which is said once, and written again next time."""
+        try:
+            write(file, *what)
+            self._full = False
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            if not self._full:
+                note(f"{file} cannot be written now: {error.strerror}.")
+            self._full = True
 
 
 def as_numbers(value: Any) -> Any:
@@ -116,9 +141,11 @@ def metrics_text(known: Mapping[str, Any]) -> str:
     kinds |= {"alarms": ("drift_alarms_total", "counter"), "statistic": ("drift_statistic", "gauge")}
     kinds |= {"threshold": ("drift_threshold", "gauge"), "rate": ("rows_per_second", "gauge")}
     lines = []
-    for key, (name, kind) in kinds.items():
+    for key, (name, kind) in ((key, kinds[key]) for key in kinds if key in known):
         lines += [f"# TYPE multireplay_{name} {kind}", f"multireplay_{name} {_spelt(known[key])}"]
     for key, name in (("x", "coefficient"), ("standard_error", "standard_error"), ("low", "low"), ("high", "high")):
+        if key not in known:
+            continue
         lines.append(f"# TYPE multireplay_{name} gauge")
         for feature, value in zip(known["names"], known[key], strict=True):
             label = feature.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -46,7 +46,7 @@ def watch(
         str | None, typer.Option(help="The column that tells several sensors apart; each is a chain of its own.")
     ] = None,
     follow: Annotated[
-        Path | None, typer.Option(help="A growing file, CSV or JSON lines, in place of standard input.")
+        Path | None, typer.Option(help="A growing file or a named pipe, CSV or JSON lines, in place of standard input.")
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="End where the file ends, and do not wait for more.")] = False,
     new_rows: Annotated[
@@ -77,7 +77,7 @@ def watch(
 
     The current answer is printed at intervals. Ctrl-C (exit code 130) and SIGTERM (0) end it, and so does the end of
     standard input (0); in whatever way it ends, the same command goes on: rows that it has taken are known by their
-    number, and skipped.
+    number, and skipped; a source that ends before it comes to new ones is an error.
 
     Example: multireplay watch --store run --target y --report live.html < rows.ndjson
     """
@@ -90,7 +90,7 @@ def watch(
     wanted = Watched(target, model.value, asked, time, group, categories, declared(levels or []), learn)
     how = {"sync": sync.value, "keep": keep, "bad": bad.value, "forget": half_life(forget), "window": window}
     try:
-        stream, reading, rows = open_stream(store, wanted, parsed(rows_from(follow, once)), how)
+        stream, reading, rows = open_stream(store, wanted, parsed(rows_from(follow, once), wanted), how)
     except SystemExit:  # SIGTERM while levels are learnt
         note("0 rows were taken.", "green")
         raise typer.Exit from None

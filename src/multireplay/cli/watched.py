@@ -7,13 +7,13 @@ import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from multireplay.errors import InputError
+from multireplay.streaming.given import moment
 from multireplay.streaming.store.checked import load, save
 from multireplay.tables import Kind, Look, Recipe, Term, look_at
 from multireplay.tables.looks import CODE
@@ -246,10 +246,4 @@ def _number(row: Mapping[str, Any], name: str) -> float:
 
 def _moment(row: Mapping[str, Any], name: str) -> float:
     value = _something(row, name)
-    if isinstance(value, str):
-        try:
-            when = datetime.fromisoformat(value)
-            return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-        except ValueError:
-            raise InputError(f"{name!r} is {value!r}, which is neither a number nor a date") from None
-    return _number(row, name)
+    return moment(value, repr(name)) if isinstance(value, str) else _number(row, name)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
+import os
+import select
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -17,7 +20,7 @@ import pyarrow.csv
 
 from multireplay.buffer.disk.dialect import SEPARATORS
 from multireplay.buffer.disk.tidy import NOTHING
-from multireplay.cli.app import INTERRUPTED, note
+from multireplay.cli.app import INTERRUPTED, UNEXPECTED, note
 from multireplay.cli.options import names_in
 from multireplay.cli.told import Outputs
 from multireplay.cli.watched import Nothing, RowReading, Watched
@@ -76,7 +79,7 @@ def learnt(wanted: Watched, rows: Lines) -> tuple[RowReading, list[list[tuple[by
     """What the columns hold, from one row where it has numbers alone, otherwise from the first of them."""
     seen: list[list[tuple[bytes, Any]]] = []
     found: list[dict[str, Any]] = []
-    for chunk in rows:
+    for chunk in filter(None, rows):
         seen.append(chunk)
         told = len(found)
         found += [row for _, row in chunk if isinstance(row, dict)]
@@ -115,53 +118,87 @@ def half_life(forget: str) -> Any:
 
 
 def rows_from(follow: Path | None, once: bool) -> Iterator[list[bytes]]:
-    """Lines as they come, some at a time; a file that grows is waited for."""
+    """Lines as they come, some at a time, and none where nothing came for a moment; a file that grows is waited for."""
     if follow is None:
-        source: Any = sys.stdin.buffer
-        return _lines(lambda: source.read1(CHUNK), True)
-    if not follow.is_file():
+        return _lines(_piped(sys.stdin.buffer), True)
+    if not follow.is_file() and not follow.is_fifo():
         raise InputError(f"there is no file {follow} to follow")
-    file = follow.open("rb")
-
-    def more() -> bytes:
-        while not (data := file.read(CHUNK)) and not once:
-            if follow.stat().st_size < file.tell():
-                raise InputError(f"{follow} has become shorter: rows are added to a file that is followed")
-            time.sleep(WAIT)
-        return data
-
-    return _lines(more, once)
+    return _lines(_growing(follow, once), once)
 
 
-def _lines(more: Any, ends: bool) -> Iterator[list[bytes]]:
+def _piped(source: Any) -> Iterator[bytes]:
+    """What comes from a pipe, nothing whenever it is silent for a moment, until its other end is closed."""
+    try:
+        place = source.fileno()
+    except (OSError, AttributeError):  # it is no pipe, and never waits
+        place = None
+    while True:
+        if place is not None and not select.select([place], [], [], WAIT)[0]:
+            yield b""
+            continue
+        data = source.read1(CHUNK) if place is None else os.read(place, CHUNK)
+        if not data:
+            return
+        yield data
+
+
+def _growing(path: Path, once: bool) -> Iterator[bytes]:
+    """What a file has, and (nothing while there is no more) what is added to it; or what comes from a named pipe."""
+    piped, begun = path.is_fifo(), False
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file:  # a pipe may have no writer yet
+        while True:
+            data = file.read(CHUNK)
+            begun = begun or bool(data) or not piped
+            if data == b"" and once and begun:
+                return
+            if not data and not piped and path.stat().st_size < file.tell():
+                raise InputError(f"{path} has become shorter: rows are added to a file that is followed")
+            if not data:
+                time.sleep(WAIT)
+            yield data or b""
+
+
+def _lines(parts: Iterable[bytes], ends: bool) -> Iterator[list[bytes]]:
     rest = b""
-    while data := more():
+    for data in parts:
         *lines, rest = (rest + data).split(b"\n")
-        if lines:
-            yield lines
+        yield lines
     if ends and rest.strip():
         yield [rest]
 
 
-def parsed(chunks: Iterable[list[bytes]]) -> Lines:
+def parsed(chunks: Iterable[list[bytes]], wanted: Watched) -> Lines:
     """Every line with its row, or with the error that says why it is none; a table in CSV begins with its names."""
     table: tuple[list[str], str] | None = None
     first = True
     for lines in chunks:
         found: list[tuple[bytes, Any]] = []
         for line in lines:
-            text = line.strip(b" \r\n")
+            text = (line.removeprefix(codecs.BOM_UTF8) if first else line).strip(b" \r\n")
             if not text.strip():
                 continue
             if first and not text.startswith((b"{", b"[")):
-                names = text.decode("utf-8-sig", "replace")
-                separator = max(SEPARATORS, key=names.count)
-                table = [name.strip() for name in next(csv.reader([names], delimiter=separator))], separator
-                first = False
-                continue
+                table = _header(text, wanted)
+            else:
+                found.append((text, _parsed(text, table)))
             first = False
-            found.append((text, _parsed(text, table)))
         yield found
+
+
+def _header(text: bytes, wanted: Watched) -> tuple[list[str], str]:
+    """The names in the first line of a table, and what stands between its cells."""
+    line = text.decode("utf-8", "replace")
+    separator = max(SEPARATORS, key=line.count)
+    names = [name.strip() for name in next(csv.reader([line], delimiter=separator))]
+    for name in wanted.named():
+        if name not in names:
+            raise InputError(
+                f"the first line is {line[:80]!r}: neither a JSON object nor a header with a column {name!r}"
+            )
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"the first line names the column {name!r} {names.count(name)} times: which is meant?")
+    return names, separator
 
 
 def _parsed(text: bytes, table: tuple[list[str], str] | None) -> Any:
@@ -210,17 +247,29 @@ class Feeding:
 
 def watch_rows(taking: Feeding, rows: Lines, start: int, outputs: Outputs) -> int:
     """Take in all rows, of which the first has that position, and tell the answer at intervals; how to exit."""
-    code = 0
+    code, stream = 0, taking.stream
+    if start < stream.position:
+        note(f"The first {stream.position:,} rows of the source were taken before, and are skipped.")
     try:
         for some in rows:
-            start = taking.take(some, start)
-            outputs.tell()
+            try:
+                start = taking.take(some, start) if some else start
+            except OSError as error:
+                taken = f"{stream.position:,} rows were taken before, and are kept"
+                note(f"{error.filename or stream._folder} cannot be written: {error.strerror}; {taken}.", "red")
+                code = UNEXPECTED
+                break
+            outputs.tell(silent=not some)
+        else:
+            if 0 < start < stream.position:
+                ends = f"the source ends after {start:,} rows, and {stream.position:,} were taken before"
+                ways = "--new-rows takes its rows as new ones; another stream needs another --store"
+                raise InputError(f"{ends}: it has nothing new. {ways}")
     except KeyboardInterrupt:
         code = INTERRUPTED
     except SystemExit:  # SIGTERM
         code = 0
-    taking.stream.save()
     outputs.tell(last=True)
-    aside = f", {taking.stream.quarantined:,} of them put aside" if taking.stream.quarantined else ""
-    note(f"{taking.stream.position:,} rows were taken{aside}; the same command goes on from there.", "green")
+    aside = f", {stream.quarantined:,} of them put aside" if stream.quarantined else ""
+    note(f"{stream.position:,} rows were taken{aside}; the same command goes on from there.", "green")
     return code
