@@ -6,7 +6,7 @@ import numpy as np
 from report.test_browser import Visit, browser, pytestmark  # noqa: F401
 
 import multireplay as mr
-from multireplay.report.of_stream import report_of_stream
+from multireplay.report.of_stream import _drift, report_of_stream
 
 
 def test_it_is_loaded_again_with_the_tab_and_the_colours_that_are_open(browser, tmp_path):  # noqa: F811
@@ -37,3 +37,23 @@ def test_it_is_loaded_again_with_the_tab_and_the_colours_that_are_open(browser, 
     page = path.read_text(encoding="utf-8")
     assert "12,346" in page
     assert "rows that cannot be used" in page
+
+
+def test_alarms_are_marked_with_their_rows():
+    rng = np.random.default_rng(1)
+    rows = rng.standard_normal((12_000, 2))
+    turned = np.where(np.arange(12_000) < 8000, 3.0, -3.0)
+    stream = mr.Stream(mr.GLM())
+    stream.observe_many(features=rows, targets=rows[:, 0] * turned + rng.standard_normal(12_000))
+    (alarm,) = stream.drift.alarms
+    history = [{"position": at, "statistic": 1.0, "threshold": 4.0, "rate": 1.0} for at in (1000, 12_000)]
+    _, moves, _ = _drift(stream.result(), history)
+    marks = moves.figure.data[-1]
+    assert marks.name == "alarm"
+    assert np.unique(marks.x).tolist() == [alarm]
+    assert marks.text[0] == f"row {alarm:,}"
+    assert [one.text for one in moves.figure.layout.annotations] == [f"row {alarm:,}"]
+    assert (
+        len(_drift(stream.result(), [{**one, "position": one["position"] + 20_000} for one in history])[1].figure.data)
+        == 2
+    )

@@ -19,6 +19,8 @@ from multireplay.streaming.answer import StreamResult
 
 UNKNOWN = 1e100
 """A threshold above this stands for none."""
+APART = 0.1
+"""Of the width of a plot, between the texts at two alarms."""
 DRAWN = 6
 """Coordinates that are drawn: those with the largest |t|."""
 
@@ -91,16 +93,37 @@ def _over_time(result: StreamResult, history: Sequence[Mapping[str, Any]]) -> li
 
 
 def _drift(result: StreamResult, history: Sequence[Mapping[str, Any]]) -> list[Block]:
+    """The largest move, with the alarms as lines across, and the rate."""
     at = [one["position"] for one in history]
-    limit = [one["threshold"] for one in history]
+    move = [one["statistic"] for one in history]
+    limit = [one["threshold"] if one["threshold"] < UNKNOWN else np.nan for one in history]
     curves = [
-        Line(at, [one["statistic"] for one in history], "largest move", CYCLE[0]),
-        Line(at, [one if one < UNKNOWN else np.nan for one in limit], "alarm", CYCLE[1], "dash"),
+        Line(at, move, "largest move", CYCLE[0]),
+        Line(at, limit, "alarm above", CYCLE[1], "dash"),
     ]
     moves = figures.lines(curves, "rows", "in standard errors", log_x=False, log_y=False)
+    _mark(moves, [row for row in result.drift.alarms if row >= at[0]], [*move, *limit])
     rates = figures.lines(
         [Line(at, [one["rate"] for one in history], "rows a second", CYCLE[2])], "rows", "rows a second",
         log_x=False, log_y=False,
     )  # fmt: skip
     told = plural(len(result.drift.alarms), "alarm")
-    return [Text(f"{result.drift} ({told})"), Plot(moves, "Drift", "", 280), Plot(rates, "Rate", "", 280)]
+    about = "Alarms are lines across, with the row at which something had changed." * bool(result.drift.alarms)
+    return [Text(f"{result.drift} ({told})"), Plot(moves, "Drift", about, 280), Plot(rates, "Rate", "", 280)]
+
+
+def _mark(figure: Any, alarms: Sequence[int], heights: Sequence[float]) -> None:
+    """A line across at every alarm, and its row beside those that leave room for it."""
+    if not alarms:
+        return
+    x, ends = np.repeat(np.array(alarms, dtype=float), 3), [np.nanmin(heights), np.nanmax(heights), np.nan]
+    rows = [f"row {row:,.0f}" for row in x]
+    figures.add_line(figure, Line(x, np.tile(ends, len(alarms)), "alarm", CYCLE[3], "dot", hover=rows))
+    written, width = np.inf, float(np.ptp(figure.data[0].x))
+    for row in reversed(alarms):
+        if written - row > APART * width:
+            figure.add_annotation(
+                x=row, y=0, yref="paper", text=f"row {row:,}", showarrow=False, xanchor="right", yanchor="bottom",
+                font={"size": 11, "color": GREY},
+            )  # fmt: skip
+            written = row
