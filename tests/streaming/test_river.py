@@ -37,17 +37,16 @@ def test_words_that_go_on_coming():
 
 
 @pytest.mark.parametrize(
-    ("labels", "shown"),
+    "labels",
     [
-        ((False, True), {False, True}), ((True, False), {False, True}), ((1, 0), {0, 1}), ((np.int64(0), 1.0), {0, 1}),
-        (("ham", "spam"), {"ham", "spam"}), (("spam", "ham"), {"ham", "spam"}), ((-1, 1), {-1, 1}), ((1, -1), {-1, 1}),
-        (("False", "True"), {"False", "True"}), ((1, 2), {1, 2}), (("no", True), {"no", True}), ((True, 0.0), {0, 1}),
+        (False, True), (True, False), (1, 0), (np.int64(0), 1.0), ("ham", "spam"), ("spam", "ham"), (-1, 1), (1, -1),
+        ("False", "True"), (1, 2), ("no", True), (True, 0.0),
     ],
     ids=str,
 )  # fmt: skip
-def test_any_two_labels(labels, shown):
+def test_any_two_labels(labels):
     """One by one and together, whichever comes first."""
-    rng, model = np.random.default_rng(1), StreamClassifier()
+    rng, model, shown = np.random.default_rng(1), StreamClassifier(), set(labels)
     a = rng.standard_normal(300)
     a[:2] = -1.0, 1.0
     classes = [labels[int(value > 0)] for value in a]

@@ -90,7 +90,7 @@ def rows_in(given: Mapping[str, Any], known: Mapping[str, int]) -> int | None:
     depth = {np.ndim(value) - known[name] for name, value in given.items() if name in known}
     if depth == {-1}:
         return None
-    lengths = {np.shape(value)[0] for value in given.values() if np.ndim(value)}
+    lengths = {int(np.shape(value)[0]) for value in given.values() if np.ndim(value)}
     if depth != {0} or len(lengths) != 1 or not all(np.ndim(given[name]) for name in BESIDE if name in given):
         shapes = ", ".join(f"{name} {np.shape(value)}" for name, value in given.items())
         raise InputError(f"it cannot be said how many rows these are: the shapes are {shapes}")
