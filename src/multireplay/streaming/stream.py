@@ -15,11 +15,12 @@ from multireplay.errors import InputError
 from multireplay.problems import Problem
 from multireplay.result import Status
 from multireplay.streaming.answer import Drift, StreamResult, names_of
-from multireplay.streaming.batches import part_of
+from multireplay.streaming.batches import Memory, part_of
 from multireplay.streaming.blocks import OpenBlock
+from multireplay.streaming.centred import AnyLearner, Centred, learner_of
 from multireplay.streaming.fresh import Fresh
 from multireplay.streaming.intake import Intake, uninterrupted
-from multireplay.streaming.learner import Learner, Memory
+from multireplay.streaming.learner import Learner
 from multireplay.streaming.store.journal import Sync
 from multireplay.streaming.store.kept import Storable
 from multireplay.streaming.wide import WIDEST, WindowLearner
@@ -107,7 +108,7 @@ class Stream(Storable):
         self._timed = clock == "time"
         self._held = 0
         self._open: OpenBlock | None = None
-        self._learner: Learner | WindowLearner | None = None
+        self._learner: AnyLearner | Centred | None = None
         self._fresh: tuple[int, Fresh] | None = None
         self._size = 0
         given = {"forget": forget, "window": window, "clock": clock, "names": self._intake.given}
@@ -160,7 +161,7 @@ class Stream(Storable):
         """What can be made once it is known what rows look like."""
         block = OpenBlock(columns)
         kind = Learner if self.problem.dim(columns) <= WIDEST else WindowLearner
-        learner = kind(self.problem, block.rows(1), self._memory)
+        learner = learner_of(kind, self.problem, block.rows(1), self._memory)
         if not self.problem.by_feature:
             block.trusts = False
         self._open, self._learner, self._size = block, learner, learner.block
@@ -313,7 +314,8 @@ class Stream(Storable):
             found._prepare(block.rows(1))
             assert found._open is not None
             assert found._learner is not None
-            if ("learner.lengths" in state) != isinstance(found._learner, WindowLearner):
+            wide = found.problem.dim(block.rows(1)) > WIDEST
+            if wide != any(name.endswith(".lengths") and ".first" not in name for name in state):
                 raise InputError(f"a stream cannot go on where x grows to more than {WIDEST} coordinates")
             block.trusts = found._open.trusts
             found._open = block
