@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -167,6 +167,11 @@ def jacobians_of(problem: GLM, x: Vector, columns: Columns, bounds: Positions) -
     return sums, matrices
 
 
+def is_bent(problem: Problem) -> TypeGuard[GLM]:
+    """Whether curvature may move the fit: for probabilities it stretches x and its standard errors alike."""
+    return isinstance(problem, GLM) and problem.has_jacobian and not (problem.is_linear or problem.has_probabilities)
+
+
 def bias_at(run: Run, x: Vector, images: Images) -> Vector | None:
     """What curvature moves the fit by on average, −½J⁻¹F̂''(x) : Var(x), from spread rows; None where it is not known.
 
@@ -175,7 +180,7 @@ def bias_at(run: Run, x: Vector, images: Images) -> Vector | None:
     standard error is of 1/√n: with d² independent rows the two are alike.
     """
     problem, count = run.record.problem, len(images.values)
-    if images.through is None or not isinstance(problem, GLM):
+    if images.through is None or not is_bent(problem):
         return None
     moves = (images.values - images.values.mean(axis=0)) / np.sqrt(count * (count - 1.0))
     with one_thread_each():
