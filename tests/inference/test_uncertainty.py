@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 import multireplay as mr
 from multireplay.inference import BatchMeans, FixedB, MultiplierBootstrap, NeweyWest, RandomScaling
 from multireplay.inference.sight import RecordAt
+from multireplay.problems.residual import stretch_totals
 
 OTHERS = [NeweyWest(), FixedB(), RandomScaling(), MultiplierBootstrap()]
 
@@ -167,6 +168,35 @@ def test_energies_as_written(kind):
     some = problem.energies(x, problem.columns(buffer), starts, which)
     assert np.allclose(some[0], squares[which])
     assert np.allclose(some[1], energies[:, which])
+
+
+@pytest.mark.parametrize("starts", [[0, 16, 32, 48], [0, 15, 32, 48], [0], [0, 1, 63]])
+@pytest.mark.parametrize("dim", [3, 20])
+def test_sums_by_stretches(starts, dim):
+    values = np.random.default_rng(3).standard_normal((64, dim))
+    ends = [*starts[1:], 64]
+    wanted = [values[start:end].sum(axis=0) for start, end in zip(starts, ends, strict=True)]
+    assert np.allclose(stretch_totals(values, np.array(starts)), wanted, rtol=1e-13, atol=1e-13)
+
+
+def test_effective_samples_and_visits_by_their_definitions():
+    """Rows' variances over those of batch means, which are inflated for their autocorrelation, of a literal loop."""
+    rng = np.random.default_rng(21)
+    A, w = rng.standard_normal((1024, 10)), rng.exponential(size=1024)
+    A[:, 3] *= np.arange(1024) // 8 % 3 == 0
+    y = A[:, 0] + rng.standard_normal(1024)
+    result = mr.solve(mr.GLM(ridge=0.1), mr.Buffer(features=A, targets=y, weights=w))
+    scores, energies = A * (w * (A @ result.x - y))[:, None], A**2 * w[:, None]
+    for j in range(10):
+        spreads = []
+        for column in (scores[:, j], energies[:, j]):
+            means = column.reshape(32, 32).mean(axis=1)
+            off = means - means.mean()
+            r = (off[1:] * off[:-1]).sum() / (off**2).sum()
+            r = min(max(r + (1 + 3 * r) / 32, 0), 0.97)
+            spreads.append((off**2).sum() / 31 / 32 * (1 + r) / (1 - r))
+        assert result.uncertainty.effective[j] == pytest.approx(min(scores[:, j].var() / spreads[0], 1024), rel=1e-9)
+        assert result.uncertainty.visits[j] == pytest.approx(energies[:, j].mean() ** 2 / spreads[1], rel=1e-9)
 
 
 def test_rows_are_not_read_again_where_nothing_is_rare(monkeypatch):

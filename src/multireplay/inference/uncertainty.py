@@ -150,11 +150,7 @@ class Uncertainty:
         """
         if self._matrix is not None:
             return self._of_parts(self._whole.effective)
-        if self.images is None or self._sight is None:
-            return None
-        rows, variance = float(self.images.rows.sum()), variance_of_mean(self.images.scores)
-        noisy = (self._sight.row_variance > 0) & (variance > 0)  # elsewhere there is nothing to be unsure of
-        return np.minimum(np.where(noisy, self._sight.row_variance, rows) / np.where(noisy, variance, 1.0), rows)
+        return None if self._sight is None else self._sight.effective
 
     @property
     def visits(self) -> Vector | None:
@@ -183,8 +179,7 @@ class Uncertainty:
     def _sight(self) -> Sight | None:
         if self.images is None or self.source is None or self.source.record is None:
             return None
-        mean = self.images.rows / self.images.rows.sum() @ self.images.scores
-        return self.source.sight(mean, CROWDED if self.images.left_out else HELD)
+        return self.source.sight(self.images, CROWDED if self.images.left_out else HELD)
 
     @cached_property
     def doubts(self) -> dict[int, str]:
@@ -192,7 +187,7 @@ class Uncertainty:
         effective, visits, found = self.effective, self.visits, {}
         if effective is None or visits is None:
             return {}
-        for i in ((effective < FEW) | (visits < FEW)).nonzero()[0]:
+        for i in (np.minimum(effective, visits) < FEW).nonzero()[0]:
             seen, what = (
                 (visits[i], "independent visit") if visits[i] < effective[i] else (effective[i], "effective sample")
             )
@@ -232,7 +227,8 @@ class Uncertainty:
         ends = zip((centre - half).tolist(), (centre + half).tolist(), strict=True)
         tests = zip(error.tolist(), ratios.tolist(), spread.p_value(ratios).tolist(), strict=True)
         known = [None] * len(error) if effective is None else effective.tolist()
-        marks = [self.doubts.get(i, "") for i in range(len(error))]
+        doubts = self.doubts
+        marks = [doubts.get(i, "") for i in range(len(error))]
         for i in (~np.isfinite(error)).nonzero()[0]:
             marks[i] = "on the boundary" if np.isnan(error[i]) else "the record says nothing of it"
         rows = list(map(coefficient_row, self.names, self.x.tolist(), tests, ends, known, marks))

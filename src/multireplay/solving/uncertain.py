@@ -18,7 +18,7 @@ from multireplay.inference.uncertainty import Uncertainty
 from multireplay.result import CONVERGED
 from multireplay.show.text import plural
 from multireplay.updates.base import Unsuitable
-from multireplay.updates.measure import bias_at, images_at, left_out_at
+from multireplay.updates.measure import bias_at, images_at, is_bent, left_out_at
 
 if TYPE_CHECKING:
     from multireplay.inference.images import Images
@@ -70,7 +70,7 @@ def _centred(run: Run, found: Uncertainty, images: Images) -> Images:
 
     Not where a ridge moves it by as much: then what is estimated is the penalized fit, and the two may cancel.
     """
-    if run.record.problem.is_linear:
+    if not is_bent(run.record.problem):
         return images
     visits = 0.0 if found.visits is None else float(np.median(found.visits)) * max(1.0, run.rows / SPREAD)
     off = bias_at(run, found.x, images) if len(found.x) ** 2 > visits else None
