@@ -58,7 +58,7 @@ def _of_one(known: Uncertainty, textbook: Vector | None, classes: int) -> list[B
         summary = known.summary()
     order = ordered(summary)
     plot = _plot(summary, order[: min(MOST, max(10, 40 * MOST_CLASSES // classes))], textbook)
-    table = replace(_table(summary, order[: max(MOST, MOST_ROWS // classes)]), brief=classes * len(order) > BRIEF)
+    table = replace(table_of(summary, order[: max(MOST, MOST_ROWS // classes)]), brief=classes * len(order) > BRIEF)
     hidden = len(order) - len(table.rows)
     remarks = [*summary.lines, *[f"{hidden:,} coefficients that are nearer to 0 are not on this page."] * (hidden > 0)]
     return [plot, table, *(Text(line, "remark") for line in remarks)]
@@ -155,7 +155,7 @@ def _caption(known: Vector, dim: int, unlike: bool, thin: bool) -> str:
     return " ".join(parts)
 
 
-def _table(summary: Summary, order: list[int]) -> TableBlock:
+def table_of(summary: Summary, order: Sequence[int]) -> TableBlock:
     """The table of the summary, by the numbers."""
     rows, level = [], f"{100 * summary.level:g} % from"
     for i in order:

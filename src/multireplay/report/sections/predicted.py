@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,7 @@ class Predictions:
     classes: tuple[str, ...] = ()
 
 
-def section(found: Predictions, said: Sequence[str], tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> Section:
+def section(found: Predictions, said: Sequence[str], tables: Sequence[TableBlock]) -> Section:
     """The tab: it opens on a picture, unless there is no prediction at all."""
     words: list[Block] = [Text(line, tone="lead" if number == 0 else "plain") for number, line in enumerate(said)]
     if not len(found.values):
@@ -62,8 +62,7 @@ def section(found: Predictions, said: Sequence[str], tables: Mapping[str, Sequen
         blocks.insert(0 if len(found.classes) > 2 else 1, _by_class(found))
     blocks.append(TableBlock(_spread(found), caption="Predictions"))
     blocks += _compared(found)
-    blocks += [TableBlock(rows, caption=name, shown=40) for name, rows in tables.items()]
-    return Section("Predictions", blocks)
+    return Section("Predictions", [*blocks, *tables])
 
 
 def _over_rows(found: Predictions) -> Plot:
