@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from multireplay.inference.images import Images
     from multireplay.inference.longrun import LongRun
     from multireplay.inference.summary import Summary
+    from multireplay.problems import Problem
     from multireplay.result import Result
     from multireplay.solving.run import Run
 
@@ -76,9 +77,9 @@ def _centred(run: Run, found: Uncertainty, images: Images) -> Images:
     off = bias_at(run, found.x, images) if len(found.x) ** 2 > visits else None
     if off is None:
         return images
-    error, pulled = images.standard_error, found.x * run.record.problem.penalty_diagonal(len(found.x))
-    if pulled.any() and (np.abs(images.of(pulled[None, :])[0]) > HALF * error).any():
+    if _pulled(run.record.problem, found.x, images) > HALF:
         return images
+    error = images.standard_error
     away = np.abs(off) / np.where(error > 0, error, np.inf)
     known, lost = (away > HALF) & (away <= FAR), away > FAR
     if known.any():
@@ -103,9 +104,22 @@ def _notes(result: Result, images: Images, names: tuple[str, ...]) -> tuple[str,
     elif images.set_active:
         notes.append(f"{run.feasible!r} is active: intervals hold given that")
     problem = None if run is None else run.problem if run.record is None else run.record.problem
-    if problem is not None and problem.penalty_diagonal(len(result.x)).any():
+    if problem is not None and _pulled(problem, result.x, images) > CONVERGED:
         notes.append("intervals are for the penalized fit: what the ridge pulls towards 0 is not in them")
     return tuple(notes)
+
+
+def _pulled(problem: Problem, x: Vector, images: Images) -> float:
+    """What a ridge moves x by, to first order, in standard errors of the worst coordinate; infinite if not known."""
+    penalty = problem.penalty_diagonal(len(x))
+    if not penalty.any():
+        return 0.0
+    if images.through is None:
+        return np.inf
+    error = images.standard_error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = np.abs(images.of((penalty * x)[None, :])[0]) / error
+    return float(np.nan_to_num(moved, nan=0.0, posinf=np.inf).max())
 
 
 def summary_of(result: Result, level: float, by: LongRun | None) -> Summary:
@@ -119,7 +133,7 @@ def made_of(result: Result, what: str) -> list[str]:
     run, made = result.run, []
     if run is not None:
         took = f"{result.passes:.3g} pass{'es' * (result.passes != 1)}"
-        made.append(f"{what} on {plural(run.rows, 'row')}, {took}: {run.why}.")
+        made.append(f"{what} on {plural(run.rows, 'row')}, {took}: {run.why.rstrip('.')}.")
     if result.measured is not None and np.isfinite(result.measured):
         made.append(f"Distance to the exact fit: {result.measured:.2g} standard errors in the worst coordinate.")
     return [*made, *(f"Note: {note}." for note in result.notes)]
