@@ -84,7 +84,9 @@ def rare(tmp_path):
 def test_predictions_whose_intervals_are_not_to_be_relied_on_are_counted(run, tmp_path, rare):
     path, out = rare
     run("fit", path, "--target", "wear", "--out", out)
-    words = "12 of 3,000 predictions use storm, of which the record has seen too little: do not rely on their intervals."
+    words = (
+        "12 of 3,000 predictions use storm, of which the record has seen too little: do not rely on their intervals."
+    )
     page = tmp_path / "page.html"
     given = ("predict", out, path, "--interval")
     assert words in run(*given, "--out", tmp_path / "p.csv", "--report", page).stderr

@@ -103,7 +103,9 @@ def _row(name: str, value: float, found: Mapping[str, Any]) -> dict[str, Any]:
 
 def doubtful_in(model: Model) -> dict[str, int]:
     """Places of the coefficients, the intercept last, of which the record of the fit has seen too little, by name."""
-    marked = [row["name"] for rows in rows_of(model) for row in rows if row["mark"] and np.isfinite(row["standard error"])]
+    marked = [
+        row["name"] for rows in rows_of(model) for row in rows if row["mark"] and np.isfinite(row["standard error"])
+    ]
     return {name: place for place, name in enumerate([*model.features, INTERCEPT]) if name in marked}
 
 
@@ -124,7 +126,9 @@ class Doubted:
     def count(self, rows: NDArray[Any], places: Mapping[str, int]) -> None:
         """Count these rows of features."""
         used = np.column_stack([rows, np.ones(len(rows))])[:, list(places.values())] != 0
-        self.add(Doubted(int(used.any(axis=1).sum()), Counter(dict(zip(places, used.sum(axis=0).tolist(), strict=True)))))
+        self.add(
+            Doubted(int(used.any(axis=1).sum()), Counter(dict(zip(places, used.sum(axis=0).tolist(), strict=True))))
+        )
 
     def add(self, other: Doubted) -> None:
         """Count what others have counted."""

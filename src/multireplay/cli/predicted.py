@@ -50,6 +50,7 @@ def write_page(path: Path, predictor: Predictor, count: int, command: str) -> Pa
         drawn.get("chance"),
         (drawn["low"], drawn["high"]) if "low" in drawn else None,
         classes,
+        predictor.level,
     )
     said = [f"{count - predictor.unscored.total()} predictions of {model.target} by a {model.kind.value} model."]
     if predictor.every > 1:

@@ -50,6 +50,8 @@ class Predictions:
     ends: tuple[Vector, Vector] | None = None
     """Of an interval of the mean response."""
     classes: tuple[str, ...] = ()
+    level: float = 0.95
+    """Of the intervals."""
 
 
 def section(found: Predictions, said: Sequence[str], tables: Sequence[TableBlock]) -> Section:
@@ -146,7 +148,8 @@ def _compared(found: Predictions) -> list[Block]:
     fine = np.isfinite(values) & np.isfinite(actual)
     if fine.sum() < FEWEST:
         return []
+    what = "classes" if len(found.classes) > 2 else found.what
     return [
         *blocks,
-        *blocks_on(look_at_rows("classes" if len(found.classes) > 2 else found.what, values[fine], actual[fine])),
+        *blocks_on(look_at_rows(what, values[fine], actual[fine], found.level), outcomes=found.classes),
     ]
