@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multireplay._check import Vector
-from multireplay.errors import InputError
+from multireplay.buffer.names import names_in
+from multireplay.errors import InputError, UncertaintyWarning, warn
 from multireplay.inference.left_out import HELD
 from multireplay.inference.on_set import boundary_sentence
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.inference.sight import SPREAD, RecordAt
-from multireplay.inference.uncertainty import Uncertainty
+from multireplay.inference.uncertainty import NAMED, Uncertainty
 from multireplay.result import CONVERGED
 from multireplay.show.text import plural
 from multireplay.updates.base import Unsuitable
@@ -139,6 +140,18 @@ def made_of(result: Result, what: str) -> list[str]:
     return [*made, *(f"Note: {note}." for note in result.notes)]
 
 
+def _in_order(rows: Any, names: tuple[str, ...] | None) -> Any:
+    """Rows of a data frame with its columns in the order of the features, by their names."""
+    own = names_in(rows)
+    if own is None or names is None or own == names:
+        return rows
+    if set(own) != set(names):
+        parts = [("lack", set(names) - set(own)), ("have also", set(own) - set(names))]
+        told = " and ".join(f"{what} {', '.join(map(repr, sorted(some)[:NAMED]))}" for what, some in parts if some)
+        raise InputError(f"the rows need the features of the record, no more and no fewer, by name: they {told}")
+    return rows.select(list(names)) if hasattr(rows, "select") else rows[list(names)]
+
+
 def predict_interval_of(result: Result, rows: Any, level: float, by: LongRun | None) -> tuple[Vector, Vector, Vector]:
     """The mean response at rows of features, and its interval: that of the score, through the link."""
     run: Run = result.run
@@ -149,6 +162,13 @@ def predict_interval_of(result: Result, rows: Any, level: float, by: LongRun | N
         rows = table[np.asarray(rows)]
     response = run.problem.response
     response(np.zeros(0))  # says why, where there is none
-    ends = result.uncertainty.interval(level, of=rows, by=by)
+    rows, known = _in_order(rows, run.feature_names), result.uncertainty
+    ends = known.interval(level, of=rows, by=by)
+    held = int(np.isnan(ends[:, 0]).sum())
+    if held and known.images is not None and known.images.boundary is not None:
+        names = [known.names[i] for i in np.flatnonzero(known.images.boundary)]
+        which = boundary_sentence(names, repr(run.feasible), len(names) < len(known.names))
+        which = which.partition("; the other")[0].partition(": there is no")[0]
+        warn(f"no interval for {plural(held, 'row')}: {which}", UncertaintyWarning)
     fitted = np.asarray(np.atleast_2d(rows) @ result.x if not hasattr(rows, "tocsr") else rows @ result.x)
     return response(fitted), response(ends[:, 0]), response(ends[:, 1])
