@@ -132,5 +132,6 @@ def test_intervals_of_a_level_are_in_the_text_the_json_and_on_the_page(run, tmp_
     assert table["doubts"] == wanted.result.uncertainty.doubt_note()
     assert found["start_value"]["level"] == 0.8
     assert found["start_value"]["doubt"] is None
-    few = json.loads(run(*LAKE, "--steps", 100, "--check", 0, "--json").stdout)["start_value"]
+    pole = ("evaluate", "--env", "CartPole-v1", "--features", "polynomial(1)", "--steps", 200, "--check", 0)
+    few = json.loads(run(*pole, "--json").stdout)["start_value"]
     assert "do not rely on this interval" in few["doubt"]
