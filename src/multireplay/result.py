@@ -263,8 +263,8 @@ class Result:
         """The mean response at rows of features with its interval: (fitted, low, high), each of shape (k,).
 
         For a GLM it is the interval of the linear score, through the link; in policy evaluation that of the value
-        (with a table, whole numbers are states). Rows are features as in the record, of shape (k, d). It is of the
-        mean, not of one outcome.
+        (with a table, whole numbers are states). Rows are features as in the record, of shape (k, d); those of a data
+        frame are found by their names. It is of the mean, not of one outcome.
 
         Examples
         --------
