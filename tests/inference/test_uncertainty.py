@@ -270,7 +270,53 @@ def test_a_pickled_source_leaves_the_record_behind():
     again = pickle.loads(pickle.dumps(result))
     assert isinstance(again.uncertainty.source, RecordAt)
     assert again.uncertainty.source.record is None
-    assert np.array_equal(again.uncertainty.effective, result.uncertainty.effective)  # known by then
-    fresh = pickle.loads(pickle.dumps(mr.solve(mr.GLM(), regression())))
-    assert fresh.uncertainty.effective is None
-    assert fresh.uncertainty.doubts == {}
+    assert np.array_equal(again.uncertainty.effective, result.uncertainty.effective)
+    fresh = pickle.loads(pickle.dumps(mr.solve(mr.GLM(), regression())))  # looked up before the record is left behind
+    assert np.array_equal(fresh.uncertainty.effective, result.uncertainty.effective)
+
+
+def stormy(rows=4000, occasions=1, seed=0):
+    """A constant and an indicator that is on in stretches of 100 rows; noise is sticky."""
+    rng = np.random.default_rng(seed)
+    event = np.zeros(rows)
+    for start in np.linspace(300, rows - 500, occasions).astype(int):
+        event[start : start + 100] = 1.0
+    noise = lfilter([1.0], [1.0, -0.9], rng.standard_normal(rows))
+    return event, noise
+
+
+@pytest.mark.parametrize("coded", [lambda e: e, lambda e: 1 - e, lambda e: 1013 + 30 * e])
+def test_an_event_is_marked_however_it_is_coded(coded):
+    marked = 0
+    for seed in range(10):
+        event, noise = stormy(seed=seed)
+        A = np.column_stack([np.ones(len(event)), coded(event)])
+        marked += 1 in mr.solve(mr.GLM(), mr.Buffer(features=A, targets=noise)).uncertainty.doubts
+    assert marked >= 9
+
+
+def test_functions_of_what_is_doubtful_warn():
+    event, noise = stormy()
+    A = np.column_stack([np.ones(len(event)), event])
+    result = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=noise, names=["constant", "storm"]))
+    for ask in (
+        lambda: result.interval(of=[[1.0, 1.0]]),
+        lambda: result.test([0.0, 1.0]),
+        lambda: result.predict_interval([[1.0, 1.0], [1.0, 0.0]]),
+    ):
+        with pytest.warns(mr.UncertaintyWarning, match="too little of storm.*part in that"):
+            ask()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result.predict_interval([[1.0, 0.0]])
+
+
+def test_marks_outlive_pickling():
+    event, noise = stormy(occasions=3)
+    A = np.column_stack([np.ones(len(event)), event])
+    result = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=noise, names=["constant", "storm"]))
+    left = pickle.loads(pickle.dumps(result))
+    assert left.uncertainty.doubts == result.uncertainty.doubts != {}
+    assert str(left.status) == str(result.status)
+    with pytest.warns(mr.UncertaintyWarning, match="storm"):
+        left.interval()

@@ -26,6 +26,11 @@ CROWD = "few independent rows: do not rely on this interval"
 """And all intervals are, where more features than this are active at once for each independent row: the fit takes slow
 noise for its own, and effective sample sizes at it are too large."""
 NAMED = 6
+CONCENTRATED, MANY = 2.5, 16
+"""And where one or two of the batches (of so many at least) tell nearly all that is known of a coordinate, however its
+feature is coded: an event, its opposite, and the constant beside that. It is (Σ v²)²/Σ v⁴ of their images v, which is
+about 10 where 32 are alike."""
+ALONE = "one or two stretches of the record tell nearly all of it: do not rely on this interval"
 
 
 class Uncertainty:
@@ -117,8 +122,7 @@ class Uncertainty:
         level, rows = number_in("level", level, 0, 1, low_open=True), _functionals(of, len(self.x))
         error, spread = self._spread(rows, by)
         centre, half = self._centre(rows), spread.quantile(level) * error
-        if of is None:
-            self._warn()
+        self._warn(rows)
         return np.column_stack([centre - half, centre + half])
 
     def covariance(self, by: LongRun | None = None) -> Vector:
@@ -134,6 +138,7 @@ class Uncertainty:
         rows = _functionals(R, len(self.x))
         assert rows is not None
         target = np.broadcast_to(np.asarray(r, dtype=np.float64), (len(rows),))
+        self._warn(rows)
         values = self.pieces(rows, by)
         if not np.isfinite(self._marked(rows, np.ones(len(rows)))).all():
             raise InputError(
@@ -184,9 +189,9 @@ class Uncertainty:
     @cached_property
     def doubts(self) -> dict[int, str]:
         """Coordinates whose intervals are not to be relied on, each with the reason."""
-        effective, visits, found = self.effective, self.visits, {}
+        effective, visits, found = self.effective, self.visits, self._alone()
         if effective is None or visits is None:
-            return {}
+            return found
         for i in (np.minimum(effective, visits) < FEW).nonzero()[0]:
             seen, what = (
                 (visits[i], "independent visit") if visits[i] < effective[i] else (effective[i], "effective sample")
@@ -200,6 +205,14 @@ class Uncertainty:
         if self.crowded > CROWDED:
             found = {i: found.get(i, CROWD) for i in range(len(self.x))}
         return found
+
+    def _alone(self) -> dict[int, str]:
+        """Coordinates of which one or two batches tell nearly all."""
+        if self.images is None or len(self.images.values) < MANY:
+            return {}
+        squares = self.pieces() ** 2
+        total, fourth = np.add.reduce(squares), np.einsum("ij,ij->j", squares, squares)
+        return dict.fromkeys((total * total < CONCENTRATED * fourth).nonzero()[0].tolist(), ALONE)
 
     def doubt_note(self) -> str:
         """The doubts in one short sentence with names; empty if there are none."""
@@ -239,9 +252,16 @@ class Uncertainty:
         self._warn()
         return Summary(rows, level, (*lines, f"{how}.", *(f"Note: {note}." for note in notes)))
 
-    def _warn(self) -> None:
-        if self.doubts:
-            warn(self.doubt_note(), UncertaintyWarning)
+    def _warn(self, rows: Any = None) -> None:
+        """Warn of doubts, or of these functions of coordinates where some have part in a doubtful one."""
+        if not self.doubts:
+            return
+        if rows is None:
+            return warn(self.doubt_note(), UncertaintyWarning)
+        part = int((np.abs(rows[:, list(self.doubts)]) > 0).any(axis=1).sum())
+        if part:
+            of = "it has" if len(rows) == 1 else f"{part} of {len(rows)} have"
+            warn(f"{self.doubt_note()}, and {of} part in that", UncertaintyWarning)
 
     def pieces(self, rows: Any = None, by: LongRun | None = None) -> Vector:
         """The numbers of every piece of the record whose mean is minus the error of these functionals, or of all."""

@@ -25,7 +25,7 @@ HALF_LIVES = 64.0 * 4.0 ** np.arange(RIVALS)
 GAP = 4
 """Rivals are so many half-lives old, or up to twice as many."""
 GAPS = np.log2(GAP * HALF_LIVES).astype(int).tolist()
-ARRAYS = ("open", "waiting", "seen", "last", "sums")
+ARRAYS = ("open", "waiting", "seen", "last", "sums", "sizes")
 
 
 class Excerpt(NamedTuple):
@@ -60,14 +60,18 @@ class Chart:
         self.last = np.zeros(SCALES)
         self.sums = np.zeros((SCALES, 3))
         """What is charted, its squares, and its products with the one before, added up."""
+        self.sizes = np.zeros(SCALES)
+        """log F̂ᵀWF̂ added up, with W the inverse of M of all rows."""
         self.statistic, self.threshold = 0.0, math.inf
         """The last look, in standard deviations, and where the alarm is."""
 
-    def look(self, part: Excerpt, typical: Vector, known: float, most: float = math.inf) -> int:
+    def look(
+        self, part: Excerpt, typical: Vector, known: float, most: float = math.inf, whitened: Vector | None = None
+    ) -> int:
         """Take in a block of 2^k rows; the rows of the longest stretch that gives an alarm, or 0.
 
         `typical` is M of a row so far, and `known` the rows behind the answer, which is itself off: F̂ of L rows is
-        larger by 1 + L/n for that. Stretches of more rows than `most` are not looked at.
+        larger by 1 + L/n for that. Stretches of more rows than `most` are not looked at. `whitened` is W, for `noise`.
         """
         scale, alarm = int(part.rows).bit_length() - 1, 0
         for shorter in range(scale):
@@ -78,7 +82,10 @@ class Chart:
             rows = 1 << scale
             if scale >= SHORTEST and rows <= most:
                 size = _size(score, energy / rows + typical) / (rows + rows**2 / known)
-                alarm = rows if self._is_far(size, scale) else alarm
+                if self._is_far(size, scale):
+                    alarm = rows
+                elif whitened is not None:
+                    self.sizes[scale] += math.log(max(float(score @ whitened @ score) / rows, 1e-300))
             if not self.waiting[scale]:
                 self.waiting[scale], self.open[scale], self.energies[scale] = 1.0, score, energy
                 return alarm
@@ -112,7 +119,7 @@ class Chart:
         Where it still grows with the length of stretches, noise has a longer memory than they have: it is taken to
         grow as much two times more.
         """
-        typical = np.where(self.seen >= KNOWN / 4, self.sums[:, 0] / np.maximum(self.seen, 1.0), -np.inf)
+        typical = np.where(self.seen >= KNOWN / 4, self.sizes / np.maximum(self.seen, 1.0), -np.inf)
         found, longest = np.zeros(RIVALS), int(np.flatnonzero(np.isfinite(typical)).max(initial=0))
         for rival, gap in enumerate(GAPS):
             last = min(longest, gap + 2)

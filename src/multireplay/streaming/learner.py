@@ -123,7 +123,7 @@ class Learner:
         left = part.values + part.slopes @ (around.x - self.point) + penalty * around.x
         typical = (around.slope if self._second_mean is None else self._second_mean) + np.diag(around.held) / known
         most = SHARE * known if self.memory.ends else np.inf
-        found = self.chart.look(Excerpt(left, energy, part.rows), typical, known, most)
+        found = self.chart.look(Excerpt(left, energy, part.rows), typical, known, most, around.whitened)
         if self.drifting or self.memory.ends:
             return found
         gains = spared(self.rivals.active, around.x, part, around, penalty)
