@@ -136,6 +136,12 @@ class Result:
     images: Images | None = None
     """What the batches of the record say of x, where the update has left it: `uncertainty` is made of it."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the record; what it has seen too little of is looked up before it is left behind."""
+        if self.images is not None and self.run is not None and self.run.record is not None:
+            _ = self.uncertainty.doubts
+        return {**vars(self), "status": Status(self.status.code, str(self.status))}
+
     @cached_property
     def distance(self) -> float:
         """The distance of x to the exact fit, estimated, in standard errors of the worst coordinate.
@@ -263,8 +269,8 @@ class Result:
         """The mean response at rows of features with its interval: (fitted, low, high), each of shape (k,).
 
         For a GLM it is the interval of the linear score, through the link; in policy evaluation that of the value
-        (with a table, whole numbers are states). Rows are features as in the record, of shape (k, d). It is of the
-        mean, not of one outcome.
+        (with a table, whole numbers are states). Rows are features as in the record, of shape (k, d); those of a data
+        frame are found by their names. It is of the mean, not of one outcome.
 
         Examples
         --------

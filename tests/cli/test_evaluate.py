@@ -105,5 +105,33 @@ def test_ctrl_c_learns_from_the_steps_so_far(tmp_path):
     found = json.loads(out)
     assert found["interrupted"] is True
     assert 400 <= found["steps"] < 10**8
-    assert list(found["start_value"]) == ["value", "low", "high"]
+    assert {"value", "low", "high", "doubt"} <= found["start_value"].keys()
     assert len(mr.rl.Trajectory.load(tmp_path / "kept.npz").rewards) == found["steps"]
+
+
+def test_intervals_of_a_level_are_in_the_text_the_json_and_on_the_page(run, tmp_path):
+    given = (*LAKE, "--steps", 3000, "--check", 0, "--level", 0.8)
+    page = tmp_path / "page.html"
+    result = run(*given, "--report", page)
+    assert ", 80 % from " in result.stdout
+    assert "'state 5'" in result.stdout
+    text = page.read_text(encoding="utf-8")
+    assert all(
+        words in text for words in ("80 % from", "80 % under dependence", "state 14", "too little of state 3, state 5")
+    )
+    assert not any(words in text for words in ("95 %", "x[5]"))
+    found = json.loads(run(*given, "--json").stdout)
+    wanted = mr.rl.evaluate("FrozenLake-v1", "random", "one-hot", 0.9, 3000, 3, check=0)
+    with pytest.warns(mr.UncertaintyWarning):
+        rows = wanted.summary(0.8).rows
+    table = found["inference"]
+    assert (table["level"], table["by"], table["why_not"]) == (0.8, "BatchMeans()", None)
+    assert [row["name"] for row in table["coefficients"]] == [row["name"] for row in rows]
+    finite = [i for i, row in enumerate(rows) if np.isfinite(row["low"])]
+    assert [table["coefficients"][i]["low"] for i in finite] == pytest.approx([rows[i]["low"] for i in finite])
+    assert table["doubts"] == wanted.result.uncertainty.doubt_note()
+    assert found["start_value"]["level"] == 0.8
+    assert found["start_value"]["doubt"] is None
+    pole = ("evaluate", "--env", "CartPole-v1", "--features", "polynomial(1)", "--steps", 200, "--check", 0)
+    few = json.loads(run(*pole, "--json").stdout)["start_value"]
+    assert "do not rely on this interval" in few["doubt"]

@@ -165,3 +165,56 @@ def test_the_page_of_predictions_has_every_class(run, tmp_path, scaled):
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     for value in np.ravel(json.loads(out.read_text())["coef"]):
         assert f'data-value="{float(value)!r}"' in page
+
+
+def words_of(section):
+    return " ".join(block.text for block in section.blocks if isinstance(block, Text))
+
+
+def test_the_page_has_the_level_that_was_asked_for(run, tmp_path, scaled, sections):
+    given = ("--target", "noisy", "--features", "small,large", "--report", tmp_path / "r.html")
+    printed = json.loads(run("fit", scaled, *given, "--level", 0.8, "--json").stdout)
+    plot = sections["Fit"].blocks[0]
+    assert {"80 % under dependence", "80 % if rows were independent"} <= {trace.name for trace in plot.figure.data}
+    rows = printed["inference"]["tables"][0]["coefficients"]
+    assert [row["80 % from"] for row in tables(sections["Fit"])[0].rows] == pytest.approx([row["low"] for row in rows])
+    narrow = {plot.title: plot for plot in sections["Fit"].plots}["Fitted against actual"]
+    assert "with their 80 % intervals" in narrow.caption
+    assert "95 %" not in (tmp_path / "r.html").read_text(encoding="utf-8")
+    run("fit", scaled, *given, "--force")
+    wide = {plot.title: plot for plot in sections["Fit"].plots}["Fitted against actual"]
+    halves = [plot.figure.data[-1].error_y.array for plot in (narrow, wide)]
+    assert (halves[0] < 0.8 * halves[1]).all()
+
+
+def test_two_classes_go_by_their_names(run, tmp_path, data, sections):
+    page = tmp_path / "r.html"
+    given = ("--target", "fails", "--model", "logistic", "--features", "x,z", "--out", tmp_path / "m.json")
+    run("fit", data, *given, "--report", page)
+    figure = {plot.title: plot for plot in sections["Fit"].plots}["Fitted probabilities by outcome"].figure
+    assert [trace.name for trace in figure.data] == ["rows with no", "rows with yes"]
+    run("predict", tmp_path / "m.json", data, "--report", page, "--force", "--out", tmp_path / "p.csv")
+    assert '"rows with no"' in page.read_text(encoding="utf-8")
+
+
+def test_a_page_speaks_of_features_where_classes_are_fitted_together(run, tmp_path, columns, sections):
+    storm = np.zeros(len(columns["x"]))
+    storm[[100, 101, 1500, 1501, 3000, 3001]] = 1.0
+    size = np.digitize(columns["x"] + columns["z"] - 5, [-1.0, 1.0])
+    csv.write_csv(pa.table({"x": columns["x"], "storm": storm, "size": size}), tmp_path / "d.csv")
+    given = ("--target", "size", "--model", "logistic", "--report", tmp_path / "r.html")
+    run("fit", tmp_path / "d.csv", *given)
+    said = words_of(sections["Fit"])
+    assert "too little of storm to rely on its interval" in said
+    assert "contrast" not in said
+
+
+def test_counts_over_an_exposure_are_rates(run, tmp_path, data, columns, sections):
+    hours = 1 + np.random.default_rng(2).random(len(columns["x"]))
+    table = {"x": columns["x"], "count": columns["count"], "hours": hours}
+    csv.write_csv(pa.table(table), tmp_path / "d.csv")
+    given = ("--target", "count", "--model", "poisson", "--report", tmp_path / "r.html", "--force", "--features", "x")
+    run("fit", tmp_path / "d.csv", *given, "--exposure", "hours")
+    assert "Mean rates by group" in {plot.title for plot in sections["Fit"].plots}
+    run("fit", tmp_path / "d.csv", *given)
+    assert "Mean counts by group" in {plot.title for plot in sections["Fit"].plots}

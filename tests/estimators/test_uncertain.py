@@ -117,7 +117,9 @@ def test_columns_keep_their_names_and_other_estimators_can_be_had():
     assert [line.split()[0] for line in text.splitlines()[2:6]] == ["temp", "hum", "wind", "(intercept)"]
     assert "MERRegressor() on 3,000 rows, 1 pass" in text
     assert "NeweyWest" in text
-    assert "what alpha=0.0001 pulls towards 0 is not in them" in text
+    assert "penalized" not in text  # the default is too small to move anything
+    strong = mr.MERRegressor(alpha=0.1).fit(world.X, world.amounts)
+    assert "what alpha=0.1 pulls towards 0 is not in them" in str(strong.summary())
     assert "alpha" not in str(mr.MERRegressor(alpha=0).fit(world.X, world.amounts).summary().lines[1:])
     assert model.conf_int(by=NeweyWest()) == pytest.approx(model.conf_int(), rel=0.3)
 
@@ -253,14 +255,13 @@ def test_an_intercept_that_hangs_on_a_doubtful_slope_is_doubtful():
     assert not near.uncertainties_[0].doubts.get(2) or 0 in near.uncertainties_[0].doubts
 
 
-def test_what_was_pickled_keeps_its_intervals_and_says_what_it_has_lost():
+def test_what_was_pickled_keeps_its_intervals_and_its_marks():
     X, y = rare()
     model = mr.MERRegressor().fit(X, y)
     again = pickle.loads(pickle.dumps(model))
     assert again.conf_int() == pytest.approx(np.column_stack(model.uncertainties_[0].interval(of=np.eye(3)).T))
     text = str(again.summary())
-    assert "the record was left behind, so that nobody knows whether it has seen enough" in text
-    assert "alpha=0.0001" in text
+    assert "do not rely on this interval" in text
     with pytest.warns(mr.UncertaintyWarning):
         model.summary()
     with pytest.warns(mr.UncertaintyWarning):  # what was known is kept
@@ -274,3 +275,17 @@ def test_wide_records_need_no_square_of_their_width():
     back = model._fitted.standardization.way_back()
     assert back.nnz <= 3 * 401
     assert model.coef_se_.shape == (400,)
+
+
+@pytest.mark.parametrize("multi_class", [2, 3])
+def test_it_is_warned_once_whatever_the_number_of_classes(multi_class):
+    X, y = rare()
+    label = np.digitize(y - X[:, 0], np.quantile(y - X[:, 0], [1 / 2] if multi_class == 2 else [1 / 3, 2 / 3]))
+    found = mr.MERClassifier(warn_autocorrelation=False).fit(X, label)
+    for asked in (found.summary, found.conf_int):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            asked()
+        assert [one.category for one in said] == [mr.UncertaintyWarning]
+        assert "has seen too little of x[" in str(said[0].message)
+        assert said[0].filename == __file__

@@ -7,9 +7,12 @@ import pytest
 from scipy.signal import lfilter
 
 import multireplay as mr
-from multireplay.engine.sums import batch_bounds
+from multireplay.buffer.record import MemoryRecord
+from multireplay.engine.sums import batch_bounds, fold
 from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.inference.sight import RecordAt
+from multireplay.problems.base import as_double
+from multireplay.updates.measure import BatchJacobians, jacobians_of
 
 ROWS, DIM = 1500, 4
 
@@ -162,3 +165,56 @@ def test_a_ridge_that_moves_more_is_left_alone():
     found = [mr.solve(mr.GLM("exp", ridge=r), mr.Buffer(features=A, targets=y)).uncertainty for r in (1e-6, 0.5)]
     assert found[0].images.off[0] < 0
     assert found[1].images.off is None
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.3])
+def test_symmetric_systems_are_solved_alike_by_cholesky(penalty):
+    """Against a literal solution of each, in coordinates of very different sizes."""
+    rng = np.random.default_rng(12)
+    dim, scale = 40, np.logspace(-5, 5, 40)
+    parts = [rng.standard_normal((rows, dim)) * scale for rows in (50, 61, 60, 70)]
+    matrices, scores = np.array([part.T @ part for part in parts]), rng.standard_normal((4, dim)) * scale
+    rows, diagonal = np.array([50.0, 61.0, 60.0, 70.0]), np.diag(penalty * scale**2)
+    found = [left_out(matrices, scores, rows, diagonal, symmetric) for symmetric in (True, False)]
+    for b in range(4):
+        others = [k for k in range(4) if k != b]
+        matrix = matrices[others].sum(axis=0) + rows[others].sum() * diagonal
+        wanted = np.linalg.solve(matrix / scale / scale[:, None], rows[b] * scores[b] / scale) / scale
+        for each in found:
+            assert np.allclose(each[b], 3 * wanted, rtol=1e-9)
+
+
+def test_cholesky_gives_way_where_there_is_no_answer_without_a_batch():
+    matrices, scores = np.stack([np.eye(30)] * 3), np.ones((3, 30))
+    matrices[1:, 4, 4] = 0.0
+    found = left_out(matrices, scores, np.ones(3), np.zeros((30, 30)), symmetric=True)
+    assert np.isnan(found[0]).all()
+    assert np.allclose(np.delete(found[1], 4), 1.0)
+    assert found[1, 4] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "weights"])
+@pytest.mark.parametrize("link", ["identity", "logistic", "exp", "probit"])
+def test_jacobians_of_few_rows_at_once_are_the_sums_by_batches(link, kind):
+    rng = np.random.default_rng(4)
+    columns = {"features": rng.standard_normal((333, 7)), "targets": rng.integers(0, 2, 333).astype(float)}
+    columns["features"] = columns["features"].astype("float32" if kind == "float32" else "float64")
+    columns |= {"weights": rng.random(333)} if kind == "weights" else {}
+    problem, x = mr.GLM(link), rng.standard_normal(7)
+    record = MemoryRecord(problem, problem.columns(mr.Buffer(**columns)))
+    bounds = batch_bounds(333, 7)
+    sums, matrices = jacobians_of(problem, x, as_double(record.columns), bounds)
+    for b, (total, matrix) in enumerate(fold(record, BatchJacobians(problem, x), bounds)):
+        assert np.allclose(sums[b], total[0], rtol=1e-12, atol=1e-12)
+        assert np.allclose(matrices[b], matrix, rtol=1e-12, atol=1e-12)
+
+
+def test_a_record_on_disk_has_batches_left_out_alike(tmp_path):
+    problem, columns = problems()["logistic"]
+    for name, column in columns.items():
+        np.save(tmp_path / f"{name}.npy", column)
+    stored = mr.Buffer.open(tmp_path, memory=110_000)
+    found = [mr.solve(problem, buffer).uncertainty.images for buffer in (mr.Buffer(**columns), stored)]
+    assert isinstance(stored, mr.StoredBuffer)
+    assert found[0].left_out
+    assert (found[0].values == found[1].values).all()

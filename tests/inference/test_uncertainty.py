@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 import multireplay as mr
 from multireplay.inference import BatchMeans, FixedB, MultiplierBootstrap, NeweyWest, RandomScaling
 from multireplay.inference.sight import RecordAt
+from multireplay.problems.residual import stretch_totals
 
 OTHERS = [NeweyWest(), FixedB(), RandomScaling(), MultiplierBootstrap()]
 
@@ -169,6 +170,35 @@ def test_energies_as_written(kind):
     assert np.allclose(some[1], energies[:, which])
 
 
+@pytest.mark.parametrize("starts", [[0, 16, 32, 48], [0, 15, 32, 48], [0], [0, 1, 63]])
+@pytest.mark.parametrize("dim", [3, 20])
+def test_sums_by_stretches(starts, dim):
+    values = np.random.default_rng(3).standard_normal((64, dim))
+    ends = [*starts[1:], 64]
+    wanted = [values[start:end].sum(axis=0) for start, end in zip(starts, ends, strict=True)]
+    assert np.allclose(stretch_totals(values, np.array(starts)), wanted, rtol=1e-13, atol=1e-13)
+
+
+def test_effective_samples_and_visits_by_their_definitions():
+    """Rows' variances over those of batch means, which are inflated for their autocorrelation, of a literal loop."""
+    rng = np.random.default_rng(21)
+    A, w = rng.standard_normal((1024, 10)), rng.exponential(size=1024)
+    A[:, 3] *= np.arange(1024) // 8 % 3 == 0
+    y = A[:, 0] + rng.standard_normal(1024)
+    result = mr.solve(mr.GLM(ridge=0.1), mr.Buffer(features=A, targets=y, weights=w))
+    scores, energies = A * (w * (A @ result.x - y))[:, None], A**2 * w[:, None]
+    for j in range(10):
+        spreads = []
+        for column in (scores[:, j], energies[:, j]):
+            means = column.reshape(32, 32).mean(axis=1)
+            off = means - means.mean()
+            r = (off[1:] * off[:-1]).sum() / (off**2).sum()
+            r = min(max(r + (1 + 3 * r) / 32, 0), 0.97)
+            spreads.append((off**2).sum() / 31 / 32 * (1 + r) / (1 - r))
+        assert result.uncertainty.effective[j] == pytest.approx(min(scores[:, j].var() / spreads[0], 1024), rel=1e-9)
+        assert result.uncertainty.visits[j] == pytest.approx(energies[:, j].mean() ** 2 / spreads[1], rel=1e-9)
+
+
 def test_rows_are_not_read_again_where_nothing_is_rare(monkeypatch):
     result = mr.solve(mr.GLM(), regression(rows=20_000))
     monkeypatch.setattr(type(result.run.record), "parts", lambda *_: pytest.fail("the record was read"))
@@ -240,7 +270,53 @@ def test_a_pickled_source_leaves_the_record_behind():
     again = pickle.loads(pickle.dumps(result))
     assert isinstance(again.uncertainty.source, RecordAt)
     assert again.uncertainty.source.record is None
-    assert np.array_equal(again.uncertainty.effective, result.uncertainty.effective)  # known by then
-    fresh = pickle.loads(pickle.dumps(mr.solve(mr.GLM(), regression())))
-    assert fresh.uncertainty.effective is None
-    assert fresh.uncertainty.doubts == {}
+    assert np.array_equal(again.uncertainty.effective, result.uncertainty.effective)
+    fresh = pickle.loads(pickle.dumps(mr.solve(mr.GLM(), regression())))  # looked up before the record is left behind
+    assert np.array_equal(fresh.uncertainty.effective, result.uncertainty.effective)
+
+
+def stormy(rows=4000, occasions=1, seed=0):
+    """A constant and an indicator that is on in stretches of 100 rows; noise is sticky."""
+    rng = np.random.default_rng(seed)
+    event = np.zeros(rows)
+    for start in np.linspace(300, rows - 500, occasions).astype(int):
+        event[start : start + 100] = 1.0
+    noise = lfilter([1.0], [1.0, -0.9], rng.standard_normal(rows))
+    return event, noise
+
+
+@pytest.mark.parametrize("coded", [lambda e: e, lambda e: 1 - e, lambda e: 1013 + 30 * e])
+def test_an_event_is_marked_however_it_is_coded(coded):
+    marked = 0
+    for seed in range(10):
+        event, noise = stormy(seed=seed)
+        A = np.column_stack([np.ones(len(event)), coded(event)])
+        marked += 1 in mr.solve(mr.GLM(), mr.Buffer(features=A, targets=noise)).uncertainty.doubts
+    assert marked >= 9
+
+
+def test_functions_of_what_is_doubtful_warn():
+    event, noise = stormy()
+    A = np.column_stack([np.ones(len(event)), event])
+    result = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=noise, names=["constant", "storm"]))
+    for ask in (
+        lambda: result.interval(of=[[1.0, 1.0]]),
+        lambda: result.test([0.0, 1.0]),
+        lambda: result.predict_interval([[1.0, 1.0], [1.0, 0.0]]),
+    ):
+        with pytest.warns(mr.UncertaintyWarning, match="too little of storm.*part in that"):
+            ask()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result.predict_interval([[1.0, 0.0]])
+
+
+def test_marks_outlive_pickling():
+    event, noise = stormy(occasions=3)
+    A = np.column_stack([np.ones(len(event)), event])
+    result = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=noise, names=["constant", "storm"]))
+    left = pickle.loads(pickle.dumps(result))
+    assert left.uncertainty.doubts == result.uncertainty.doubts != {}
+    assert str(left.status) == str(result.status)
+    with pytest.warns(mr.UncertaintyWarning, match="storm"):
+        left.interval()

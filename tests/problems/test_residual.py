@@ -355,6 +355,10 @@ def test_problems_are_pickled_and_printed_with_their_penalty():
          r"'weights' holds -\d at row \d+ \(counting from 0\); a weight is at least 0"),
         (lambda data: mr.GLM().columns(mr.Buffer(**{n: data[n] for n in REGRESSION}, weight=data["weights"])),
          "does not read the column 'weight'; if it is meant as 'weights'"),
+        (lambda data: mr.GLM("exp").columns(mr.Buffer(**{n: data[n] for n in REGRESSION}, exposure=data["weights"])),
+         "GLM does not read the column 'exposure': give rates as targets, counts/exposure, and the exposure as"),
+        (lambda data: mr.GLM().columns(mr.Buffer(**{n: data[n] for n in REGRESSION}, sample_weight=data["weights"])),
+         "does not read the column 'sample_weight': if it is meant as 'weights'"),
     ],
 )  # fmt: skip
 def test_mistakes(make, message, data):

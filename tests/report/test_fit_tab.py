@@ -80,11 +80,11 @@ def test_the_plot_has_the_intervals_of_the_result():
     section = told(result)
     plot = plots(section)["The coefficients"]
     assert plot.figure.layout.yaxis.ticktext == ("load", "heat", "one")
-    thick = curve(plot, UNDER_DEPENDENCE)
+    thick = curve(plot, UNDER_DEPENDENCE.format(95))
     drawn = np.column_stack([thick.x[0::3], thick.x[1::3]])
     np.testing.assert_allclose(drawn, result.interval())
-    thin = curve(plot, INDEPENDENT)
-    textbook = gather(result, rivals=False).textbook
+    thin = curve(plot, INDEPENDENT.format(95))
+    textbook = gather(result, rivals=False).textbooks[0]
     np.testing.assert_allclose(thin.x[1::3] - thin.x[0::3], 2 * 1.959964 * textbook, rtol=1e-6)
     (table,) = (block for block in section.blocks if isinstance(block, TableBlock))
     rows = result.summary().rows
@@ -104,7 +104,7 @@ def test_doubtful_ones_have_another_colour_and_say_why_and_nobody_is_warned():
         section = told(result)
     plot = plots(section)["The coefficients"]
     assert len(curve(plot, DOUBTFUL).x) == 3
-    assert len(curve(plot, UNDER_DEPENDENCE).x) == 9
+    assert len(curve(plot, UNDER_DEPENDENCE.format(95)).x) == 9
     hovers = [text for trace in plot.figure.data if trace.text is not None for text in trace.text]
     assert [text.split("<br>")[0] for text in hovers if "do not rely on this interval" in text] == ["rare"]
     beware = [block.text for block in section.blocks if isinstance(block, Text) and block.tone == "beware"]
@@ -156,14 +156,14 @@ def test_without_features_it_says_so_and_has_intervals():
     section = told(mr.solve(problem, mr.Buffer(samples=np.random.default_rng(0).random((400, 2)))))
     assert "there is no fitted against actual" in " ".join(getattr(block, "text", "") for block in section.blocks)
     assert set(plots(section)) == {"The coefficients", "Effective sample sizes"}
-    assert curve(plots(section)["The coefficients"], INDEPENDENT).x is not None
+    assert curve(plots(section)["The coefficients"], INDEPENDENT.format(95)).x is not None
 
 
 def test_on_the_boundary_there_is_no_line():
     problem, buffer = regression()
     result = mr.solve(problem, buffer, constraint=mr.sets.NonNegative())
     plot = plots(told(result))["The coefficients"]
-    assert len(curve(plot, UNDER_DEPENDENCE).x) == 6
+    assert len(curve(plot, UNDER_DEPENDENCE.format(95)).x) == 6
     assert "on the boundary" in " ".join(text for trace in plot.figure.data for text in trace.text or ())
 
 
@@ -196,3 +196,29 @@ def test_few_points_are_drawn_of_a_long_record():
 def test_order_without_standard_errors_is_by_size():
     rows = [mr.inference.summary.coefficient_row(f"x[{i}]", float(i)) for i in range(41)]
     assert coefficients.ordered(mr.inference.Summary(rows, 0.95, ()))[:2] == [40, 39]
+
+
+def verdict(result):
+    blocks = told(result).blocks
+    place = next(
+        i for i, block in enumerate(blocks) if getattr(block, "text", "") == "How far to rely on the intervals"
+    )
+    return blocks[place + 1]
+
+
+def test_the_verdict_names_what_has_no_interval():
+    problem, buffer = regression()
+    A = np.column_stack([buffer["features"], 2 * buffer["features"][:, 0]])
+    names = ["load", "heat", "one", "twice"]
+    found = verdict(mr.solve(problem, mr.Buffer(features=A, targets=buffer["targets"], names=names)))
+    assert found.text.startswith("There is no interval for load, twice, which the record says nothing of. ")
+    assert "enough for every other interval" in found.text
+    assert found.tone == "beware"
+    free = verdict(mr.solve(problem, buffer))
+    assert "enough for every interval" in free.text
+    held = verdict(mr.solve(problem, buffer, constraint=mr.sets.NonNegative()))
+    assert held.text.startswith("There is no interval for heat, which the feasible set holds at its boundary. ")
+    assert "enough for every other interval" in held.text
+    negative = mr.Buffer(features=buffer["features"][:, 1:2], targets=buffer["targets"], names=["heat"])
+    none = verdict(mr.solve(problem, negative, constraint=mr.sets.NonNegative()))
+    assert none.text == "There is no interval for heat, which the feasible set holds at its boundary."

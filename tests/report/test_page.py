@@ -162,3 +162,9 @@ def test_a_report_of_tables(tmp_path):
     text = path.read_text(encoding="utf-8")
     for word in ("First", "Second", "A note.", "A pixel", "multireplay demo --report t.html", 'data-value="1.5"'):
         assert word in text
+
+
+def test_notes_take_several_lines():
+    page = render(Table([{"name": "storm", "note": "about 3 independent visits"}]))
+    assert '<td class="text note">about 3 independent visits</td>' in page
+    assert "td.note { white-space: normal" in page

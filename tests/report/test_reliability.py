@@ -77,10 +77,10 @@ def test_a_pickled_result_has_them_with_its_record():
     result = mr.solve(problem, buffer)
     again = pickle.loads(pickle.dumps(result))
     assert gather(again).batches is None
-    assert gather(again).textbook is None
+    assert not any(found is not None for found in gather(again).textbooks)
     first, second = gather(result, rivals=False), gather(again, rivals=False, buffer=buffer)
     np.testing.assert_allclose(second.batches.ratios, first.batches.ratios)
-    np.testing.assert_allclose(second.textbook, first.textbook)
+    np.testing.assert_allclose(second.textbooks[0], first.textbooks[0])
     assert second.known.doubts == first.known.doubts
 
 
@@ -90,5 +90,5 @@ def test_without_standard_errors_there_is_nothing():
         result = mr.solve(mr.GLM("logistic"), mr.Buffer(features=a, targets=(a[:, 0] > 0).astype(float)))
     told = gather(result)
     assert told.batches is None
-    assert told.textbook is None
+    assert told.textbooks == [None]
     assert by_batches(told.known, told.fitted.pieces) is None

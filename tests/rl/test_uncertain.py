@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+
 import gymnasium
 import numpy as np
 import pytest
 
 import multireplay as mr
 from multireplay.inference import BatchMeans
+from multireplay.rl.uncertain import start_value
 
 GAMMA = 0.9
 WORTH = np.array([4.0, 1.0, -2.0])
@@ -107,3 +110,34 @@ def test_where_there_are_no_standard_errors_it_says_so():
     assert "no interval: the run diverged." in str(found)
     with pytest.raises(mr.InputError, match="the run diverged"):
         found.interval(0)
+
+
+def test_what_is_doubtful_of_the_start_is_a_field_of_it():
+    few = mr.rl.estimate(episodes(60, 4), "one-hot", GAMMA)
+    value, low, high = few.start_value
+    assert "do not rely on this interval" in few.start_value.doubt
+    assert few.start_value.doubt in str(few)
+    assert pickle.loads(pickle.dumps(few.start_value)).doubt == few.start_value.doubt
+    assert repr(few.start_value).startswith(f"StartValue(value={value}, low={low}, high={high}, doubt=")
+    many = mr.rl.estimate(episodes(4000, 3), "one-hot", GAMMA)
+    assert many.start_value.doubt == ""
+    assert "doubt" not in repr(many.start_value)
+    narrow = start_value(many, 0.5)
+    assert many.start_value.low < narrow.low < narrow.value < narrow.high < many.start_value.high
+    assert f", 50 % from {narrow.low:.4g}" in many.told(0.5)
+
+
+def test_states_go_by_their_names_and_have_a_table():
+    found = mr.rl.estimate(episodes(4000, 3), "one-hot", GAMMA)
+    assert found.result.run.names == ("state 0", "state 1", "state 2", "state 3")
+    assert "'state 3' is never active" in str(found.result.status)
+    assert "x[" not in str(found)
+    with pytest.warns(mr.UncertaintyWarning, match="too little of state 3"):
+        table = found.summary(0.9)
+    assert [row["name"] for row in table.rows] == list(found.result.run.names)
+    low, high = found.interval(1, 0.9)
+    assert (table.rows[1]["low"], table.rows[1]["high"]) == pytest.approx((low, high))
+    text = str(table)
+    assert "Value at the start: " in text
+    assert ", 90 % from " in text
+    assert "at gamma 0.9, 4 one-hot features on 4,000 rows" in text

@@ -36,6 +36,19 @@ def test_it_is_the_exact_fit_of_everything_seen(name):
         before = rows
 
 
+@pytest.mark.parametrize("name", ["least squares", "values"])
+def test_before_there_are_as_many_rows_as_coordinates_it_is_the_shortest_fit(name):
+    problem, columns = PROBLEMS[name][0], PROBLEMS[name][1](4)
+    stream = mr.Stream(problem)
+    for row in range(4):
+        stream.observe(**{name: column[row] for name, column in columns.items()})
+        seen = part(columns, 0, row + 1)
+        residual = problem.mean_operator(stream.x, problem.columns(mr.Buffer(**seen)))
+        assert np.allclose(residual, 0, atol=1e-10)
+        if name == "least squares":
+            assert np.allclose(stream.x, mr.solve(problem, mr.Buffer(**seen), holdout=None).x, rtol=1e-6, atol=1e-8)
+
+
 @pytest.mark.parametrize("rho", [0.0, 0.9, 0.99])
 @pytest.mark.parametrize("link", ["logistic", "exp"])
 def test_a_nonlinear_fit_of_many_rows_is_within_a_tenth_of_its_error(link, rho):
@@ -117,7 +130,7 @@ def test_memory_is_bounded():
         stream.observe_many(regression(seed, 20_000, "logistic")[0])
         sizes.append(sum(value.nbytes for value in stream.state().values() if isinstance(value, np.ndarray)))
     assert max(sizes[1:]) < 2 * min(sizes)
-    assert 32 <= stream._learner.batches.full < 64
+    assert 32 <= stream._learner.inner.batches.full < 64
 
 
 def test_a_window_and_a_half_life_against_their_own_fits():

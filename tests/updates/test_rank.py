@@ -281,3 +281,16 @@ def test_few_rows_of_many_more_features_than_a_matrix_may_have():
         mr.solve(mr.GLM(), mr.Buffer(features=np.zeros((30, 6000)), targets=y))
     with pytest.raises(mr.InputError, match="multiply its column"):
         mr.solve(mr.GLM(), mr.Buffer(features=A * np.where(np.arange(6000) == 3, 1e-200, 1.0), targets=y))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_values_of_fewer_transitions_than_features_are_a_root(rows):
+    """Next features may see what features do not: an answer that is cut off there is no root any more."""
+    rng = np.random.default_rng(rows)
+    problem, columns = (
+        mr.PolicyEvaluation(0.9),
+        {name: rng.standard_normal((rows, 8)) for name in ("features", "next_features")},
+    )
+    buffer = mr.Buffer(**columns, rewards=rng.standard_normal(rows))
+    for x in (mr.solve(problem, buffer, holdout=None).x, problem.fit_exactly(buffer)):
+        assert np.allclose(problem.mean_operator(x, problem.columns(buffer)), 0, atol=1e-9)

@@ -72,6 +72,8 @@ def write_page(found: Fit, path: Path, command: str) -> Path:
         " ".join(units),
         found.sentences()[0 if several and not found.worst.ok else 1 :],  # the tab itself says how its run went
         classes[0] if several else "",
+        found.model.inference["level"] if found.model.inference else 0.95,
+        model.classes,
     )
     sections = sections_of_result(found.results[0], command=command, uncertainty=shown if found.known else None)
     title = f"{model.target} from {Path(model.fitted['data']).name}"

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multireplay._write import beside, completed
+from multireplay.cli.inferred import Doubted
 from multireplay.cli.predicting import Predictor
 from multireplay.cli.scores import Tally
 from multireplay.cli.surveyed import FilePart, parts_of
@@ -23,10 +24,12 @@ from multireplay.spread import as_workers
 
 
 class Made(NamedTuple):
-    """What came of some rows: how many, how many have no prediction and why, what a score is made of, and a page."""
+    """What came of some rows: how many, how many have no prediction and why, or no reliable interval, what a score is
+    made of, and a page."""
 
     rows: int
     unscored: Counter[str]
+    doubted: Doubted
     tally: Tally | None
     drawn: dict[str, list[Any]]
 
@@ -40,7 +43,8 @@ class PredictingRows:
     out: str
 
     def __call__(self) -> Made:
-        predictor = replace(self.predictor, record=self.where.opened(), unscored=Counter(), tallies=[], drawn={})
+        fresh: dict[str, Any] = {"unscored": Counter(), "doubted": Doubted(), "tallies": [], "drawn": {}}
+        predictor = replace(self.predictor, record=self.where.opened(), **fresh)
         rows, writer = 0, None
         with completed(Path(self.out)) as file:
             for start, block in self.where.batches(predictor.columns):
@@ -53,7 +57,7 @@ class PredictingRows:
                 writer.close()
         known = [part for part in predictor.tallies if part is not None]
         whole = reduce(Tally.joined, known) if known and len(known) == len(predictor.tallies) else None
-        return Made(rows, predictor.unscored, whole, predictor.drawn)
+        return Made(rows, predictor.unscored, predictor.doubted, whole, predictor.drawn)
 
 
 def predict_in_parts(predictor: Predictor, out: Path, on: Any) -> int:
@@ -74,6 +78,7 @@ def predict_in_parts(predictor: Predictor, out: Path, on: Any) -> int:
                 advance(made.rows)
                 rows += made.rows
                 predictor.unscored.update(made.unscored)
+                predictor.doubted.add(made.doubted)
                 if predictor.truth is not None:
                     predictor.tallies.append(made.tally)
                 for name, values in made.drawn.items():

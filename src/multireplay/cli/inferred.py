@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,11 +17,14 @@ from multireplay.cli.model import Model
 from multireplay.cli.options import ModelKind
 from multireplay.errors import InputError, UncertaintyWarning
 from multireplay.inference import BatchMeans, Images, Summary, Uncertainty
-from multireplay.show.text import TextTable
+from multireplay.inference.summary import coefficient_row
+from multireplay.inference.uncertainty import NAMED
+from multireplay.show.text import TextTable, plural
 
 KEPT = 1000
 """Features up to which a model file keeps what intervals of predictions are made of: 32 numbers each."""
 INTERCEPT = "(intercept)"
+NUMBERS = ("coefficient", "standard error", "t", "p", "low", "high", "effective")
 
 
 def summaries_of(found: Sequence[Uncertainty], level: float) -> list[Summary]:
@@ -40,21 +46,106 @@ def inference_of(found: Sequence[Uncertainty], summaries: Sequence[Summary]) -> 
             "doubts": one.doubt_note() or None,
             "batches": one.pieces() if keep else None,
             "unknown": None,
+            "off": None,
         }
         if keep and one.images is not None and one.images.unknown is not None:
             table["unknown"] = one.image_of_unknown()
+        if keep and one.images is not None and one.images.off is not None:
+            table["off"] = one.at(one.images.off) - one.at(np.zeros_like(one.images.off))  # in the units of the file
         tables.append(table)
     return {"level": summaries[0].level, "by": repr(BatchMeans()), "tables": tables}
 
 
 def doubts_in(model: Model) -> list[str]:
-    """What intervals are not to be relied on, or why there are none: a sentence, or one for each class that differs."""
+    """What holds for intervals, which are not to be relied on, or why there are none: in sentences, with the classes.
+
+    What holds for all classes is said once.
+    """
     tables: Sequence[Mapping[str, Any]] = (model.inference or {}).get("tables", ())
-    said = [f"No standard errors: {table['why_not']}" if table["why_not"] else table["doubts"] for table in tables]
-    if len(set(said)) == 1:
-        return [f"{said[0][0].upper()}{said[0][1:]}."] if said[0] else []
-    named = zip(model.classes, said, strict=True)
-    return [f"Class {name}: {sentence}." for name, sentence in named if sentence]
+    said: dict[str, list[str]] = {}
+    for name, table in zip(model.classes if len(tables) > 1 else ("",), tables, strict=False):
+        lines = [*(table.get("notes") or ()), *([table["doubts"]] if table["doubts"] else [])]
+        for line in [f"no standard errors: {table['why_not']}"] if table["why_not"] else lines:
+            said.setdefault(line, []).append(str(name))
+    return [
+        f"{line[:1].upper()}{line[1:]}." if len(names) == len(tables)
+        else f"Class{'es' * (len(names) > 1)} {', '.join(names)}: {line}."
+        for line, names in said.items()
+    ]  # fmt: skip
+
+
+def rows_of(model: Model, path: Any = "the model file") -> list[list[dict[str, Any]]]:
+    """Coefficients of every class with what the file knows of them, checked against one another."""
+    names, found = [*model.features, INTERCEPT], []
+    try:
+        tables = [None] * len(model.coef) if model.inference is None else model.inference["tables"]
+        for x, end, table in zip(model.coef, model.intercept, tables, strict=True):
+            values = np.append(x, end)
+            if table is None:
+                found.append([coefficient_row(name, value) for name, value in zip(names, values, strict=True)])
+            else:
+                found.append([_row(*parts) for parts in zip(names, values, table["coefficients"], strict=True)])
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise InputError(f"{path} is damaged: {type(error).__name__} {error}") from None
+    return found
+
+
+def _row(name: str, value: float, found: Mapping[str, Any]) -> dict[str, Any]:
+    if str(found["name"]) != name or not isinstance(found["mark"], str):
+        raise ValueError(f"a row of {found['name']!r} where that of {name!r} should be")
+    numbers = {
+        entry: math.nan if (given := found[entry.replace(" ", "_")]) is None else float(given) for entry in NUMBERS
+    }
+    if numbers["standard error"] != numbers["standard error"] and found["mark"] and numbers["t"] == 0:
+        numbers |= {"standard error": math.inf, "low": -math.inf, "high": math.inf}  # of which JSON has no name
+    return {"name": name, **numbers, "coefficient": float(value), "mark": found["mark"]}
+
+
+def doubtful_in(model: Model) -> dict[str, int]:
+    """Places of the coefficients, the intercept last, of which the record of the fit has seen too little, by name."""
+    marked = [
+        row["name"] for rows in rows_of(model) for row in rows if row["mark"] and np.isfinite(row["standard error"])
+    ]
+    return {name: place for place, name in enumerate([*model.features, INTERCEPT]) if name in marked}
+
+
+@dataclass
+class Doubted:
+    """How many predictions have part in coefficients that are not to be relied on, and in which.
+
+    Examples
+    --------
+    >>> from collections import Counter
+    >>> Doubted(12, Counter({"storm": 12})).sentence(500)
+    '12 of 500 predictions use storm, of which the record has seen too little: do not rely on their intervals.'
+    """
+
+    rows: int = 0
+    by: Counter[str] = field(default_factory=Counter)
+
+    def count(self, rows: NDArray[Any], places: Mapping[str, int]) -> None:
+        """Count these rows of features."""
+        used = np.column_stack([rows, np.ones(len(rows))])[:, list(places.values())] != 0
+        self.add(
+            Doubted(int(used.any(axis=1).sum()), Counter(dict(zip(places, used.sum(axis=0).tolist(), strict=True))))
+        )
+
+    def add(self, other: Doubted) -> None:
+        """Count what others have counted."""
+        self.rows += other.rows
+        self.by += other.by  # without those that no row has
+
+    def sentence(self, of: int) -> str | None:
+        """What to make of it, for so many predictions; None where all are to be relied on."""
+        if not self.rows:
+            return None
+        names = list(self.by)
+        some = ", ".join(names[:NAMED]) + f" and {len(names) - NAMED} more" * (len(names) > NAMED)
+        use, which = ("uses", "its interval") if self.rows == 1 else ("use", "their intervals")
+        return (
+            f"{self.rows:,} of {plural(of, 'prediction')} {use} {some}, of which the record has seen too little: "
+            f"do not rely on {which}."
+        )
 
 
 def brief(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,6 +170,7 @@ def known_by(model: Model, path: Any) -> list[Uncertainty]:
     """What a model file knows of its coefficients, as `Uncertainty`, or an error that says why it knows nothing."""
     if model.inference is None:
         raise InputError(f"{path} has no intervals: it was written by an earlier version. Fit the model again")
+    rows_of(model, path)  # which are read with them
     names = [*model.features, INTERCEPT]
     found = []
     try:
@@ -96,7 +188,10 @@ def known_by(model: Model, path: Any) -> list[Uncertainty]:
             unknown = None if table["unknown"] is None else np.array(table["unknown"], dtype=np.float64)
             if unknown is not None and not np.isfinite(unknown).all():
                 raise InputError(f"{path} is damaged: what it does not know of is not all numbers")
-            images = Images(batches, batches, np.ones(len(batches)), unknown=unknown)
+            off = None if table.get("off") is None else np.array(table["off"], dtype=np.float64)
+            if off is not None and (off.shape != (len(names),) or not np.isfinite(off).all()):
+                raise InputError(f"{path} is damaged: what curvature moves its coefficients by is not a number of each")
+            images = Images(batches, batches, np.ones(len(batches)), unknown=unknown, off=off)
             found.append(Uncertainty(np.append(x, end), names, images))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InputError):

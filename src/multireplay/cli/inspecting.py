@@ -12,17 +12,15 @@ import numpy as np
 
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.fitted import SHOWN, coefficient_tables, names_of_rows
-from multireplay.cli.inferred import INTERCEPT, doubts_in
+from multireplay.cli.inferred import doubts_in, rows_of
 from multireplay.cli.model import Model
 from multireplay.cli.watched import RowReading
 from multireplay.errors import InputError
-from multireplay.inference.summary import coefficient_row
 from multireplay.show.text import TextTable, plural, short
 from multireplay.streaming.store.verify import Verified, verify
 from multireplay.tables import Kind, look_at
 from multireplay.tables.cells import as_numbers
 
-NUMBERS = ("coefficient", "standard error", "t", "p", "low", "high", "effective")
 FEW = 12
 """Names of columns and levels of a category that are written out."""
 
@@ -50,8 +48,9 @@ class LookedAtModel:
     def of(cls, path: Path) -> LookedAtModel:
         """Read it, or say what is wrong with it."""
         model = Model.load(path)
+        rows = tuple(rows_of(model, path))
         try:
-            rows, _ = tuple(_rows_of(model)), doubts_in(model)
+            doubts_in(model)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise InputError(f"{path} is damaged: {type(error).__name__} {error}") from None
         return cls(path, model, rows)
@@ -128,29 +127,6 @@ class LookedAtModel:
             "doubts": doubts_in(model),
             "fitted": model.fitted,
         }
-
-
-def _rows_of(model: Model) -> Iterator[list[dict[str, Any]]]:
-    """Coefficients with what the file knows of them, checked against one another."""
-    names = [*model.features, INTERCEPT]
-    tables = [None] * len(model.coef) if model.inference is None else model.inference["tables"]
-    for x, end, table in zip(model.coef, model.intercept, tables, strict=True):
-        values = np.append(x, end)
-        if table is None:
-            yield [coefficient_row(name, value) for name, value in zip(names, values, strict=True)]
-            continue
-        yield [_row(*parts) for parts in zip(names, values, table["coefficients"], strict=True)]
-
-
-def _row(name: str, value: float, found: Mapping[str, Any]) -> dict[str, Any]:
-    if str(found["name"]) != name or not isinstance(found["mark"], str):
-        raise ValueError(f"a row of {found['name']!r} where that of {name!r} should be")
-    numbers = {
-        entry: math.nan if (given := found[entry.replace(" ", "_")]) is None else float(given) for entry in NUMBERS
-    }
-    if numbers["standard error"] != numbers["standard error"] and found["mark"] and numbers["t"] == 0:
-        numbers["standard error"] = math.inf  # of which JSON has no name
-    return {"name": name, **numbers, "coefficient": float(value), "mark": found["mark"]}
 
 
 def _weight(row: Mapping[str, Any]) -> float:

@@ -107,12 +107,17 @@ def predict(
     unscored, score = predictor.unscored, predictor.score()
     if unscored:
         note(f"{unscored.total()} of {rows} rows have no prediction: {dropped_in_words(unscored)}.")
+    doubted = predictor.doubted
+    doubt = doubted.sentence(rows - unscored.total())
+    if doubt is not None:
+        note(doubt)
     if report is not None:
         note(f"Report: {write_page(report, predictor, rows, ctx.obj)}")
     if as_json:
         listed = {} if out else {name: column.to_pylist() for name, column in columns.items()}
         beside = {name: listed.pop(name) for name in predictor.names.values() if name in listed}
         about = {"rows": rows, "not_predicted": dict(unscored), "file": out, "score": score, "report": report}
+        about["doubtful"] = {"rows": doubted.rows, "by": doubted.by, "sentence": doubt} if interval else None
         print_json({**about, "beside": beside, **listed})
         return
     if out is not None:

@@ -8,11 +8,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from multireplay.cli.fitted import names_of_rows
+from multireplay.cli.inferred import rows_of
+from multireplay.cli.model import Model
 from multireplay.cli.options import ModelKind
 from multireplay.cli.predicting import Predictor, scored
 from multireplay.errors import InputError
+from multireplay.inference import Summary
 from multireplay.report import write
+from multireplay.report.blocks import TableBlock
 from multireplay.report.sections import predicted, repeat
+from multireplay.report.sections.coefficients import table_of
 from multireplay.tables import as_times
 
 WHAT = {ModelKind.linear: "responses", ModelKind.logistic: "probabilities", ModelKind.poisson: "counts"}
@@ -44,20 +50,31 @@ def write_page(path: Path, predictor: Predictor, count: int, command: str) -> Pa
         drawn.get("chance"),
         (drawn["low"], drawn["high"]) if "low" in drawn else None,
         classes,
+        predictor.level,
     )
     said = [f"{count - predictor.unscored.total()} predictions of {model.target} by a {model.kind.value} model."]
     if predictor.every > 1:
         said.append(f"Drawn and counted here is every {predictor.every}th row, {len(values)} of them.")
     if score is not None:
         said.append(scored(score, f"against the column {model.target} of the same file"))
-    labels = model.classes if len(model.coef) > 1 else ("",)
-    coefficients = [
-        {"class": str(label), "feature": name, "coefficient": float(value)}
-        for label, row in zip(labels, model.coef, strict=True)
-        for name, value in zip(model.features, row, strict=True)
-    ]
-    sections = [predicted.section(found, said, {"Coefficients": coefficients}), repeat.repeated(command)]
+    doubt = predictor.doubted.sentence(count - predictor.unscored.total())
+    said += [] if doubt is None else [doubt]
+    sections = [predicted.section(found, said, [coefficients_of(model)]), repeat.repeated(command)]
     return write(path, f"{model.target}, predicted for {predictor.record.path.name}", sections)
+
+
+def coefficients_of(model: Model) -> TableBlock:
+    """The table of the coefficients with all that the file knows of them, of every class."""
+    several, level = len(model.coef) > 1, (model.inference or {}).get("level", 0.95)
+    tables = [table_of(Summary(rows, level, ()), range(len(rows))) for rows in rows_of(model)]
+    rows = [
+        {**({"class": name} if several else {}), **row}
+        for name, table in zip(names_of_rows(model), tables, strict=True)
+        for row in table.rows
+    ]
+    longest = max(tables, key=lambda table: len(table.caption))
+    caption = "Coefficients" if model.inference is None else f"Coefficients. {longest.caption}"
+    return TableBlock(rows, caption=caption, shown=40)
 
 
 def _times(name: str, column: Any, there: Any) -> tuple[str, list[Any]] | None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from multireplay._write import completed
 from multireplay.cli.data_file import DataFile
-from multireplay.cli.inferred import bands
+from multireplay.cli.inferred import Doubted, bands, doubtful_in
 from multireplay.cli.model import Model
 from multireplay.cli.options import ModelKind
 from multireplay.cli.scores import Tally, tally
@@ -47,6 +47,8 @@ class Predictor:
     """What it draws: predictions, chances, ends of intervals, the target and the time."""
     unscored: Counter[str] = field(default_factory=Counter)
     """How many rows have no prediction, by why."""
+    doubted: Doubted = field(default_factory=Doubted)
+    """How many predictions have intervals that are not to be relied on."""
     tallies: list[Tally | None] = field(default_factory=list)
     """What scores of blocks by the record's own target are made of; None where that is not to be read."""
 
@@ -69,6 +71,11 @@ class Predictor:
                 called += " in the file"
             found[name] = called
         return found
+
+    @cached_property
+    def doubtful(self) -> dict[str, int]:
+        """Coefficients that intervals are not to be relied on for, by name."""
+        return doubtful_in(self.model)
 
     @property
     def truth(self) -> str | None:
@@ -127,6 +134,7 @@ class Predictor:
         found = self.model.predict(rows)
         if self.known:
             found |= bands(self.model, self.known, rows, self.level)
+            self.doubted.count(rows, self.doubtful)
         if spans is not None:
             found = {name: values * spans[usable] for name, values in found.items()}
         whole = {name: pa.array(values) for name, values in found.items()}

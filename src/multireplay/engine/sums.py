@@ -1,9 +1,7 @@
 """Sums over fixed blocks of consecutive rows: the second way of running, beside chains.
 
-A sum says what it is of nothing (`zero`), of one block of rows (`of`), and how a part is added (`add`). It knows
-nothing of where it runs. Which rows make a block, and which blocks a group, depends on the record alone; parts are
-added in the order of their blocks, and groups in theirs: threads, memory, disk and a cluster give the same answer to
-the last bit.
+A sum says what it is of nothing (`zero`), of a block (`of`), and how a part is added (`add`). Blocks and their groups
+depend on the record alone and are added in order: threads, disk and a cluster give the same answer to the last bit.
 """
 
 from __future__ import annotations

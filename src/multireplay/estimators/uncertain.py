@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
-from typing import Any
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.special import expit, logit
 from sklearn.utils.validation import check_is_fitted
 
 from multireplay._check import Vector
+from multireplay.errors import UncertaintyWarning, warn
 from multireplay.inference import BatchMeans, LongRun, Summary, Uncertainty
 from multireplay.solving.uncertain import made_of
 
 INTERCEPT = "(intercept)"
 STREAM = "rows came as a stream (partial_fit), of which no record is kept to see their dependence in; fit has them"
 
+Made = TypeVar("Made")
 Band = tuple[Vector, Vector, Vector]
 """What is fitted, and the two ends of its interval."""
 
@@ -106,14 +110,15 @@ class Inference:
         >>> [(row["name"], row["p"] < 0.01) for row in model.summary().rows]
         [('x[0]', True), ('x[1]', True), ('(intercept)', True)]
         """
-        tables = []
-        for index, found in enumerate(self.uncertainties_):
+        tables, known = [], self.uncertainties_
+        for index, found in enumerate(known):
             made = []
             if getattr(self, "_stream", None) is None:
                 made = made_of(self.results_[index % len(self.results_)], self._fitted_as(index))  # type: ignore[attr-defined]
                 dropped = getattr(self, "n_dropped_", 0)
                 made = [*made, f"Rows left out because something was missing: {dropped:,}."] if dropped else made
-            tables.append(found.summary(level, by, made))
+            tables.append(_quiet(partial(found.summary, level, by, made)))
+        self._warn(known)
         return tables[0] if len(tables) == 1 else Summaries(zip(self._classes_told(), tables, strict=True))
 
     def conf_int(self, level: float = 0.95, by: LongRun | None = None) -> Vector:
@@ -137,7 +142,9 @@ class Inference:
         >>> (low < [1.0, -2.0, 7.0]).all() and ([1.0, -2.0, 7.0] < high).all()
         np.True_
         """
-        found = [one.interval(level, by=by) for one in self.uncertainties_]
+        known = self.uncertainties_
+        found = [_quiet(partial(one.interval, level, by=by)) for one in known]
+        self._warn(known)
         return np.array(found) if len(found) > 1 else found[0]
 
     def covariance(self, by: LongRun | None = None) -> Vector:
@@ -173,6 +180,19 @@ class Inference:
         ends = self.uncertainties_[0].interval(level, of=rows, by=by)
         return response(rows @ self.uncertainties_[0].x), response(ends[:, 0]), response(ends[:, 1])
 
+    def _warn(self, known: Sequence[Uncertainty]) -> None:
+        """Say once which intervals are not to be relied on, whatever the number of classes."""
+        said: dict[str, list[str]] = {}
+        for name, one in zip(self._classes_told(), known, strict=False):  # of two classes there is one
+            if note := one.doubt_note():
+                said.setdefault(note, []).append(str(name))
+        told = [
+            note if len(names) == len(known) else f"class{'es' * (len(names) > 1)} {', '.join(names)}: {note}"
+            for note, names in said.items()
+        ]
+        if told:
+            warn("; ".join(told), UncertaintyWarning)
+
     @property
     def _standardization(self) -> Any:
         stream = getattr(self, "_stream", None)
@@ -198,6 +218,13 @@ class Inference:
     def _classes_told(self) -> Sequence[Any]:
         """What tells the rows of `coef_` apart where there are several."""
         return range(len(self.uncertainties_))
+
+
+def _quiet(made: Callable[[], Made]) -> Made:
+    """What this makes, without a word on what is not to be relied on."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UncertaintyWarning)
+        return made()
 
 
 def chance_bands(

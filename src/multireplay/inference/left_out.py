@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import get_lapack_funcs
 
 from multireplay._check import Vector
 
@@ -13,11 +14,13 @@ WIDEST = 256
 """Coordinates up to which the Jacobians of all batches are kept."""
 MULTIPLICATIONS = 2e9
 """And those that working them out may take."""
+SMALL = 24
+"""Coordinates up to which all systems are solved by one call, which is faster than Cholesky's factors of each."""
 LARGEST = 1e8
 """An answer that moves by more standard errors than this without a batch does not exist without it."""
 
 
-def left_out(matrices: Vector, scores: Vector, rows: Vector, penalty: Vector) -> Vector:
+def left_out(matrices: Vector, scores: Vector, rows: Vector, penalty: Vector, symmetric: bool = False) -> Vector:
     """(B − 1)(x₍₋b₎ − x), with x₍₋b₎ the answer without batch b: exact for a linear problem, one Newton step otherwise.
 
     The fit adapts to every batch, so that F̂_b at x is smaller than it would be at the truth, by as much as the batch
@@ -37,6 +40,8 @@ def left_out(matrices: Vector, scores: Vector, rows: Vector, penalty: Vector) ->
         n_b.
     penalty : array of shape (d, d)
         Λ.
+    symmetric : bool
+        Whether all of these matrices are, as those of a gradient, so that Cholesky's factors will do.
 
     Returns
     -------
@@ -54,18 +59,44 @@ def left_out(matrices: Vector, scores: Vector, rows: Vector, penalty: Vector) ->
     count, others = len(rows), rows.sum() - rows
     if count < 2:  # nothing is left
         return np.full(scores.shape, np.nan)
-    whole = matrices.sum(axis=0) - matrices
-    if penalty.any():
-        whole += others[:, None, None] * penalty
-    size = np.sqrt(np.abs(np.diagonal(whole, axis1=1, axis2=2).mean(axis=0)))
+    total, right = np.add.reduce(matrices, axis=0), scores * rows[:, None]
+    found = by_cholesky(total, matrices, right, (others, penalty)) if symmetric and len(total) > SMALL else None
+    if found is None:
+        whole = total - matrices
+        if penalty.any():
+            whole += others[:, None, None] * penalty
+        found = by_elimination(whole, right)
+    return np.asarray((count - 1) * found)
+
+
+def by_cholesky(total: Vector, parts: Vector, right: Vector, added: tuple[Vector, Vector]) -> Vector | None:
+    """The solution of each system of what symmetric `parts` leave of their total, with so many penalties `added`.
+
+    None where a matrix is not positive definite. They are made one after the other where the last one was, for to take
+    new memory for all of them costs as much as to solve them.
+    """
+    (solver,), found, left = get_lapack_funcs(("posv",), (total,)), np.empty_like(right), np.empty_like(total)
+    counts, penalty = added
+    for place, part in enumerate(parts):
+        np.subtract(total, part, out=left)
+        if penalty.any():
+            left += counts[place] * penalty
+        _, found[place], fault = solver(left.T, right[place], overwrite_a=True)  # it is in the order of LAPACK
+        if fault:
+            return None
+    return found
+
+
+def by_elimination(matrices: Vector, right: Vector) -> Vector:
+    """The solution of each of these systems, in units in which they are well scaled; NaN where there is none."""
+    size = np.sqrt(np.abs(np.diagonal(matrices, axis1=1, axis2=2).mean(axis=0)))
     scale = 1 / np.where(size > 0, size, 1.0)
-    whole *= np.outer(scale, scale)
-    right = scale * scores * rows[:, None]
+    matrices, right = matrices * np.outer(scale, scale), scale * right
     try:
-        found = np.linalg.solve(whole, right[:, :, None])[:, :, 0]
+        found = np.linalg.solve(matrices, right[:, :, None])[:, :, 0]
     except np.linalg.LinAlgError:  # of one of them
-        found = np.array([_solved(*each) for each in zip(whole, right, strict=True)])
-    return np.asarray((count - 1) * scale * found)
+        found = np.array([_solved(*each) for each in zip(matrices, right, strict=True)])
+    return np.asarray(scale * found)
 
 
 def _solved(matrix: Vector, right: Vector) -> Vector:

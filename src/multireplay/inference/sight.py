@@ -29,14 +29,14 @@ START = np.zeros(1, dtype=np.int64)
 
 
 class Sight(NamedTuple):
-    """Of every coordinate: the variance of a row's score, 0 where it is rounding, and the visits of its feature.
+    """Of every coordinate: the effective sample size of its score, and the visits of its feature.
 
-    `crowded` are features that are active at once for each independent row, by the median of visits. 0 where spread
-    rows say that visits are many, as they are nearly independent then, and there are more; and where it is below what
-    matters even if all features are active at once.
+    A score that is rounding counts all rows. `crowded` are features that are active at once for each independent row,
+    by the median of visits. 0 where spread rows say that visits are many, as they are nearly independent then, and
+    there are more; and where it is below what matters even if all features are active at once.
     """
 
-    row_variance: Vector
+    effective: Vector
     visits: Vector
     crowded: float
 
@@ -62,34 +62,41 @@ class RecordAt:
         assert self.record is not None
         return operator_batches(self.record, [self.x], Folding(self.threads, pieces=pieces))[0].means
 
-    def sight(self, mean: Vector, least: float) -> Sight:
-        """Variances of scores whose mean is known, and visits: from spread rows, and all for features they hardly see.
+    def sight(self, images: Images, least: float) -> Sight:
+        """Effective sample sizes of the scores of images, and visits: from spread rows, and all for what is rare there.
 
-        With w_t ψ_tj² as the energy of a row, the visits of a feature are the square of its mean over the variance of
-        the mean under dependence: the number of independent rows that would know the mean energy as well, which for an
-        event is the number of independent occasions on which it was seen. From `least` on it matters how crowded it is.
+        The former are the variance of a row's score over that of the mean score under dependence. With w_t ψ_tj² as the
+        energy of a row, the visits of a feature are the square of its mean over the variance of the mean under
+        dependence: the number of independent rows that would know the mean energy as well, which for an event is the
+        number of independent occasions on which it was seen. From `least` on it matters how crowded it is.
         """
         assert self.record is not None
-        record, problem = self.record, self.record.problem
+        record, problem, total = self.record, self.record.problem, images.rows.sum()
         columns = record.spread(SPREAD)
         bounds = batch_bounds(row_count(columns), record.dim)
         squares, energies = problem.energies(self.x, columns, bounds[:-1])
-        sizes = energies.sum(axis=0) / bounds[-1]
+        sizes = np.add.reduce(energies) / bounds[-1]
         rounding = ROUNDING * sizes * (sizes @ self.x**2)
-        squares, visits = squares / bounds[-1], _visits(energies / (bounds[1:] - bounds[:-1])[:, None])
+        energies /= (bounds[1:] - bounds[:-1])[:, None]
+        variance, spread = _variances(images.scores, energies)
+        squares, visits = squares / bounds[-1], _visits(energies, spread)
         few = (~(visits >= ENOUGH)).nonzero()[0] if bounds[-1] < record.length else START[:0]
         if few.size:
             bounds = batch_bounds(record.length, record.dim)
             totals = fold(record, _Energies(problem, self.x, few), bounds, Folding(self.threads))
             squares[few] = sum(total[0] for total in totals) / record.length
-            visits[few] = _visits(np.array([total[1] for total in totals]) / np.diff(bounds)[:, None])
-        centre = mean - problem.penalty_diagonal(len(self.x)) * self.x
-        variance, ordered = squares - centre**2, np.sort(visits)
+            energies = np.array([total[1] for total in totals]) / np.diff(bounds)[:, None]
+            visits[few] = _visits(energies, variance_of_mean(energies))
+        centre = images.rows / total @ images.scores - problem.penalty_diagonal(len(self.x)) * self.x
+        each = squares - centre * centre
+        noisy = (each > rounding) & (variance > 0)  # elsewhere there is nothing to be unsure of
+        effective = np.minimum(np.divide(each, variance, out=np.full(len(each), total), where=noisy), total)
+        ordered = np.sort(visits)
         typical = float(ordered[(len(visits) - 1) // 2] + ordered[len(visits) // 2]) / 2
         many = typical > SPREAD / 8 and record.length > SPREAD
         some = not many and len(visits) > least * typical > 0
         crowded = _active(columns.get("features")) / typical if some else 0.0
-        return Sight(np.where(variance > rounding, variance, 0.0), visits, crowded)
+        return Sight(effective, visits, crowded)
 
 
 class _Energies(BlockSum):
@@ -117,15 +124,23 @@ def _active(rows: Any) -> float:
     mean = np.ones(len(squares)) @ squares / len(squares)  # products take a tenth of the time of sums of short rows
     weights = 1 / np.where(mean > 0, mean, 1.0)
     total, size = (squares @ weights) ** 2, np.square(squares) @ weights**2
-    seen = size > 0
-    return float((total[seen] / size[seen]).mean()) if seen.any() else 1.0
+    seen = np.count_nonzero(size)
+    return float(np.add.reduce(total / np.where(size > 0, size, 1.0))) / seen if seen else 1.0
 
 
-def _visits(energies: Vector) -> Vector:
+def _variances(scores: Vector, energies: Vector) -> tuple[Vector, Vector]:
+    """The variances of the means of both, by one call: nearly all of its time is that of having been called."""
+    if len(scores) != len(energies):
+        return variance_of_mean(scores), variance_of_mean(energies)
+    found = variance_of_mean(np.concatenate((scores, energies), axis=1))
+    return found[: scores.shape[1]], found[scores.shape[1] :]
+
+
+def _visits(energies: Vector, variance: Vector) -> Vector:
     """By feature; infinite where its energy is the same in all batches, and 0 where it is never seen."""
     if len(energies) < 2:
         return np.full(energies.shape[1], np.inf)
-    mean, variance = np.add.reduce(energies, axis=0) / len(energies), variance_of_mean(energies)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = mean**2 / variance
-    return np.where(mean > 0, np.where(variance > 1e-24 * mean**2, found, np.inf), 0.0)
+    mean = np.add.reduce(energies) / len(energies)
+    square = mean * mean
+    found = np.where(mean > 0, np.inf, 0.0)
+    return np.asarray(np.divide(square, variance, out=found, where=variance > 1e-24 * square))

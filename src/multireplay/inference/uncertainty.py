@@ -26,6 +26,11 @@ CROWD = "few independent rows: do not rely on this interval"
 """And all intervals are, where more features than this are active at once for each independent row: the fit takes slow
 noise for its own, and effective sample sizes at it are too large."""
 NAMED = 6
+CONCENTRATED, MANY = 2.5, 16
+"""And where one or two of the batches (of so many at least) tell nearly all that is known of a coordinate, however its
+feature is coded: an event, its opposite, and the constant beside that. It is (Σ v²)²/Σ v⁴ of their images v, which is
+about 10 where 32 are alike."""
+ALONE = "one or two stretches of the record tell nearly all of it: do not rely on this interval"
 
 
 class Uncertainty:
@@ -117,8 +122,7 @@ class Uncertainty:
         level, rows = number_in("level", level, 0, 1, low_open=True), _functionals(of, len(self.x))
         error, spread = self._spread(rows, by)
         centre, half = self._centre(rows), spread.quantile(level) * error
-        if of is None:
-            self._warn()
+        self._warn(rows)
         return np.column_stack([centre - half, centre + half])
 
     def covariance(self, by: LongRun | None = None) -> Vector:
@@ -134,6 +138,7 @@ class Uncertainty:
         rows = _functionals(R, len(self.x))
         assert rows is not None
         target = np.broadcast_to(np.asarray(r, dtype=np.float64), (len(rows),))
+        self._warn(rows)
         values = self.pieces(rows, by)
         if not np.isfinite(self._marked(rows, np.ones(len(rows)))).all():
             raise InputError(
@@ -150,11 +155,7 @@ class Uncertainty:
         """
         if self._matrix is not None:
             return self._of_parts(self._whole.effective)
-        if self.images is None or self._sight is None:
-            return None
-        rows, variance = float(self.images.rows.sum()), variance_of_mean(self.images.scores)
-        noisy = (self._sight.row_variance > 0) & (variance > 0)  # elsewhere there is nothing to be unsure of
-        return np.minimum(np.where(noisy, self._sight.row_variance, rows) / np.where(noisy, variance, 1.0), rows)
+        return None if self._sight is None else self._sight.effective
 
     @property
     def visits(self) -> Vector | None:
@@ -183,16 +184,15 @@ class Uncertainty:
     def _sight(self) -> Sight | None:
         if self.images is None or self.source is None or self.source.record is None:
             return None
-        mean = self.images.rows / self.images.rows.sum() @ self.images.scores
-        return self.source.sight(mean, CROWDED if self.images.left_out else HELD)
+        return self.source.sight(self.images, CROWDED if self.images.left_out else HELD)
 
     @cached_property
     def doubts(self) -> dict[int, str]:
         """Coordinates whose intervals are not to be relied on, each with the reason."""
-        effective, visits, found = self.effective, self.visits, {}
+        effective, visits, found = self.effective, self.visits, self._alone()
         if effective is None or visits is None:
-            return {}
-        for i in ((effective < FEW) | (visits < FEW)).nonzero()[0]:
+            return found
+        for i in (np.minimum(effective, visits) < FEW).nonzero()[0]:
             seen, what = (
                 (visits[i], "independent visit") if visits[i] < effective[i] else (effective[i], "effective sample")
             )
@@ -205,6 +205,14 @@ class Uncertainty:
         if self.crowded > CROWDED:
             found = {i: found.get(i, CROWD) for i in range(len(self.x))}
         return found
+
+    def _alone(self) -> dict[int, str]:
+        """Coordinates of which one or two batches tell nearly all."""
+        if self.images is None or len(self.images.values) < MANY:
+            return {}
+        squares = self.pieces() ** 2
+        total, fourth = np.add.reduce(squares), np.einsum("ij,ij->j", squares, squares)
+        return dict.fromkeys((total * total < CONCENTRATED * fourth).nonzero()[0].tolist(), ALONE)
 
     def doubt_note(self) -> str:
         """The doubts in one short sentence with names; empty if there are none."""
@@ -232,7 +240,8 @@ class Uncertainty:
         ends = zip((centre - half).tolist(), (centre + half).tolist(), strict=True)
         tests = zip(error.tolist(), ratios.tolist(), spread.p_value(ratios).tolist(), strict=True)
         known = [None] * len(error) if effective is None else effective.tolist()
-        marks = [self.doubts.get(i, "") for i in range(len(error))]
+        doubts = self.doubts
+        marks = [doubts.get(i, "") for i in range(len(error))]
         for i in (~np.isfinite(error)).nonzero()[0]:
             marks[i] = "on the boundary" if np.isnan(error[i]) else "the record says nothing of it"
         rows = list(map(coefficient_row, self.names, self.x.tolist(), tests, ends, known, marks))
@@ -243,9 +252,16 @@ class Uncertainty:
         self._warn()
         return Summary(rows, level, (*lines, f"{how}.", *(f"Note: {note}." for note in notes)))
 
-    def _warn(self) -> None:
-        if self.doubts:
-            warn(self.doubt_note(), UncertaintyWarning)
+    def _warn(self, rows: Any = None) -> None:
+        """Warn of doubts, or of these functions of coordinates where some have part in a doubtful one."""
+        if not self.doubts:
+            return
+        if rows is None:
+            return warn(self.doubt_note(), UncertaintyWarning)
+        part = int((np.abs(rows[:, list(self.doubts)]) > 0).any(axis=1).sum())
+        if part:
+            of = "it has" if len(rows) == 1 else f"{part} of {len(rows)} have"
+            warn(f"{self.doubt_note()}, and {of} part in that", UncertaintyWarning)
 
     def pieces(self, rows: Any = None, by: LongRun | None = None) -> Vector:
         """The numbers of every piece of the record whose mean is minus the error of these functionals, or of all."""

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 UNBOUNDED = 1e100
 """The size of an operator value beyond which any run counts as diverged: squares of it are still finite."""
-
 GROWTH = 1e8
 """How far beyond the size of its data a residual may grow before the run counts as diverged."""
-
 _OTHER_NAMES = {"terminated": {"done", "dones", "terminal", "terminals", "termination", "terminations"}}
 """What people call an optional column elsewhere."""
 
@@ -42,6 +40,7 @@ class Problem(ABC):
     required: Mapping[str, int]
     """Names of the columns it reads, each with its number of dimensions: 2 for a row a sample, 1 for a number."""
     optional: Mapping[str, int] = MappingProxyType({})
+    elsewhere: Mapping[str, str] = MappingProxyType({})  # columns that others read, and what to give instead
     constraint: Set = WholeSpace()
     block_bytes: int = 3 * 2**20
     """Bytes of rows that sums are worked out on at a time, on one thread."""
@@ -276,9 +275,9 @@ class Problem(ABC):
         """Raise if a column that is not read was probably meant as an optional one; other columns may stay."""
         given = tuple(iter(names))  # a buffer's length is that of its columns, and room would be made for as many
         absent = [name for name in self.optional if name not in given]
-        for name in given:
-            if name in self.required or name in self.optional:
-                continue
+        for name in (name for name in given if name not in self.required and name not in self.optional):
+            if instead := self.elsewhere.get(name.lower()):
+                raise InputError(f"{type(self).__name__} does not read the column {name!r}: {instead}")
             meant = difflib.get_close_matches(name.lower(), absent, n=1, cutoff=0.8) or [
                 other for other in absent if name.lower() in _OTHER_NAMES.get(other, ())
             ]

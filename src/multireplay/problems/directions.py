@@ -52,7 +52,7 @@ def directions_of(rows: Rows, weights: Vector | None, scale: Vector, penalty: Ve
     open_ones[active] = known[~live].T / scale[active, None]
     never = np.delete(np.eye(dim), active, axis=1)
     free = np.concatenate([np.linalg.qr(open_ones)[0], never], axis=1)
-    return Directions(basis, free)
+    return Directions(basis - free @ (free.T @ basis), free)  # what features do not see, next features may
 
 
 def is_nearly_singular(matrix: Vector) -> bool:

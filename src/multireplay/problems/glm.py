@@ -40,6 +40,8 @@ from multireplay.sets import Set, WholeSpace
 
 PROBABILITIES = ("logistic", "probit")
 """Links whose values are probabilities."""
+RATES = "give rates as targets, counts/exposure, and the exposure as weights, or leave it out"
+NAMED = "if it is meant as 'weights', give it that name, and otherwise leave it out"
 
 
 class RegressionSamples(NamedTuple):
@@ -109,6 +111,7 @@ class GLM(ResidualProblem):
 
     required: Mapping[str, int] = MappingProxyType({"features": 2, "targets": 1})
     optional: Mapping[str, int] = MappingProxyType({"weights": 1})
+    elsewhere = MappingProxyType({"exposure": RATES, "exposures": RATES, "sample_weight": NAMED})
     outcome: ClassVar[str] = "targets"
 
     def __init__(

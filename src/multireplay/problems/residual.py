@@ -21,6 +21,8 @@ NARROW = 32
 """Up to so many features moments are summed in pieces …"""
 PIECE = 900_000
 """… of so many multiplications, below what OpenBLAS takes for a small product (10⁶)."""
+FEW_COLUMNS = 8
+"""Sums of fewer columns than this are as fast by themselves as by products."""
 DENSE = 2000
 """Up to this many sparse features a d × d matrix is made dense."""
 
@@ -138,7 +140,7 @@ class ResidualProblem(Problem):
     def energies(
         self, x: Vector, columns: Columns, starts: Positions, which: Positions | None = None
     ) -> tuple[Vector, Vector]:
-        rows, errors = self.rows(columns), np.asarray(self.residuals_at(x, columns), dtype=np.float64) ** 2
+        rows, errors = self.rows(columns), np.square(self.residuals_at(x, columns), dtype=np.float64)
         weights = columns.get("weights")
         if not isinstance(rows, np.ndarray):  # neither kind has weights
             each = np.zeros((len(starts), len(errors)))
@@ -147,7 +149,7 @@ class ResidualProblem(Problem):
             return found[0], found[1:]
         squares = np.square(picked(rows, which), dtype=np.float64)
         heavy = squares if weights is None else squares * weights[:, None]
-        return errors @ squares, np.add.reduceat(heavy, starts, axis=0)
+        return errors @ squares, stretch_totals(heavy, starts)
 
     def operator_along(self, x: Vector, directions: Vector, columns: Columns) -> Vector:
         return np.asarray(self.residuals_at(x, columns)[:, None] * (self.rows(columns) @ directions))
@@ -211,6 +213,14 @@ def squared_products(rows: Rows, weights: Vector, which: Positions | None) -> Ve
     chosen = rows if which is None else rows[:, which]
     squares = chosen.astype(np.float64).power(2) if issparse(chosen) else np.square(chosen, dtype=np.float64)
     return np.asarray((squares.T @ weights.T).T)
+
+
+def stretch_totals(values: Vector, starts: Positions) -> Vector:
+    """The sums of the rows from each of `starts` to the next: by products with ones where they are as many each."""
+    (count, dim), size = values.shape, len(values) // len(starts)
+    if dim < FEW_COLUMNS or count % len(starts) or not np.array_equal(starts, np.arange(0, count, size)):
+        return np.add.reduceat(values, starts, axis=0)
+    return np.asarray(np.matmul(np.ones(size), values.reshape(len(starts), size, dim)))
 
 
 def weighted(values: Vector, columns: Columns) -> Vector:

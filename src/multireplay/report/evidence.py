@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from multireplay.replay import PlannedEpoch
 from multireplay.report import rivals as contest
 from multireplay.report.coverage import plan_of
 from multireplay.report.fitted import FittedActual, look
-from multireplay.report.reliability import ByBatches, by_batches, if_independent
+from multireplay.report.reliability import ByBatches, by_batches, if_independent, is_of
 from multireplay.report.rivals import IN_ORDER, SHUFFLED, Contender, ErrorBars, Missing
 from multireplay.result import Result
 from multireplay.solving.run import Lost, Run
@@ -55,6 +56,10 @@ class Shown:
     """Sentences on the model."""
     run_of: str = ""
     """The class that the run is of, where each has a run of its own."""
+    level: float = 0.95
+    """Of the intervals."""
+    outcomes: Sequence[Any] = ()
+    """What the two outcomes are called where 0 and 1 are fitted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,14 +97,14 @@ class Evidence:
     """How the coefficients are shown, where not as the run has them."""
 
     @property
-    def textbook(self) -> Vector | None:
-        """Standard errors if rows were independent, of what is known first."""
-        return self.textbooks[0] if self.textbooks else None
-
-    @property
     def by_class(self) -> Mapping[str, Uncertainty]:
         """What is known of the coefficients of every class; of one without a name where there are none."""
         return {"": self.known} if self.shown is None else self.shown.known
+
+    @property
+    def level(self) -> float:
+        """Of the intervals."""
+        return 0.95 if self.shown is None else self.shown.level
 
     @property
     def units(self) -> str:
@@ -206,7 +211,7 @@ def _looked_at(found: Evidence) -> Evidence:
         calls = f"{run.rows:,} calls of a plain Python function"
         return replace(found, fitted=Missing(f"What is fitted would take {calls}; jit it with Numba."))
     record = as_record(run.problem, run.buffer)
-    fitted = look(record, x, run.threads)
+    fitted = look(record, x, run.threads, found.level)
     batches = None if isinstance(fitted, Missing) else by_batches(known, fitted.pieces)
     return replace(found, fitted=fitted, batches=batches, textbooks=list(_textbooks(found, record)))
 
@@ -221,14 +226,6 @@ def _textbooks(found: Evidence, record: Record) -> Iterator[Vector | None]:
             yield if_independent(known, source.record, source.x)
         else:
             yield None
-
-
-def is_of(known: Uncertainty, x: Vector) -> bool:
-    """Whether something is known of functions of this very answer."""
-    try:
-        return np.array_equal(known.at(x), known.x, equal_nan=True)
-    except ValueError:
-        return False
 
 
 def _with_record(run: Run, buffer: Buffer | StoredBuffer | None) -> Run:

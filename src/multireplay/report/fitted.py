@@ -70,7 +70,7 @@ class Bins(NamedTuple):
     fitted: Vector
     actual: Vector
     half: Vector
-    """Half of the 95 % interval under dependence; NaN where it cannot be told."""
+    """Half of the interval under dependence; NaN where it cannot be told."""
     visits: Vector
     """Independent visits of the group."""
 
@@ -100,16 +100,18 @@ class FittedActual:
     """Fitted against actual, and what is left."""
 
     what: str
-    """"values" in policy evaluation, "probabilities", "counts", "responses", or "classes" where there are several: then
-    the probability of the most probable one is fitted, and 1 observed where a row is of it."""
+    """"values" in policy evaluation, "probabilities", "counts", "rates", "responses", or "classes" where there are
+    several: then the probability of the most probable one is fitted, and 1 observed where a row is of it."""
     spread: SeenRows
     pieces: Pieces
     bins: Bins
     correlation: Correlation
     classes: ByClass | None = None
+    level: float = 0.95
+    """Of the intervals of groups."""
 
 
-def look(record: Record, x: Vector, threads: int) -> FittedActual | Missing:
+def look(record: Record, x: Vector, threads: int, level: float = 0.95) -> FittedActual | Missing:
     """Look at the residuals of a record at a point: at rows spread over it, some stretches, and in one pass over all.
 
     Examples
@@ -143,12 +145,12 @@ def look(record: Record, x: Vector, threads: int) -> FittedActual | Missing:
     mean = float(sums[:, 1].sum() / sums[:, 0].sum())
     told = None
     if by_class:
-        told = ByClass(by_class[0].sum(axis=0), tuple(map(_bins, np.moveaxis(by_class[1], 1, 0))))
+        told = ByClass(by_class[0].sum(axis=0), tuple(_bins(one, level) for one in np.moveaxis(by_class[1], 1, 0)))
     correlation = _correlation(record, problem, x, mean)
-    return FittedActual(_what(problem), seen, pieces, _bins(groups), correlation, told)
+    return FittedActual(_what(problem, seen.actual), seen, pieces, _bins(groups, level), correlation, told, level)
 
 
-def look_at_rows(what: str, fitted: Vector, actual: Vector) -> FittedActual:
+def look_at_rows(what: str, fitted: Vector, actual: Vector, level: float = 0.95) -> FittedActual:
     """Look at the residuals of rows that are at hand, in their order, whatever has fitted them.
 
     Examples
@@ -166,7 +168,8 @@ def look_at_rows(what: str, fitted: Vector, actual: Vector) -> FittedActual:
     left = actual - fitted
     some = [left[start : start + STRETCH] for start in _starts(len(left), min(STRETCH, len(left)), STRETCHES)]
     whole = [left] if len(left) <= STRETCHES * STRETCH else some
-    return FittedActual(what, seen.cut(_spread(len(fitted))), pieces, _bins(groups), _correlated(whole, left.mean()))
+    correlation = _correlated(whole, left.mean())
+    return FittedActual(what, seen.cut(_spread(len(fitted))), pieces, _bins(groups, level), correlation, None, level)
 
 
 def _spread(rows: int) -> NDArray[np.int64]:
@@ -254,7 +257,7 @@ def _pieces(scores: Vector, sums: Vector, rows: Vector) -> Pieces:
     return Pieces(scores / rows[:, None], rows, sums[:, 0], means, float(np.sqrt(max(left, 0.0))), explained)
 
 
-def _bins(groups: Vector) -> Bins:
+def _bins(groups: Vector, level: float) -> Bins:
     """Of sums by piece and bin; pieces are put together in batches, which show how dependent rows vary."""
     groups = grouped(groups[:, groups[:, :, 0].sum(axis=0) > 0], BatchMeans.pieces)
     weight, fitted, actual = np.moveaxis(groups.sum(axis=0), -1, 0)
@@ -265,7 +268,7 @@ def _bins(groups: Vector) -> Bins:
     found, seen = BatchMeans().spread(off), BatchMeans().spread(groups[:, :, 0])
     with np.errstate(divide="ignore"):
         visits = groups[:, :, 0].mean(axis=0) ** 2 / seen.variance
-    return Bins(fitted / weight, mean, found.quantile(0.95) * np.sqrt(found.variance), visits)
+    return Bins(fitted / weight, mean, found.quantile(level) * np.sqrt(found.variance), visits)
 
 
 def grouped(pieces: Vector, count: int) -> Vector:
@@ -309,7 +312,7 @@ def _lags(values: Vector, rows: int) -> int:
     return min(len(values) - 1, max(FEWEST_LAGS, 2 * last))
 
 
-def _what(problem: ResidualProblem | Multinomial) -> str:
+def _what(problem: ResidualProblem | Multinomial, actual: Vector) -> str:
     if isinstance(problem, Multinomial):
         return "classes"
     link = getattr(getattr(problem, "link", None), "name", None)
@@ -317,4 +320,6 @@ def _what(problem: ResidualProblem | Multinomial) -> str:
         return "values"
     if not getattr(problem, "check_targets", True):
         return "responses"
-    return "probabilities" if link in PROBABILITIES else "counts" if link == "exp" else "responses"
+    if link == "exp":  # counts over an exposure are rates
+        return "counts" if np.allclose(actual, np.round(actual), atol=1e-6) else "rates"
+    return "probabilities" if link in PROBABILITIES else "responses"

@@ -70,6 +70,14 @@ def by_batches(known: Uncertainty, pieces: Pieces) -> ByBatches | None:
     return ByBatches(np.array(there), ratios) if there else None
 
 
+def is_of(known: Uncertainty, x: Vector) -> bool:
+    """Whether something is known of functions of this very answer."""
+    try:
+        return np.array_equal(known.at(x), known.x, equal_nan=True)
+    except ValueError:
+        return False
+
+
 def if_independent(known: Uncertainty, record: Record, x: Vector) -> Vector | None:
     """Standard errors that take rows for independent, by coordinate, from rows spread over the record.
 

@@ -24,9 +24,12 @@ from multireplay.rl.spaces import Array, opened, single, spaces_of
 from multireplay.rl.trajectory import Trajectory, summary
 from multireplay.rl.uncertain import StartValue, intervals_at, start_sentence, start_value
 from multireplay.solve import solve
+from multireplay.solving.uncertain import made_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from multireplay.inference import LongRun, Summary
 
 
 NO_PLACE = (
@@ -126,6 +129,30 @@ class ValueEstimate:
         """
         return start_value(self)
 
+    def summary(self, level: float = 0.95, by: LongRun | None = None) -> Summary:
+        """A table of the coefficients of the features with standard errors, tests against 0 and intervals.
+
+        With `OneHot` these are the values of states. Below it stand the value at the start and how the fit was made.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals.
+        by : multireplay.inference.LongRun, optional
+            How standard errors of coefficients are made; `BatchMeans` by default.
+
+        Examples
+        --------
+        >>> import multireplay as mr
+        >>> estimate = mr.rl.evaluate("FrozenLake-v1", "random", "one-hot", gamma=0.99, steps=50_000, seed=0, check=0)
+        >>> rows = estimate.summary().rows
+        >>> rows[14]["name"], rows[14]["low"] < estimate.value(14) < rows[14]["high"]
+        ('state 14', True)
+        """
+        head = f"Value on {self.trajectory.name} at gamma {self.gamma:g}, {self.features}"
+        made = [start_sentence(self, level), *made_of(self.result, head)]
+        return self.result.uncertainty.summary(level, by, made)
+
     def plot(self, ax: Axes | None = None, *, dims: Any = None, names: Any = None) -> Axes:
         """Draw the value function: a line over one number, a heat map over two, bars for discrete observations.
 
@@ -143,11 +170,16 @@ class ValueEstimate:
 
         return plot_value(self, ax, dims, names)
 
-    def __str__(self) -> str:
+    def told(self, level: float = 0.95) -> str:
+        """What is printed of it, with an interval of that level at the start."""
         record = self.trajectory
         head = f"Value on {record.name} at gamma {self.gamma:g}, from {summary(record)}; {self.features}."
         check = str(self.check) if self.check is not None else self.note
-        return "\n".join(part for part in (head, start_sentence(self), check, f"Solver: {self.result.status}") if part)
+        start = start_sentence(self, level)
+        return "\n".join(part for part in (head, start, check, f"Solver: {self.result.status}") if part)
+
+    def __str__(self) -> str:
+        return self.told()
 
     def __repr__(self) -> str:
         return f"ValueEstimate({self.trajectory.name}, gamma={self.gamma:g}, {self.features}, {self.check!r})"

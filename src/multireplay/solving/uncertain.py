@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multireplay._check import Vector
-from multireplay.errors import InputError
+from multireplay.buffer.names import names_in
+from multireplay.errors import InputError, UncertaintyWarning, warn
 from multireplay.inference.left_out import HELD
 from multireplay.inference.on_set import boundary_sentence
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.inference.sight import SPREAD, RecordAt
-from multireplay.inference.uncertainty import Uncertainty
+from multireplay.inference.uncertainty import NAMED, Uncertainty
 from multireplay.result import CONVERGED
 from multireplay.show.text import plural
 from multireplay.updates.base import Unsuitable
-from multireplay.updates.measure import bias_at, images_at, left_out_at
+from multireplay.updates.measure import bias_at, images_at, is_bent, left_out_at
 
 if TYPE_CHECKING:
     from multireplay.inference.images import Images
     from multireplay.inference.longrun import LongRun
     from multireplay.inference.summary import Summary
+    from multireplay.problems import Problem
     from multireplay.result import Result
     from multireplay.solving.run import Run
 
@@ -70,15 +72,15 @@ def _centred(run: Run, found: Uncertainty, images: Images) -> Images:
 
     Not where a ridge moves it by as much: then what is estimated is the penalized fit, and the two may cancel.
     """
-    if run.record.problem.is_linear:
+    if not is_bent(run.record.problem):
         return images
     visits = 0.0 if found.visits is None else float(np.median(found.visits)) * max(1.0, run.rows / SPREAD)
     off = bias_at(run, found.x, images) if len(found.x) ** 2 > visits else None
     if off is None:
         return images
-    error, pulled = images.standard_error, found.x * run.record.problem.penalty_diagonal(len(found.x))
-    if pulled.any() and (np.abs(images.of(pulled[None, :])[0]) > HALF * error).any():
+    if _pulled(run.record.problem, found.x, images) > HALF:
         return images
+    error = images.standard_error
     away = np.abs(off) / np.where(error > 0, error, np.inf)
     known, lost = (away > HALF) & (away <= FAR), away > FAR
     if known.any():
@@ -103,9 +105,22 @@ def _notes(result: Result, images: Images, names: tuple[str, ...]) -> tuple[str,
     elif images.set_active:
         notes.append(f"{run.feasible!r} is active: intervals hold given that")
     problem = None if run is None else run.problem if run.record is None else run.record.problem
-    if problem is not None and problem.penalty_diagonal(len(result.x)).any():
+    if problem is not None and _pulled(problem, result.x, images) > CONVERGED:
         notes.append("intervals are for the penalized fit: what the ridge pulls towards 0 is not in them")
     return tuple(notes)
+
+
+def _pulled(problem: Problem, x: Vector, images: Images) -> float:
+    """What a ridge moves x by, to first order, in standard errors of the worst coordinate; infinite if not known."""
+    penalty = problem.penalty_diagonal(len(x))
+    if not penalty.any():
+        return 0.0
+    if images.through is None:
+        return np.inf
+    error = images.standard_error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = np.abs(images.of((penalty * x)[None, :])[0]) / error
+    return float(np.nan_to_num(moved, nan=0.0, posinf=np.inf).max())
 
 
 def summary_of(result: Result, level: float, by: LongRun | None) -> Summary:
@@ -119,10 +134,22 @@ def made_of(result: Result, what: str) -> list[str]:
     run, made = result.run, []
     if run is not None:
         took = f"{result.passes:.3g} pass{'es' * (result.passes != 1)}"
-        made.append(f"{what} on {plural(run.rows, 'row')}, {took}: {run.why}.")
+        made.append(f"{what} on {plural(run.rows, 'row')}, {took}: {run.why.rstrip('.')}.")
     if result.measured is not None and np.isfinite(result.measured):
         made.append(f"Distance to the exact fit: {result.measured:.2g} standard errors in the worst coordinate.")
     return [*made, *(f"Note: {note}." for note in result.notes)]
+
+
+def _in_order(rows: Any, names: tuple[str, ...] | None) -> Any:
+    """Rows of a data frame with its columns in the order of the features, by their names."""
+    own = names_in(rows)
+    if own is None or names is None or own == names:
+        return rows
+    if set(own) != set(names):
+        parts = [("lack", set(names) - set(own)), ("have also", set(own) - set(names))]
+        told = " and ".join(f"{what} {', '.join(map(repr, sorted(some)[:NAMED]))}" for what, some in parts if some)
+        raise InputError(f"the rows need the features of the record, no more and no fewer, by name: they {told}")
+    return rows.select(list(names)) if hasattr(rows, "select") else rows[list(names)]
 
 
 def predict_interval_of(result: Result, rows: Any, level: float, by: LongRun | None) -> tuple[Vector, Vector, Vector]:
@@ -135,6 +162,13 @@ def predict_interval_of(result: Result, rows: Any, level: float, by: LongRun | N
         rows = table[np.asarray(rows)]
     response = run.problem.response
     response(np.zeros(0))  # says why, where there is none
-    ends = result.uncertainty.interval(level, of=rows, by=by)
+    rows, known = _in_order(rows, run.feature_names), result.uncertainty
+    ends = known.interval(level, of=rows, by=by)
+    held = int(np.isnan(ends[:, 0]).sum())
+    if held and known.images is not None and known.images.boundary is not None:
+        names = [known.names[i] for i in np.flatnonzero(known.images.boundary)]
+        which = boundary_sentence(names, repr(run.feasible), len(names) < len(known.names))
+        which = which.partition("; the other")[0].partition(": there is no")[0]
+        warn(f"no interval for {plural(held, 'row')}: {which}", UncertaintyWarning)
     fitted = np.asarray(np.atleast_2d(rows) @ result.x if not hasattr(rows, "tocsr") else rows @ result.x)
     return response(fitted), response(ends[:, 0]), response(ends[:, 1])

@@ -38,7 +38,7 @@ class Drift:
     statistic, threshold : float
         The last look: the largest move of a coordinate in standard errors under dependence, and where the alarm is.
     watched : bool
-        Whether drift is looked for: not where the window of a stream of very many coordinates is too short for it.
+        Whether drift is looked for: not where too few rows are remembered.
     """
 
     alarms: tuple[int, ...]
@@ -51,7 +51,7 @@ class Drift:
 
     def __str__(self) -> str:
         if not self.watched:
-            return "Drift is not looked for: the window has too few rows a coordinate. What is older is forgotten."
+            return "Drift is not looked for: too few rows are remembered. What is older is forgotten."
         if not self.alarms:
             return "No drift: nothing has changed by more than chance allows."
         times = "once" if len(self.alarms) == 1 else f"{len(self.alarms)} times"
@@ -67,7 +67,7 @@ class Told(NamedTuple):
     status: Status
 
 
-class Known(NamedTuple):
+class LeftOpen(NamedTuple):
     """What is known of how far off an answer may be: see `Uncertainty`."""
 
     images: Images | None
@@ -98,7 +98,7 @@ class StreamResult:
     drift: Drift
     names: tuple[str, ...]
     problem: Problem
-    known: Known
+    known: LeftOpen
 
     @cached_property
     def uncertainty(self) -> Uncertainty:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,25 @@ FIRST = 4
 FORGOTTEN = 10.0
 """EqualBatches that are so many half-lives old are dropped: they weigh less than a thousandth."""
 ARRAYS = ("values", "slopes", "rows", "stamps")
+
+
+SHARE = 1 / 8
+"""Where rows are forgotten, changes are looked for in stretches of up to so much of what counts: the answer of few rows
+is itself off by as much as longer ones show."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a stream remembers: everything, a window, with a half-life, or (`adapts`) what has not changed since."""
+
+    adapts: bool
+    window: float = np.inf
+    half_life: float = np.inf
+
+    @property
+    def ends(self) -> bool:
+        """Whether what is old is forgotten whatever comes."""
+        return bool(np.isfinite(self.window) or np.isfinite(self.half_life))
 
 
 class Sums(NamedTuple):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 from scipy.special import stdtrit
 
 from multireplay._check import Positions, Vector
@@ -24,47 +25,72 @@ HALF_LIVES = 64.0 * 4.0 ** np.arange(RIVALS)
 GAP = 4
 """Rivals are so many half-lives old, or up to twice as many."""
 GAPS = np.log2(GAP * HALF_LIVES).astype(int).tolist()
-ARRAYS = ("open", "waiting", "seen", "last", "sums")
+ARRAYS = ("open", "waiting", "seen", "last", "sums", "sizes")
+
+
+class Excerpt(NamedTuple):
+    """Σ F̃ of some rows at the answer so far, how large its noise may be (Σ ψψᵀ, or a diagonal), and how many rows."""
+
+    score: Vector
+    energy: Vector
+    rows: float
 
 
 class Chart:
     """For sudden changes: looks at F̂ of consecutive stretches of 64, 128, 256, … rows at the answer so far.
 
-    What is charted is log F̂ᵀWF̂, with W the inverse of the noise of a row but for its size. How much it varies between
-    stretches of one length is seen directly, whatever the dependence inside of them; if it is autocorrelated itself,
-    stretches count for fewer. A stretch that is further above the mean than those before it allow is an alarm. The
-    chance of one is shared out over all looks there will ever be (Bonferroni): look i at stretches of 2^k rows gets a
-    share of 1/((k − 5)² i²). Tails are those of a t distribution with as many degrees of freedom as stretches that were
-    independent: the logarithm of a quadratic form has light ones, also where rows have not.
+    What is charted is log F̂ᵀM⁻¹F̂, with M the mean of what a row of this stretch and a row so far say of the size of F̂'s
+    noise (ψψᵀ, but for a factor): where features move, or one comes that was always 0, F̂ is larger and nothing has
+    changed. How much it varies between stretches of one length is seen directly, whatever the dependence inside of
+    them; if it is autocorrelated itself, stretches count for fewer. A stretch that is further above the mean than those
+    before it allow is an alarm. The chance of one is shared out over all looks there will ever be (Bonferroni): look i
+    at stretches of 2^k rows gets a share of 1/((k − 5)² i²). Tails are those of a t distribution with as many degrees
+    of freedom as stretches that were independent: the logarithm of a quadratic form has light ones, also where rows
+    have not.
 
     It is a control chart on batch means (Runger and Willemain 1995), at all dyadic lengths at once.
     """
 
     def __init__(self, dim: int) -> None:
         self.open = np.zeros((SCALES, dim))
+        self.energies: dict[int, Vector] = {}
+        """Σ F̃ and M of the stretches that wait for another of their length."""
         self.waiting = np.zeros(SCALES)
         self.seen = np.zeros(SCALES)
         self.last = np.zeros(SCALES)
         self.sums = np.zeros((SCALES, 3))
         """What is charted, its squares, and its products with the one before, added up."""
+        self.sizes = np.zeros(SCALES)
+        """log F̂ᵀWF̂ added up, with W the inverse of M of all rows."""
         self.statistic, self.threshold = 0.0, math.inf
         """The last look, in standard deviations, and where the alarm is."""
 
-    def look(self, score: Vector, rows: int, noise: Vector) -> int:
-        """Take in Σ F̃ of a block of 2^k rows; the rows of the longest stretch that gives an alarm, or 0.
+    def look(
+        self, part: Excerpt, typical: Vector, known: float, most: float = math.inf, whitened: Vector | None = None
+    ) -> int:
+        """Take in a block of 2^k rows; the rows of the longest stretch that gives an alarm, or 0.
 
-        `noise` is W, or its diagonal.
+        `typical` is M of a row so far, and `known` the rows behind the answer, which is itself off: F̂ of L rows is
+        larger by 1 + L/n for that. Stretches of more rows than `most` are not looked at. `whitened` is W, for `noise`.
         """
-        scale, alarm = int(rows).bit_length() - 1, 0
-        self.waiting[:scale] = 0.0
+        scale, alarm = int(part.rows).bit_length() - 1, 0
+        for shorter in range(scale):
+            self.waiting[shorter] = 0.0
+            self.energies.pop(shorter, None)
+        score, energy = part.score, part.energy
         while scale < SCALES:
-            if scale >= SHORTEST and self._is_far(_size(score, noise) / (1 << scale), scale):
-                alarm = 1 << scale
+            rows = 1 << scale
+            if scale >= SHORTEST and rows <= most:
+                size = _size(score, energy / rows + typical) / (rows + rows**2 / known)
+                if self._is_far(size, scale):
+                    alarm = rows
+                elif whitened is not None:
+                    self.sizes[scale] += math.log(max(float(score @ whitened @ score) / rows, 1e-300))
             if not self.waiting[scale]:
-                self.waiting[scale], self.open[scale] = 1.0, score
+                self.waiting[scale], self.open[scale], self.energies[scale] = 1.0, score, energy
                 return alarm
             self.waiting[scale] = 0.0
-            score = score + self.open[scale]
+            score, energy = score + self.open[scale], energy + self.energies.pop(scale)
             scale += 1
         return alarm
 
@@ -93,7 +119,7 @@ class Chart:
         Where it still grows with the length of stretches, noise has a longer memory than they have: it is taken to
         grow as much two times more.
         """
-        typical = np.where(self.seen >= KNOWN / 4, self.sums[:, 0] / np.maximum(self.seen, 1.0), -np.inf)
+        typical = np.where(self.seen >= KNOWN / 4, self.sizes / np.maximum(self.seen, 1.0), -np.inf)
         found, longest = np.zeros(RIVALS), int(np.flatnonzero(np.isfinite(typical)).max(initial=0))
         for rival, gap in enumerate(GAPS):
             last = min(longest, gap + 2)
@@ -105,17 +131,26 @@ class Chart:
     def state(self) -> dict[str, Any]:
         """All of it as arrays and numbers."""
         numbers = {"statistic": self.statistic, "threshold": min(self.threshold, 1e300)}
-        return {name: getattr(self, name).copy() for name in ARRAYS} | numbers
+        energies = {"energies": np.array([self.energies[scale] for scale in sorted(self.energies)])}
+        return {name: getattr(self, name).copy() for name in ARRAYS} | numbers | energies
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`."""
         for name in ARRAYS:
             getattr(self, name)[:] = state[name]
         self.statistic, self.threshold = float(state["statistic"]), float(state["threshold"])
+        waiting = np.flatnonzero(self.waiting).tolist()
+        self.energies = dict(zip(waiting, state["energies"], strict=True))
 
 
-def _size(score: Vector, noise: Vector) -> float:
-    return float(score @ (noise @ score if noise.ndim == 2 else noise * score))
+def _size(score: Vector, both: Vector) -> float:
+    """FᵀM⁻¹F, with M half of `both`: a matrix, or the diagonal of one."""
+    if both.ndim == 1:
+        return float(2 * score @ np.divide(score, both, out=np.zeros_like(score), where=both > 0))
+    try:
+        return float(2 * score @ cho_solve(cho_factor(both, check_finite=False), score, check_finite=False))
+    except np.linalg.LinAlgError:
+        return 0.0
 
 
 def _moments(means: Vector) -> tuple[float, float, float]:

@@ -13,13 +13,12 @@ from multireplay.buffer.columns import Columns, row_count
 from multireplay.problems import Problem
 from multireplay.problems.constrained import affine_vi
 from multireplay.problems.directions import is_nearly_singular
-from multireplay.problems.exact import least_norm
 from multireplay.sets import WholeSpace
 from multireplay.streaming.batches import Sums
 
 STEPS = 60
 CLOSE = 1e-10
-"""Newton's steps end where they are shorter than this share of x."""
+"""Newton's steps end where they are shorter than this share of x, in units in which the slope's diagonal is 1."""
 HALVINGS = 12
 FLAT = 1e-8
 """A root at which the Jacobian is so much smaller than at the start is on the way to infinity."""
@@ -117,7 +116,8 @@ class Fitting:
                 step = self._linear(slope, value, x) - x
                 if not np.isfinite(step).all():
                     break
-                if np.abs(step).max() <= CLOSE * max(np.abs(x).max(), 1e-300):
+                sizes = np.sqrt(np.abs(np.diag(slope)))
+                if np.abs(sizes * step).max() <= CLOSE * max(np.abs(sizes * x).max(), 1e-300):
                     flat = np.diag(slope) < FLAT * np.diag(first)
                     return Root(x + step, not flat.any(), first if flat.any() else slope)
                 share, size = 1.0, float(step @ -value)
@@ -140,7 +140,7 @@ class Fitting:
 def divided(matrix: Vector, vector: Vector) -> Vector:
     """The inverse of a matrix times a vector (or each column of several), in units in which its diagonal is 1.
 
-    The shortest solution in these units where the matrix is singular to rounding.
+    The shortest solution where the matrix is singular to rounding, which is told in these units.
     """
     sizes = np.sqrt(np.abs(np.diag(matrix)))
     scale = 1 / np.where(sizes > 0, sizes, 1.0)
@@ -148,5 +148,12 @@ def divided(matrix: Vector, vector: Vector) -> Vector:
     right = scale * vector if vector.ndim == 1 else scale[:, None] * vector
     if not np.isfinite(scaled).all():
         return np.full_like(vector, np.nan)
-    found = least_norm(scaled, right) if is_nearly_singular(scaled) else np.linalg.solve(scaled, right)
-    return np.asarray(scale * found if vector.ndim == 1 else scale[:, None] * found)
+    if not is_nearly_singular(scaled):
+        found = np.linalg.solve(scaled, right)
+        return np.asarray(scale * found if vector.ndim == 1 else scale[:, None] * found)
+    left, values, directions = np.linalg.svd(scaled)
+    rank = int((values > len(values) * np.finfo(np.float64).eps * values[0]).sum())
+    found = directions[:rank].T @ ((left[:, :rank].T @ right).T / values[:rank]).T
+    found = scale * found if vector.ndim == 1 else scale[:, None] * found
+    free = np.linalg.qr(scale[:, None] * directions[rank:].T)[0]
+    return np.asarray(found - free @ (free.T @ found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,11 +16,16 @@ from multireplay.sets import WholeSpace
 
 
 class Beginning(NamedTuple):
-    """An answer, and the inverse of the sum of Jacobians that stands behind it; a step where that is too large."""
+    """An answer, and the inverse of the sum of Jacobians that stands behind it; a step where that is too large.
+
+    Both may be of shifted rows: the basis makes answers for the rows as they come of them, see `Centred`.
+    """
 
     x: Vector
     inverse: Vector | None
     step: float = 0.0
+    shifted: Callable[[Columns], Columns] = dict
+    basis: Vector | None = None
 
 
 class Fresh:
@@ -32,29 +38,30 @@ class Fresh:
     """
 
     def __init__(self, problem: Problem, start: Beginning) -> None:
-        self.problem = problem
+        self.problem, self.start = problem, start
         self.x = start.x.copy()
         self.inverse = None if start.inverse is None else np.ascontiguousarray(start.inverse)
-        self.step = start.step
         self.taken = 0
 
     def at(self, block: Columns, filled: int) -> Vector:
         """The answer with the first `filled` rows of the open block."""
-        if filled > self.taken and self.inverse is not None and isinstance(self.problem.constraint, WholeSpace):
-            rows = _packed(self.problem, block)
-            if rows is not None:
-                _advance(self.x, self.inverse, rows, self.taken, filled)
-        if filled > self.taken and self.inverse is None and self.step:
-            self._move(self.problem.samples(block), filled)
+        if filled > self.taken and (self.inverse is not None or self.start.step):
+            new = self.start.shifted({name: column[self.taken : filled] for name, column in block.items()})
+            self._take(new, filled - self.taken)
         self.taken = filled
-        return self.x
+        return self.x if self.start.basis is None else self.start.basis @ self.x
 
-    def _move(self, samples: Any, filled: int) -> None:
-        x = self.problem.evaluable(self.x)
-        for row in range(self.taken, filled):
-            x = self.problem.constraint.projected(x - self.step * self.problem.operator(x, samples, row))
-        if np.isfinite(x).all():
-            self.x = x
+    def _take(self, rows: Columns, count: int) -> None:
+        if self.inverse is None:
+            samples, x = self.problem.samples(rows), self.problem.evaluable(self.x)
+            for row in range(count):
+                x = self.problem.constraint.projected(x - self.start.step * self.problem.operator(x, samples, row))
+            if np.isfinite(x).all():
+                self.x = x
+        elif isinstance(self.problem.constraint, WholeSpace):
+            packed = _packed(self.problem, rows)
+            if packed is not None:
+                _advance(self.x, self.inverse, packed, 0, count)
 
 
 def _packed(problem: Problem, block: Columns) -> tuple[Any, ...] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,10 @@ from multireplay.inference.images import Images
 from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.problems import Problem
 from multireplay.result import Status
-from multireplay.streaming.answer import Drift, Known, SpreadAt, Told
-from multireplay.streaming.batches import EqualBatches, Sums, part_of
+from multireplay.streaming.answer import Drift, LeftOpen, SpreadAt, Told
+from multireplay.streaming.batches import SHARE, EqualBatches, Memory, Sums, part_of
 from multireplay.streaming.beliefs import Around, spared
-from multireplay.streaming.drift import Chart, Rivals
+from multireplay.streaming.drift import KNOWN, SHORTEST, Chart, Excerpt, Rivals
 from multireplay.streaming.fading import Fading
 from multireplay.streaming.fitting import Fitting, SpreadPart, divided, sums_of
 from multireplay.streaming.fresh import Beginning
@@ -37,15 +36,6 @@ FEW = 64.0
 """Rows that hold answers which forget at most; one where they are believed, because x is then not what it was."""
 KEPT = 100
 """Alarms that are remembered."""
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What a stream remembers: everything, a window, with a half-life, or (`adapts`) what has not changed since."""
-
-    adapts: bool
-    window: float = np.inf
-    half_life: float = np.inf
 
 
 class Learner:
@@ -100,12 +90,14 @@ class Learner:
         count = row_count(block)
         part = sums_of(self.problem, self.point, block)
         self.rows, self.now = self.rows + count, stamp
+        energy = part.slopes
         if not self.problem.is_gradient and self.problem.is_linear:
-            self.second += self.problem.second_moments(block)
+            energy = self.problem.second_moments(block)
+            self.second += energy
         alarm, around = 0, self.around
         if around is not None:
             if self.rows - self.begun > max(256, 8 * self.dim):
-                alarm = self._look(part, around)
+                alarm = self._look(part, energy, around)
             if self.memory.adapts:
                 self.fading.judge(part, around)
         self.fading.add(part)
@@ -125,12 +117,14 @@ class Learner:
             one_row = self._one_row(self.batches.total(self.now))
             self.ridges.renew(self.batches, self.around, one_row, self.penalty, self.now)
 
-    def _look(self, part: Sums, around: Around) -> int:
+    def _look(self, part: Sums, energy: Vector, around: Around) -> int:
         """Whether this block shows a change: the rows that did, or 0."""
-        penalty = part.rows * self.penalty
+        penalty, known = part.rows * self.penalty, self._counted
         left = part.values + part.slopes @ (around.x - self.point) + penalty * around.x
-        found = self.chart.look(left, int(part.rows), around.whitened)
-        if self.drifting:
+        typical = (around.slope if self._second_mean is None else self._second_mean) + np.diag(around.held) / known
+        most = SHARE * known if self.memory.ends else np.inf
+        found = self.chart.look(Excerpt(left, energy, part.rows), typical, known, most, around.whitened)
+        if self.drifting or self.memory.ends:
             return found
         gains = spared(self.rivals.active, around.x, part, around, penalty)
         found = found or self.rivals.judge(gains, self.chart.noise / self.dim, self.rows)
@@ -203,6 +197,11 @@ class Learner:
         slopes = total.slopes + np.diag(total.rows * self.penalty)
         return np.where(self.free, 1e-6, 1.0) * curvatures(slopes, total.rows, self._second_mean)
 
+    @property
+    def _counted(self) -> float:
+        """Rows, as they count now."""
+        return float(self._weights(self.batches.count) @ self.batches.rows[: self.batches.count])
+
     def _move(self, point: Vector) -> None:
         """Linearize all sums at another point."""
         step, fitting = point - self.point, Fitting(self.problem, self.point)
@@ -260,14 +259,15 @@ class Learner:
         """What was noticed of drift."""
         half_life = (self.fading if self.drifting else self.memory).half_life
         seen = self.begun, self.chart.statistic, self.chart.threshold
-        return Drift(tuple(self.alarms), self.drifting, half_life, *seen)
+        watched = not self.memory.ends or SHARE * self._counted >= 1 << SHORTEST or self.rows < KNOWN << SHORTEST
+        return Drift(tuple(self.alarms), self.drifting, half_life, *seen, watched=watched)
 
-    def known(self, x: Vector, tail: Columns) -> Known:
-        """What the batches leave open of an answer, and spread rows as a record at it; the rows of `tail` are few."""
+    def known(self, x: Vector, tail: Columns) -> LeftOpen:
+        """What the batches leave open of an answer, and spread rows as a record at it; `tail` is too short to tell."""
         images, source = self._images(x), None
         if self.spread.length >= 2 and self.batches.count >= 2:
             source = SpreadAt(MemoryRecord(self.problem, self.spread.between(0, self.rows)), x)
-        return Known(images, source, "there are too few rows yet" if images is None else "")
+        return LeftOpen(images, source, "there are too few rows yet" if images is None else "")
 
     def start(self) -> Beginning:
         """What predictions begin with: the answer held back where there are few rows."""

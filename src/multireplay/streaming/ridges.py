@@ -102,7 +102,7 @@ def _are_positive(matrices: Vector) -> bool:
 
 
 def curvatures(slopes: Vector, rows: float, second: Vector | None) -> Vector:
-    """What a row that says 0 adds to the diagonal of the sums, by coordinate; a little where nothing is known.
+    """What a row that says 0 adds to the diagonal of the sums, by coordinate; anything where nothing is known.
 
     In policy evaluation that of a row which shows the value itself, Σψψᵀ/n, times as many Bellman errors as it takes to
     see as much: S is smaller than Σψψᵀ by the mean of 1 − γP, and the noise of values larger.
@@ -112,4 +112,4 @@ def curvatures(slopes: Vector, rows: float, second: Vector | None) -> Vector:
         shown = np.diag(second)
         share = float((found[shown > 0] / shown[shown > 0]).mean()) if shown.any() else 1.0
         found = shown / min(max(share, 0.01), 1.0)
-    return np.asarray(np.maximum(found, 1e-9 * float(found.mean()) + 1e-300))
+    return np.where(found > 0, found, found.mean() or 1.0)

@@ -21,20 +21,10 @@ from multireplay.streaming.stream import Stream
 from multireplay.streaming.wide import WIDEST
 
 VECTORS = (
-    "values",
-    "points",
-    "judged",
-    "next",
-    "open",
-    "active",
-    "pending",
-    "x",
-    "point",
-    "held",
-    "squares",
-    "features",
+    *("values", "points", "judged", "next", "open", "active", "pending", "x", "point", "held"),
+    *("features", "centre"),
 )
-MATRICES = ("slopes", "slope", "inverse", "second")
+MATRICES = ("slopes", "slope", "inverse", "second", "energies")
 
 
 class _OnDictionaries:
@@ -71,7 +61,9 @@ class _OnDictionaries:
             self._stream = Stream.from_state(self._problem(), state)
             return
         self._stream = None
-        for rows in ("learner.spread.column", "open.column"):
+        kept = "learner.inner.spread.column"
+        state[f"{kept}.features"] += state["learner.centre"]  # the first feature of all rows is 1
+        for rows in (kept, "open.column"):
             self._learn(state[f"{rows}.features"], state[f"{rows}.targets"])
 
     def _row(self, x: Mapping[Hashable, Any]) -> Vector:
@@ -213,8 +205,9 @@ class StreamClassifier(_OnDictionaries, base.MiniBatchClassifier):
 def widened(name: str, value: Any, extra: int) -> Any:
     """One entry of a stream's state with zeros for so many new features behind the others."""
     last = name.removeprefix("open.").rpartition(".")[2]
-    if not isinstance(value, np.ndarray) or last not in (*VECTORS, *MATRICES):
+    if not isinstance(value, np.ndarray) or last not in (*VECTORS, *MATRICES) or value.shape == (0,):
         return value
     fill = float(value.mean()) if last == "held" else 0.0
-    before = value.ndim - (2 if last in MATRICES else 1)
+    matrix = last in MATRICES and (last != "energies" or value.ndim == 3)
+    before = value.ndim - (2 if matrix else 1)
     return np.pad(value, [(0, 0)] * before + [(0, extra)] * (value.ndim - before), constant_values=fill)

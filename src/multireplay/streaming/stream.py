@@ -15,13 +15,14 @@ from multireplay.errors import InputError
 from multireplay.problems import Problem
 from multireplay.result import Status
 from multireplay.streaming.answer import Drift, StreamResult, names_of
-from multireplay.streaming.batches import part_of
+from multireplay.streaming.batches import Memory, part_of
 from multireplay.streaming.blocks import OpenBlock
+from multireplay.streaming.centred import AnyLearner, Centred, learner_of
 from multireplay.streaming.chains import as_group
 from multireplay.streaming.fresh import Fresh
 from multireplay.streaming.given import as_rows
 from multireplay.streaming.intake import Intake, uninterrupted
-from multireplay.streaming.learner import Learner, Memory
+from multireplay.streaming.learner import Learner
 from multireplay.streaming.store.checked import description, refuse_another
 from multireplay.streaming.store.journal import Sync
 from multireplay.streaming.store.kept import Storable
@@ -112,7 +113,7 @@ class Stream(Storable):
         self._timed = clock == "time"
         self._held = 0
         self._open: OpenBlock | None = None
-        self._learner: Learner | WindowLearner | None = None
+        self._learner: AnyLearner | Centred | None = None
         self._fresh: tuple[int, Fresh] | None = None
         self._size = 0
         given = {"forget": forget, "window": window, "clock": clock, "names": self._intake.given}
@@ -168,11 +169,10 @@ class Stream(Storable):
             self._intake.took(taken)
         return taken.given
 
-    def _prepare(self, columns: Columns) -> tuple[OpenBlock, Learner | WindowLearner]:
+    def _prepare(self, columns: Columns) -> tuple[OpenBlock, AnyLearner | Centred]:
         """What can be made once it is known what rows look like."""
-        block = OpenBlock(columns)
-        kind = Learner if self.problem.dim(columns) <= WIDEST else WindowLearner
-        learner = kind(self.problem, block.rows(1), self._memory)
+        block, kind = OpenBlock(columns), Learner if self.problem.dim(columns) <= WIDEST else WindowLearner
+        learner = learner_of(kind, self.problem, block.rows(1), self._memory)
         if not self.problem.by_feature:
             block.trusts = False
         self._open, self._learner, self._size = block, learner, learner.block
@@ -321,7 +321,7 @@ class Stream(Storable):
     def from_state(cls, problem: Problem, state: Mapping[str, Any]) -> Stream:
         """The stream that gave a `state`, of the same problem."""
         if not isinstance(state, Mapping) or "format" not in state:
-            raise InputError("this is no state of a stream, as Stream.state() gives it")
+            raise InputError("this is no state of a stream")
         if state["format"] != FORMAT:
             raise InputError(f"this state is of format {state['format']}, and this version reads {FORMAT}")
         try:
@@ -340,7 +340,8 @@ class Stream(Storable):
             return
         block = OpenBlock.from_state(part_of(state, "open"))
         made, learner = self._prepare(block.rows(1))
-        if ("learner.lengths" in state) != isinstance(learner, WindowLearner):
+        was_wide = any(name.endswith(".lengths") and ".first" not in name for name in state)
+        if was_wide != (self.problem.dim(block.rows(1)) > WIDEST):
             raise InputError(f"a stream cannot go on where x grows to more than {WIDEST} coordinates")
         learner.restore(part_of(state, "learner"))
         block.trusts, self._open, self._size = made.trusts, block, learner.block

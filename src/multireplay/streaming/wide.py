@@ -15,10 +15,10 @@ from multireplay.errors import InputError
 from multireplay.problems import Problem
 from multireplay.result import Result, Status
 from multireplay.solve import solve
-from multireplay.streaming.answer import Drift, Known, Told
-from multireplay.streaming.batches import part_of
+from multireplay.streaming.answer import Drift, LeftOpen, Told
+from multireplay.streaming.batches import SHARE, Memory, part_of
 from multireplay.streaming.blocks import LARGEST
-from multireplay.streaming.drift import Chart
+from multireplay.streaming.drift import Chart, Excerpt
 from multireplay.streaming.early import EXACT, Early
 from multireplay.streaming.fresh import Beginning
 
@@ -39,7 +39,7 @@ SETTLED = 3
 """Rows a coordinate since a change that make an answer of their own. Until then older ones count, ever less."""
 KEPT = 100
 START = np.zeros(1, dtype=np.int64)
-NUMBERED = ("rows", "fitted", "begun", "drift_ends", "squared")
+NUMBERED = ("rows", "fitted", "begun", "drift_ends", "seen")
 
 
 class WindowLearner:
@@ -49,12 +49,12 @@ class WindowLearner:
     has 4, 8, 16, … rows, then whenever a tenth of what counts is new, so that a row costs what it adds to the passes:
     see `Early`. Rows that are forgotten have weights that fall by half in a half-life, block by block.
 
-    A `Chart` looks at F̂ of every new block at an exact fit that has not seen it, each coordinate in units of its own
-    noise. After an alarm rows count by half for every d rows that came since, until 3d of these are there: then older
-    ones go. (Those few rows alone would give no fit, or one that is mostly noise.)
+    A `Chart` looks at F̂ of every new block at an exact fit that has not seen it, each coordinate in units of how large
+    its feature is. After an alarm rows count by half for every d rows that came since, until 3d of these are there:
+    then older ones go. (Those few rows alone would give no fit, or one that is mostly noise.)
     """
 
-    def __init__(self, problem: Problem, example: Columns, memory: Any) -> None:
+    def __init__(self, problem: Problem, example: Columns, memory: Memory) -> None:
         self.problem, self.memory, self.dim = problem, memory, problem.dim(example)
         self.most = max(NUMBERS // sum(column[0].size for column in example.values()), 2 * LARGEST)
         self.rows = self.fitted = self.begun = self.drift_ends = 0
@@ -70,7 +70,7 @@ class WindowLearner:
         self._last: tuple[tuple[int, int], Result | InputError] | None = None
 
     def _forget_noise(self) -> None:
-        self.chart, self.squares, self.squared = Chart(self.dim), np.zeros(self.dim), 0
+        self.chart, self.energies, self.seen = Chart(self.dim), np.zeros(self.dim), 0
 
     @property
     def block(self) -> int:
@@ -116,11 +116,13 @@ class WindowLearner:
         penalty = count * self.problem.penalty_diagonal(self.dim)
         with np.errstate(over="ignore", invalid="ignore"):
             score = self.problem.operator_sums(x[None, :], block)[0] + penalty * x
-            squares = self.problem.energies(x, block, START)[0]
-            noise = self.squared / np.where(self.squares > 0, self.squares, np.inf)
-        found = self.chart.look(score, count, noise) if self.squared else 0
+            energies = self.problem.energies(x, block, START)[1][0]
+        known = float(self._weights().sum())
+        most = SHARE * known if self.memory.ends else np.inf
+        typical = self.energies / max(self.seen, 1)
+        found = self.chart.look(Excerpt(score, energies, count), typical, known, most) if self.seen else 0
         if not found:
-            self.squares, self.squared = self.squares + squares, self.squared + count
+            self.energies, self.seen = self.energies + energies, self.seen + count
         return found
 
     def _change(self, alarm: int) -> None:
@@ -191,19 +193,21 @@ class WindowLearner:
             return Told(found.x, counted, Status("running", message))
         return Told(found.x, counted, Status("not converged", f"{message} {found.status}"))
 
-    def known(self, x: Vector, tail: Columns) -> Known:
+    def known(self, x: Vector, tail: Columns) -> LeftOpen:
         """What the batches of the window leave open of its fit."""
         found = self._now(tail)
         if isinstance(found, InputError):
-            return Known(None, None, str(found))
+            return LeftOpen(None, None, str(found))
         known = found.uncertainty
-        return Known(known.images, known.source, known.why_not)
+        return LeftOpen(known.images, known.source, known.why_not)
 
     @property
     def drift(self) -> Drift:
         """What was noticed of drift."""
         half_life = float(self.dim) if self.drifting else self.memory.half_life
         since, watched = max(self.begun, self.rows - self.kept), self.most >= 2 * ENOUGH * self.dim
+        if self.memory.ends and self.blocks:
+            watched = watched and SHARE * float(self._weights().sum()) >= LARGEST
         seen = since, self.chart.statistic, self.chart.threshold
         return Drift(tuple(self.alarms), self.drifting, half_life, *seen, watched=watched)
 
@@ -215,7 +219,7 @@ class WindowLearner:
         rows = {f"window.{name}": np.concatenate([block[name] for block in self.blocks]) for name in names}
         parts: dict[str, Any] = {"chart": self.chart, "early": self.early}
         found = {f"{part}.{name}": value for part in parts for name, value in parts[part].state().items()}
-        arrays = {"x": self.x, "squares": self.squares, "alarms": np.array(self.alarms, dtype=np.int64)}
+        arrays = {"x": self.x, "energies": self.energies, "alarms": np.array(self.alarms, dtype=np.int64)}
         return {**numbers, **rows, **found, **arrays, "lengths": lengths, "stamps": np.array(self.stamps)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -224,7 +228,7 @@ class WindowLearner:
             setattr(self, name, int(state[name]))
         self.chart.restore(part_of(state, "chart"))
         self.early.restore(part_of(state, "early"))
-        self.x, self.squares = state["x"].copy(), state["squares"].copy()
+        self.x, self.energies = state["x"].copy(), state["energies"].copy()
         self.stamps, self.alarms = state["stamps"].tolist(), state["alarms"].tolist()
         cuts = np.cumsum(state["lengths"])[:-1]
         names = [name for name in state if name.startswith("window.")]

@@ -180,7 +180,8 @@ def _by_moments(run: Run, known: Known | None) -> Fitted:
         images = images_of(run, x, Batches(scores, sizes), slope)
     elif slope.dependable:
         rows = sizes.astype(np.float64)
-        without = left_out(matrices, means, rows, back.T @ (ridge[:, None] * back)) @ back.T
+        gradient, within = record.problem.is_gradient, back.T @ (ridge[:, None] * back)
+        without = left_out(matrices, means, rows, within, gradient) @ back.T
         images = Images(in_place_of(without, values), scores, rows, slope.solve, left_out=True)
     notes = wrong_way_note(run, slope)
     if not run.on_the_whole_space and lost_beside_others(well_scaled(slope.full, run.feasible)[1]):

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 import numpy as np
 
-from multireplay._check import Vector
+from multireplay._check import Positions, Vector
 from multireplay.buffer.foreign import as_numpy
 from multireplay.buffer.record import Record
-from multireplay.engine.sums import Batches, Folding, OperatorSum, Part, batch_bounds, fold, operator_batches
+from multireplay.engine.sums import (
+    Batches,
+    Folding,
+    OperatorSum,
+    Part,
+    batch_bounds,
+    fold,
+    one_thread_each,
+    operator_batches,
+)
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import MULTIPLICATIONS, in_place_of, left_out
 from multireplay.inference.left_out import WIDEST as WIDEST_HELD
@@ -121,17 +132,44 @@ class BatchJacobians(OperatorSum):
 
 def left_out_at(run: Run, x: Vector, images: Images) -> Images:
     """Images of the batches with each left out in turn, in one pass over the record; as they are where that is much."""
-    record, penalty = run.record, run.record.problem.penalty_diagonal(len(x))
+    record, problem, penalty = run.record, run.record.problem, run.record.problem.penalty_diagonal(len(x))
     if record.dim > WIDEST_HELD or record.length * record.dim**2 > MULTIPLICATIONS:
         return images
-    x = record.problem.evaluable(x)
-    bounds = batch_bounds(record.length, record.dim)
-    totals = fold(record, BatchJacobians(record.problem, x), bounds, Folding(run.threads))
+    x, bounds = problem.evaluable(x), batch_bounds(record.length, record.dim)
     rows = np.diff(bounds).astype(np.float64)
-    scores = np.array([total[0][0] for total in totals]) / rows[:, None] + penalty * x
-    scores -= rows / rows.sum() @ scores  # which is 0 at the fit
-    found = left_out(np.array([total[1] for total in totals]), scores, rows, np.diag(penalty))
+    with one_thread_each() if problem.on_host else nullcontext():
+        if isinstance(problem, GLM) and is_one_block(record):
+            sums, matrices = jacobians_of(problem, x, as_double(record.spread(record.length)), bounds)
+        else:
+            totals = fold(record, BatchJacobians(problem, x), bounds, Folding(run.threads))
+            sums, matrices = np.array([total[0][0] for total in totals]), np.array([total[1] for total in totals])
+        scores = sums / rows[:, None] + penalty * x
+        scores -= rows / rows.sum() @ scores  # which is 0 at the fit
+        found = left_out(matrices, scores, rows, np.diag(penalty), problem.is_gradient)
     return replace(images, values=in_place_of(found, images.values), left_out=True)
+
+
+def is_one_block(record: Record) -> bool:
+    """Whether all rows are one block of dense features: each of 32 batches would be a block of its own in a sum."""
+    dense = record.problem.on_host and isinstance(record.head()["features"], np.ndarray)
+    return dense and record.length <= record.block_rows(1)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def jacobians_of(problem: GLM, x: Vector, columns: Columns, bounds: Positions) -> tuple[Vector, Vector]:
+    """What `BatchJacobians` adds up on every batch of these rows, of shapes (B, d) and (B, d, d), at once."""
+    rows, errors, slopes = problem.rows(columns), problem.residuals_at(x, columns), problem.slopes(x, columns)
+    half = rows if slopes is None else rows * np.sqrt(np.maximum(slopes, 0))[:, None]
+    sums, matrices = np.empty((len(bounds) - 1, len(x))), np.empty((len(bounds) - 1, len(x), len(x)))
+    for batch, (start, end) in enumerate(pairwise(bounds.tolist())):
+        np.dot(errors[start:end], rows[start:end], out=sums[batch])
+        np.dot(half[start:end].T, half[start:end], out=matrices[batch])  # of one with itself: half the work
+    return sums, matrices
+
+
+def is_bent(problem: Problem) -> TypeGuard[GLM]:
+    """Whether curvature may move the fit: for probabilities it stretches x and its standard errors alike."""
+    return isinstance(problem, GLM) and problem.has_jacobian and not (problem.is_linear or problem.has_probabilities)
 
 
 def bias_at(run: Run, x: Vector, images: Images) -> Vector | None:
@@ -142,10 +180,11 @@ def bias_at(run: Run, x: Vector, images: Images) -> Vector | None:
     standard error is of 1/√n: with d² independent rows the two are alike.
     """
     problem, count = run.record.problem, len(images.values)
-    if images.through is None or not isinstance(problem, GLM):
+    if images.through is None or not is_bent(problem):
         return None
     moves = (images.values - images.values.mean(axis=0)) / np.sqrt(count * (count - 1.0))
-    pull = problem.bend(x, run.record.spread(BENT), moves)
+    with one_thread_each():
+        pull = problem.bend(x, run.record.spread(BENT), moves)
     return None if pull is None or not np.isfinite(pull).all() else -images.of(pull[None, :])[0]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,7 +115,8 @@ def known_directions(record: Record, how: Folding) -> Known:
     outside = np.linalg.qr(np.concatenate(free, axis=1))[0]
     inside = basis / scale[:, None]
     inside = inside - outside @ (outside.T @ inside)  # what rounding has left of the free directions in the others
-    return Known(scale[:, None] * inside, _sparse_basis(outside.T) * scale, scale, passes)
+    found = Known(scale[:, None] * inside, _sparse_basis(outside.T) * scale, scale, passes)
+    return replace(found, basis=found.shortest(found.basis.T).T)  # next features may see the free ones
 
 
 def _sparse_basis(directions: Vector) -> Vector:
@@ -165,7 +166,8 @@ def spanned_by_rows(record: Record) -> Known:
         for part in (np.concatenate([found, outside], axis=1), free, span)
     )
     told = f"{lost} are not determined by {record.length} rows"
-    return Known(basis, free, np.tile(scale, copies), 1, span, told)
+    known = Known(basis, free, np.tile(scale, copies), 1, span, told)
+    return known if penalty.any() else replace(known, basis=known.shortest(basis.T).T)
 
 
 def _some_outside(directions: Vector, active: NDArray[np.bool_]) -> Vector:

@@ -325,3 +325,34 @@ def test_default_radial_features_are_well_conditioned():
 
     assert condition(0.75) < 5000
     assert condition(1.5) > 1e6
+
+
+def test_names_say_what_a_feature_is():
+    def names(description, space=BOX, observations=STATES):
+        found = description.bind(space, observations)
+        assert len(set(found.names)) == len(found.names) == found.dim
+        return found.names
+
+    for description in DESCRIPTIONS:
+        names(description)
+    assert names(mr.rl.OneHot(), spaces.Discrete(3, start=5)) == ("state 5", "state 6", "state 7")
+    pairs = names(mr.rl.OneHot(), spaces.MultiDiscrete([2, 3], start=[1, 0]))
+    assert pairs[:4] == ("state (1, 0)", "state (1, 1)", "state (1, 2)", "state (2, 0)")
+    assert names(mr.rl.Fourier(2))[:4] == ("constant", "cos π(s1)", "cos π(2·s1)", "cos π(s0)")
+    assert {"cos π(s0 + 2·s1)", "cos π(2·s0 + s1)"} < set(names(mr.rl.Fourier(2)))
+    assert names(mr.rl.Polynomial(2)) == ("constant", "P1(s1)", "P1(s0)", "P2(s1)", "P1(s0)·P1(s1)", "P2(s0)")
+    grid = mr.rl.RBF((2, 2), bounds=([-2, -10], [2, 10])).bind(BOX, STATES)
+    assert grid.names == ("RBF 0 (-2, -10)", "RBF 1 (-2, 10)", "RBF 2 (2, -10)", "RBF 3 (2, 10)")
+    tiles = mr.rl.TileCoding(2, 3, bounds=([-2, -10], [2, 10])).bind(BOX, STATES)
+    assert "grid 0 tile (1, 1)" in tiles.names
+    row = tiles(np.array([[0.0, 0.0]], dtype=np.float32))[0]
+    assert next(tiles.names[i] for i in np.flatnonzero(row)) == "grid 0 tile (1, 1)"
+    both = names(mr.rl.Polynomial(1) + mr.rl.Fourier(1))
+    assert both[0] == "constant of part 0"
+    assert names(mr.rl.RBF(3) + mr.rl.Polynomial(0))[-1] == "constant"
+    wide = spaces.Box(0.0, 1.0, (6,), dtype=np.float32)
+    rows = np.random.default_rng(1).random((50, 6)).astype(np.float32)
+    assert names(mr.rl.Fourier(1), wide, rows)[-1] == "Fourier 63"
+    assert all(name.endswith(", …)") for name in names(mr.rl.RBF(4), wide, rows))
+    critic = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+    assert names(mr.rl.LastLayer(critic)) == ("unit 0", "unit 1", "unit 2", "constant")

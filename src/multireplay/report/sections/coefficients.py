@@ -39,8 +39,8 @@ FARTHEST = 100.0
 APART = 0.27
 """How far below a coefficient's own line that for independent rows is."""
 EFFECTIVE = "effective sample size"
-UNDER_DEPENDENCE, DOUBTFUL = "95 % under dependence", "not to be relied on"
-INDEPENDENT = "95 % if rows were independent"
+UNDER_DEPENDENCE, DOUBTFUL = "{:g} % under dependence", "not to be relied on"
+INDEPENDENT = "{:g} % if rows were independent"
 
 
 def blocks_of(evidence: Evidence) -> list[Block]:
@@ -48,17 +48,17 @@ def blocks_of(evidence: Evidence) -> list[Block]:
     several = evidence.by_class
     thin: Sequence[Vector | None] = evidence.textbooks or [None] * len(several)
     pairs = zip(several.items(), thin, strict=True)
-    groups = {name: _of_one(known, textbook, len(several)) for (name, known), textbook in pairs}
+    groups = {name: _of_one(known, textbook, len(several), evidence.level) for (name, known), textbook in pairs}
     return list(groups.popitem()[1]) if len(groups) == 1 else [Choice("Coefficients of the class", groups)]
 
 
-def _of_one(known: Uncertainty, textbook: Vector | None, classes: int) -> list[Block]:
+def _of_one(known: Uncertainty, textbook: Vector | None, classes: int, level: float) -> list[Block]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UncertaintyWarning)  # the page says it itself
-        summary = known.summary()
+        summary = known.summary(level)
     order = ordered(summary)
     plot = _plot(summary, order[: min(MOST, max(10, 40 * MOST_CLASSES // classes))], textbook)
-    table = replace(_table(summary, order[: max(MOST, MOST_ROWS // classes)]), brief=classes * len(order) > BRIEF)
+    table = replace(table_of(summary, order[: max(MOST, MOST_ROWS // classes)]), brief=classes * len(order) > BRIEF)
     hidden = len(order) - len(table.rows)
     remarks = [*summary.lines, *[f"{hidden:,} coefficients that are nearer to 0 are not on this page."] * (hidden > 0)]
     return [plot, table, *(Text(line, "remark") for line in remarks)]
@@ -75,11 +75,11 @@ def ordered(summary: Summary) -> list[int]:
 
 
 def _plot(summary: Summary, shown: list[int], textbook: Vector | None) -> Plot:
-    rows = summary.rows
+    rows, percent = summary.rows, 100 * summary.level
     x, low, high, error = (
         np.array([rows[i][name] for i in shown]) for name in ("coefficient", "low", "high", "standard error")
     )
-    thin = np.full(len(shown), np.nan) if textbook is None else ndtri(0.975) * textbook[shown]
+    thin = np.full(len(shown), np.nan) if textbook is None else textbook[shown]
     known = np.isfinite(error) & (error > 0)
     unlike = _unlike(x, high - low)
     unit = np.where(known, error, 1.0) if unlike else np.ones(len(shown))
@@ -93,8 +93,12 @@ def _plot(summary: Summary, shown: list[int], textbook: Vector | None) -> Plot:
         showlegend=bool(known.any()),
     )
     marked = np.array([bool(rows[i]["mark"]) for i in shown])
-    hover = [_hover(rows[i], half) for i, half in zip(shown, thin, strict=True)]
-    for which, color, name in ((~marked, figures.OURS, UNDER_DEPENDENCE), (marked, plotting.VERMILLION, DOUBTFUL)):
+    hover = [_hover(rows[i], float(error), percent) for i, error in zip(shown, thin, strict=True)]
+    half = ndtri((1 + summary.level) / 2) * thin
+    for which, color, name in (
+        (~marked, figures.OURS, UNDER_DEPENDENCE.format(percent)),
+        (marked, plotting.VERMILLION, DOUBTFUL),
+    ):
         places = np.flatnonzero(which)
         _strokes(figure, np.flatnonzero(which & known & inside), (low / unit, high / unit), (name, color, 5.0, 0.0))
         figure.add_scatter(
@@ -102,8 +106,8 @@ def _plot(summary: Summary, shown: list[int], textbook: Vector | None) -> Plot:
             marker={"color": color, "size": 9, "symbol": symbol[places].tolist()},
             text=[hover[i] for i in places], hovertemplate="%{text}<extra></extra>",
         )  # fmt: skip
-    seen = np.flatnonzero(known & inside & np.isfinite(thin))
-    _strokes(figure, seen, ((x - thin) / unit, (x + thin) / unit), (INDEPENDENT, figures.GREY, 1.6, APART))
+    seen, independent = np.flatnonzero(known & inside & np.isfinite(thin)), INDEPENDENT.format(percent)
+    _strokes(figure, seen, ((x - half) / unit, (x + half) / unit), (independent, figures.GREY, 1.6, APART))
     caption = _caption(known, len(rows), unlike, textbook is not None)
     return Plot(figure, "The coefficients", caption, height=max(170, 100 + 24 * len(shown)))
 
@@ -127,13 +131,13 @@ def _strokes(figure: Any, places: Positions, ends: tuple[Vector, Vector], style:
     )  # fmt: skip
 
 
-def _hover(row: dict[str, Any], thin: float) -> str:
+def _hover(row: dict[str, Any], thin: float, percent: float) -> str:
     """The whole name, since the axis cuts long ones, and the numbers."""
     text = f"{html.escape(str(row['name']), quote=False)}<br>{short(row['coefficient'])}"
     if math.isfinite(row["standard error"]):
-        text += f" ± {short(row['standard error'])}<br>95 %: {short(row['low'])} to {short(row['high'])}"
+        text += f" ± {short(row['standard error'])}<br>{percent:g} %: {short(row['low'])} to {short(row['high'])}"
     if math.isfinite(thin):
-        text += f"<br>if rows were independent: ± {short(float(thin / ndtri(0.975)))}"
+        text += f"<br>if rows were independent: ± {short(thin)}"
     return text + f"<br>{row['mark']}" * bool(row["mark"])
 
 
@@ -155,7 +159,7 @@ def _caption(known: Vector, dim: int, unlike: bool, thin: bool) -> str:
     return " ".join(parts)
 
 
-def _table(summary: Summary, order: list[int]) -> TableBlock:
+def table_of(summary: Summary, order: Sequence[int]) -> TableBlock:
     """The table of the summary, by the numbers."""
     rows, level = [], f"{100 * summary.level:g} % from"
     for i in order:

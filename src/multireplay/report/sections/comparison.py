@@ -6,8 +6,9 @@ import numpy as np
 
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Plot, Section, TableBlock, Text
-from multireplay.report.evidence import Evidence, is_of
+from multireplay.report.evidence import Evidence
 from multireplay.report.figures import Line
+from multireplay.report.reliability import is_of
 from multireplay.report.rivals import IN_ORDER, SHUFFLED, Contender, Missing
 from multireplay.show.text import rough, seconds, short
 

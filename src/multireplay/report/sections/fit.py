@@ -23,7 +23,8 @@ TONES: Mapping[str, Literal["good", "plain", "beware"]] = {"finished": "good", "
 
 def section(evidence: Evidence) -> Section:
     status = evidence.result.status
-    said = str(status) if evidence.run.feature_names else in_names(str(status), evidence.names)
+    said = str(status) if evidence.shown is None else status.message  # doubts are by the names that are shown
+    said = said if evidence.run.feature_names else in_names(said, evidence.names)
     tone = TONES.get(status.code, "beware")
     picture, *rest = coefficients.blocks_of(evidence)
     blocks: list[Block] = [Text(said, tone), picture]

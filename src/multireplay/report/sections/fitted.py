@@ -26,6 +26,7 @@ NAMES = {
     "values": ("fitted value V(s)", "one-step target r + γV(s′)"),
     "probabilities": ("fitted probability", "observed share"),
     "counts": ("fitted mean", "observed"),
+    "rates": ("fitted rate", "observed"),
     "classes": ("probability of the likeliest class", "share of rows of it"),
 }
 SHARES = ("probabilities", "classes")
@@ -41,17 +42,18 @@ def blocks_of(evidence: Evidence) -> list[Block]:
     heading = Heading("What is fitted, and what is left")
     if isinstance(found, Missing):
         return [heading, Text(found.reason, tone="remark")]
-    return [heading, *blocks_on(found, list(evidence.by_class))]
+    shown = evidence.shown
+    return [heading, *blocks_on(found, list(evidence.by_class), () if shown is None else shown.outcomes)]
 
 
-def blocks_on(found: FittedActual, names: Sequence[str] = ()) -> list[Block]:
-    """All that can be drawn of what is fitted beside what was observed."""
+def blocks_on(found: FittedActual, names: Sequence[str] = (), outcomes: Sequence[Any] = ()) -> list[Block]:
+    """All that can be drawn of what is fitted beside what was observed, by the names of classes or of 0 and 1."""
     blocks: list[Block] = [Text(_sentence(found))]
     if found.classes is not None:
-        blocks += _by_class(found.classes, names)
+        blocks += _by_class(found.classes, names, f"{100 * found.level:g} %")
     twofold = len(np.unique(found.spread.actual[:POINTS])) <= 2
-    blocks.append(_split(found) if twofold and found.what in SHARES else _points(found))
-    if found.what in (*SHARES, "counts"):
+    blocks.append(_split(found, outcomes) if twofold and found.what in SHARES else _points(found))
+    if found.what in (*SHARES, "counts", "rates"):
         blocks.append(_calibration(found))
     return [*blocks, _over_time(found), _by_lag(found)]
 
@@ -100,15 +102,15 @@ def _points(found: FittedActual) -> Plot:
     outside = int(((fitted < across[0]) | (fitted > across[1]) | (actual < up[0]) | (actual > up[1])).sum())
     caption = (
         f"{plural(len(fitted), 'row')} spread over the record, and the means of all rows in "
-        f"{plural(len(found.bins.fitted), 'group')} with their 95 % intervals under dependence: on the line where the "
-        "fit is right."
+        f"{plural(len(found.bins.fitted), 'group')} with their {100 * found.level:g} % intervals under dependence: on "
+        "the line where the fit is right."
     )
     if outside:
         caption += f" {plural(outside, 'row')} outside this window: a double click shows all."
     return Plot(figure, "Fitted against actual", caption, height=420)
 
 
-def _split(found: FittedActual) -> Plot:
+def _split(found: FittedActual, outcomes: Sequence[Any]) -> Plot:
     """Fitted probabilities of the rows with each of two outcomes."""
     fitted, actual = found.spread.fitted, found.spread.actual
     low, high = float(fitted.min()), float(fitted.max())
@@ -117,7 +119,7 @@ def _split(found: FittedActual) -> Plot:
     for outcome, color in zip(np.unique(actual), (plotting.VERMILLION, figures.OURS), strict=False):
         count, _ = np.histogram(fitted[actual == outcome], edges)
         share = count / max(1, count.sum())
-        name = f"rows with {short(float(outcome))}"
+        name = f"rows with {outcomes[int(outcome)] if len(outcomes) == 2 else short(float(outcome))}"
         if found.what == "classes":
             name = "rows of that class" if outcome else "rows of another"
         curves.append(Line((edges[1:] + edges[:-1]) / 2, share, name, color))
@@ -128,12 +130,12 @@ def _split(found: FittedActual) -> Plot:
     return Plot(figure, "Fitted probabilities by outcome", caption, height=320)
 
 
-def _by_class(found: ByClass, names: Sequence[str]) -> list[Block]:
+def _by_class(found: ByClass, names: Sequence[str], level: str) -> list[Block]:
     """What rows of every class are taken for, and calibration of each."""
     count = len(found.confusion)
     labels = [figures.label(str(name)) for name in (names if len(names) == count else range(count))]
     order = np.argsort(-found.confusion.sum(axis=1), kind="stable")
-    return [confused(found.confusion, labels), *[_class_calibration(found, labels, order)] * bool(found.bins)]
+    return [confused(found.confusion, labels), *[_class_calibration(found, labels, order, level)] * bool(found.bins)]
 
 
 def confused(confusion: Vector, labels: Sequence[str]) -> Plot:
@@ -173,7 +175,7 @@ def confused(confusion: Vector, labels: Sequence[str]) -> Plot:
     return Plot(figure, "What every class is taken for", caption, height=int(min(620, 240 + 26 * len(names))))
 
 
-def _class_calibration(found: ByClass, labels: Sequence[str], order: Positions) -> Plot:
+def _class_calibration(found: ByClass, labels: Sequence[str], order: Positions, level: str) -> Plot:
     """Observed shares by fitted probability, a curve a class."""
     figure = figures.new(
         x={"title": {"text": "fitted probability"}, "range": [-0.03, 1.03], "showgrid": True},
@@ -191,7 +193,7 @@ def _class_calibration(found: ByClass, labels: Sequence[str], order: Positions) 
         )  # fmt: skip
     caption = (
         "All rows in groups by the probability of a class: on the dashed line, that is what happens. The bars are "
-        "95 % intervals that allow for dependence."
+        f"{level} intervals that allow for dependence."
     )
     if len(labels) > DRAWN:
         caption += (
@@ -207,17 +209,17 @@ def _calibration(found: FittedActual) -> Plot:
     low, high = float(min(map(np.min, ends))), float(max(map(np.max, ends)))
     room = 0.05 * (high - low) or 0.05
     bounds = [low - room, high + room]
-    mean = "mean " * (found.what == "counts")
+    mean = "mean " * (found.what in ("counts", "rates"))
     figure = figures.new(
         x={"title": {"text": x_title}, "range": bounds, "showgrid": True},
         y={"title": {"text": f"{y_title} {mean}".strip()}, "range": bounds, "showgrid": True},
     )
     _diagonal(figure, bounds)
     _groups(figure, found)
-    title = "Mean counts by group" if found.what == "counts" else "Calibration"
+    title = f"Mean {found.what} by group" if found.what in ("counts", "rates") else "Calibration"
     caption = (
         f"All rows in {plural(len(bins.fitted), 'group')} by what is fitted: on the dashed line, that is what "
-        "happens. The bars are 95 % intervals that allow for dependence."
+        f"happens. The bars are {100 * found.level:g} % intervals that allow for dependence."
     )
     return Plot(figure, title, caption, height=420)
 

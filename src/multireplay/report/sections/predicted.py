@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,9 +50,11 @@ class Predictions:
     ends: tuple[Vector, Vector] | None = None
     """Of an interval of the mean response."""
     classes: tuple[str, ...] = ()
+    level: float = 0.95
+    """Of the intervals."""
 
 
-def section(found: Predictions, said: Sequence[str], tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> Section:
+def section(found: Predictions, said: Sequence[str], tables: Sequence[TableBlock]) -> Section:
     """The tab: it opens on a picture, unless there is no prediction at all."""
     words: list[Block] = [Text(line, tone="lead" if number == 0 else "plain") for number, line in enumerate(said)]
     if not len(found.values):
@@ -62,8 +64,7 @@ def section(found: Predictions, said: Sequence[str], tables: Mapping[str, Sequen
         blocks.insert(0 if len(found.classes) > 2 else 1, _by_class(found))
     blocks.append(TableBlock(_spread(found), caption="Predictions"))
     blocks += _compared(found)
-    blocks += [TableBlock(rows, caption=name, shown=40) for name, rows in tables.items()]
-    return Section("Predictions", blocks)
+    return Section("Predictions", [*blocks, *tables])
 
 
 def _over_rows(found: Predictions) -> Plot:
@@ -147,7 +148,8 @@ def _compared(found: Predictions) -> list[Block]:
     fine = np.isfinite(values) & np.isfinite(actual)
     if fine.sum() < FEWEST:
         return []
+    what = "classes" if len(found.classes) > 2 else found.what
     return [
         *blocks,
-        *blocks_on(look_at_rows("classes" if len(found.classes) > 2 else found.what, values[fine], actual[fine])),
+        *blocks_on(look_at_rows(what, values[fine], actual[fine], found.level), outcomes=found.classes),
     ]

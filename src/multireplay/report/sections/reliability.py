@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
-from multireplay.inference.uncertainty import FEW, Uncertainty
+from multireplay.inference.uncertainty import FEW, NAMED, Uncertainty
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Heading, Plot, Text
 from multireplay.report.evidence import Evidence
@@ -37,12 +38,20 @@ def blocks_of(evidence: Evidence) -> list[Block]:
 def _verdict(evidence: Evidence) -> Text:
     known, batches = evidence.known, evidence.batches
     parts, rising = [], batches is not None and batches.rising
+    error = np.asarray(known.standard_error)
+    there, unknown, held = np.isfinite(error), np.isposinf(error), np.isnan(error)
+    for which, why in ((unknown, "the record says nothing of"), (held, "the feasible set holds at its boundary")):
+        if which.any():
+            parts.append(f"There is no interval for {_named(known, which)}, which {why}.")
+    if not there.any():
+        return Text(" ".join(parts), tone="beware")
     if known.doubts:
         parts.append(f"{known.doubt_note()[:1].upper()}{known.doubt_note()[1:]}.")
     elif known.effective is not None:
-        least = int(np.argmin(known.effective))
+        least = int(np.argmin(np.where(there, known.effective, np.inf)))
         worth = f"about {rough(float(known.effective[least]))} independent rows for {known.names[least]}"
-        parts.append(f"The record is worth {worth}, of which it has fewest: enough for every interval.")
+        other = "" if there.all() else "other "
+        parts.append(f"The record is worth {worth}, of which it has fewest: enough for every {other}interval.")
     else:
         parts.append("Effective sample sizes need the record, which is not here.")
     if rising:
@@ -52,7 +61,14 @@ def _verdict(evidence: Evidence) -> Text:
         )
     elif batches is not None:
         parts.append("With longer batches standard errors do not become larger than those shown, beyond chance.")
-    return Text(" ".join(parts), tone="beware" if known.doubts or rising else "plain")
+    return Text(" ".join(parts), tone="beware" if known.doubts or rising or unknown.any() else "plain")
+
+
+def _named(known: Uncertainty, which: NDArray[np.bool_]) -> str:
+    """Those coefficients by name, the first of many."""
+    places = np.flatnonzero(which)
+    more = f" and {len(places) - NAMED} more" * (len(places) > NAMED)
+    return ", ".join(known.names[i] for i in places[:NAMED]) + more
 
 
 def _effective(known: Uncertainty) -> Plot:

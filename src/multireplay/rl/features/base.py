@@ -32,6 +32,8 @@ AT_MOST = 2000
 """Features that there are at most where their number was not given: so many are fitted exactly in seconds."""
 ROWS_EACH = 10
 """Observations that each feature has at least where their number was not given."""
+SPELT = 4
+"""Numbers of an observation up to which the name of a feature spells out where it is."""
 LOOKED_AT = 4096
 """Observations, spread over the record, that the length of rows is taken from."""
 
@@ -44,6 +46,11 @@ class BoundFeatures(ABC):
     dim: int
     chosen: str = ""
     """What was chosen where it was not given, in words."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name a feature, all different."""
+        return tuple(f"feature {i}" for i in range(self.dim))
 
     @abstractmethod
     def rows(self, observations: Array) -> Matrix:
@@ -87,7 +94,8 @@ class BoundFeatures(ABC):
         then = np.empty_like(now)
         then[:-1] = now[1:]
         then[record.ends] = self(record.next_observations[record.ends])
-        return Buffer(features=now, next_features=then, rewards=record.rewards, terminated=record.terminated)
+        rest = {"rewards": record.rewards, "terminated": record.terminated}
+        return Buffer(features=now, next_features=then, **rest, names=self.names)
 
     def problem_of(self, gamma: float) -> PolicyEvaluation:
         """The problem that reads those columns."""
@@ -166,6 +174,13 @@ class BoundJoined(BoundFeatures):
     def __str__(self) -> str:
         return " and ".join(map(str, self.parts))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        found = [name for part in self.parts for name in part.names]
+        if len(set(found)) < len(found):
+            found = [f"{name} of part {place}" for place, part in enumerate(self.parts) for name in part.names]
+        return tuple(found)
+
     def rows(self, observations: Array) -> Matrix:
         scaled = zip(self.parts, self.scales, strict=True)
         return np.hstack([scale * part.rows(observations).astype(np.float64, copy=False) for part, scale in scaled])
@@ -225,6 +240,12 @@ class BoundOneHot(BoundFeatures):
         self.sizes, self.first = found
         self.dim = int(np.prod(self.sizes))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        states = np.column_stack(np.unravel_index(np.arange(self.dim), tuple(self.sizes))) + self.first
+        single = len(self.sizes) == 1
+        return tuple(f"state {state[0] if single else tuple(state)}" for state in states.tolist())
+
     def values(self, observations: Array, x: Vector) -> Vector:
         return x[self.states(observations)]
 
@@ -234,7 +255,8 @@ class BoundOneHot(BoundFeatures):
     def buffer_of(self, record: Trajectory) -> Buffer:
         """The columns states, next_states, rewards and terminated of a record."""
         now, then = self.states(record.observations), self.states(record.next_observations)
-        return Buffer(states=now, next_states=then, rewards=record.rewards, terminated=record.terminated)
+        rest = {"rewards": record.rewards, "terminated": record.terminated}
+        return Buffer(states=now, next_states=then, **rest, names=self.names)
 
     def problem_of(self, gamma: float) -> PolicyEvaluation:
         """The problem that reads those columns, with the identity for a table, kept sparse."""

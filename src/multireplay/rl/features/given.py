@@ -153,6 +153,10 @@ class BoundLastLayer(BoundFeatures):
 
     kind = "last-layer"
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*(f"unit {i}" for i in range(self.dim - 1)), "constant")
+
     def __init__(self, space: Any, module: Any, example: Array) -> None:
         self.space, self.module = space, module
         weights = next(module.parameters())

@@ -14,12 +14,14 @@ from scipy.spatial import KDTree
 from multireplay._check import Positions, Vector, whole_number
 from multireplay.errors import InputError
 from multireplay.rl.coding import stored
-from multireplay.rl.features.base import ROWS_EACH, BoundFeatures, Features, Matrix, refuse_many, room_for
+from multireplay.rl.features.base import ROWS_EACH, SPELT, BoundFeatures, Features, Matrix, refuse_many, room_for
 from multireplay.rl.spaces import Array, Bounds, Scaling, per_dimension, scaling_of, some_of, width_of
 
 HIGHEST = 3
 """Order and degree where there is room for it."""
 CENTRES = 100
+PLACED = 2
+"""Numbers of a centre that are in the name of its feature."""
 LOOKED_AT = 20_000
 """Observations, spread over the record, that centres are chosen from."""
 
@@ -87,11 +89,29 @@ class BoundBasis(BoundFeatures):
         self.space, self.scaling, self.powers, self.chosen = space, scaling, powers, chosen
         self.dim = len(powers)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of a function of few numbers s0, s1, … of the observation spell it out."""
+        named = (
+            (number, [(int(row[i]), f"s{i}") for i in np.flatnonzero(row)]) for number, row in enumerate(self.powers)
+        )
+        return tuple(
+            "constant" if not parts else f"{self.kind} {number}" if len(parts) > SPELT else self._spelt(parts)
+            for number, parts in named
+        )
+
+    def _spelt(self, parts: list[tuple[int, str]]) -> str:
+        """The function of these whole numbers and coordinates."""
+        raise NotImplementedError
+
 
 class BoundFourier(BoundBasis):
     """Cosines of given frequencies."""
 
     kind = "Fourier"
+
+    def _spelt(self, parts: list[tuple[int, str]]) -> str:
+        return f"cos π({' + '.join(name if factor == 1 else f'{factor}·{name}' for factor, name in parts)})"
 
     def rows(self, observations: Array) -> Matrix:
         return np.cos(np.pi * self.scaling.clipped(observations) @ self.powers.T)
@@ -143,6 +163,9 @@ class BoundPolynomial(BoundBasis):
     """Products of Legendre polynomials, as they are: scaled to mean square 1, the rows in corners are far too long."""
 
     kind = "polynomial"
+
+    def _spelt(self, parts: list[tuple[int, str]]) -> str:
+        return "·".join(f"P{degree}({name})" for degree, name in parts)
 
     def rows(self, observations: Array) -> Matrix:
         units = 2 * self.scaling.clipped(observations) - 1
@@ -222,6 +245,16 @@ class BoundRBF(BoundFeatures):
         self.dim = len(centres)
         nearest = KDTree(centres).query(centres, k=2)[0][:, 1] if len(centres) > 1 else np.ones(1)
         self.width = width * float(nearest.mean())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """With where the centre is, in units of the observation."""
+        low, size = self.scaling.low[:PLACED], (self.scaling.high - self.scaling.low)[:PLACED]
+        more = ", …" * (self.centres.shape[1] > PLACED)
+        return tuple(
+            f"RBF {number} ({', '.join(f'{value:.2g}' for value in centre)}{more})"
+            for number, centre in enumerate((low + self.centres[:, :PLACED] * size).tolist())
+        )
 
     def rows(self, observations: Array) -> Matrix:
         units = self.scaling.unit(observations)

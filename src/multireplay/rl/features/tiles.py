@@ -12,7 +12,7 @@ from multireplay._check import Positions, Vector, whole_number
 from multireplay.buffer.buffer import Buffer
 from multireplay.errors import InputError
 from multireplay.rl.coding import stored
-from multireplay.rl.features.base import BoundFeatures, Features, Matrix, refuse_many, room_for
+from multireplay.rl.features.base import SPELT, BoundFeatures, Features, Matrix, refuse_many, room_for
 from multireplay.rl.spaces import Array, Bounds, Scaling, per_dimension, scaling_of, width_of
 
 if TYPE_CHECKING:
@@ -93,6 +93,16 @@ class BoundTiles(BoundFeatures):
         self.used = np.unique(self.tiles_of(visited))
         self.dim = len(self.used)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        shape = tuple(self.sides + 1)
+        grid, tile = np.divmod(self.used, int(np.prod(shape)))
+        places = tile[:, None] if len(shape) > SPELT else np.column_stack(np.unravel_index(tile, shape))
+        return tuple(
+            f"grid {number} tile {place[0] if len(place) == 1 else tuple(place)}"
+            for number, place in zip(grid.tolist(), places.tolist(), strict=True)
+        )
+
     def tiles_of(self, observations: Array) -> Positions:
         """The number of the tile of every grid that an observation lies in: (n, tilings)."""
         units = self.scaling.clipped(observations) * self.sides
@@ -118,7 +128,8 @@ class BoundTiles(BoundFeatures):
     def buffer_of(self, record: Trajectory) -> Buffer:
         """The columns features, next_features, rewards and terminated of a record, the first two sparse."""
         now, then = self.sparse(record.observations), self.sparse(record.next_observations)
-        return Buffer(features=now, next_features=then, rewards=record.rewards, terminated=record.terminated)
+        rest = {"rewards": record.rewards, "terminated": record.terminated}
+        return Buffer(features=now, next_features=then, **rest, names=self.names)
 
     def sparse(self, observations: Array) -> csr_array:
         """ψ as a sparse matrix: as many numbers a row as there are grids."""
