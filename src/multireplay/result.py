@@ -80,8 +80,8 @@ class Status:
     """
 
     code: Literal["finished", "not converged", "ran", "diverged", "filling", "running"]
-    """"finished": the answer was measured to be within a tenth of a standard error of the exact fit; "not converged":
-    it is not; "ran": steps were taken as asked for, and nobody measured how far they led."""
+    """"finished": the answer was measured to be within a tenth of a standard error of the exact fit; "not converged": it
+    is not; "ran": steps were taken as asked for, and nobody measured how far."""
     message: str
     result: Result | None = field(default=None, compare=False, repr=False)
     """What it is the status of: when it is read, it says which intervals are not to be relied on. Lost in pickling."""
@@ -138,16 +138,14 @@ class Result:
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the record; what it has seen too little of is looked up before it is left behind."""
-        if self.images is not None and self.run is not None and self.run.record is not None:
-            _ = self.uncertainty.doubts
+        _ = self.uncertainty.doubts if self.images is not None else {}
         return {**vars(self), "status": Status(self.status.code, str(self.status))}
 
     @cached_property
     def distance(self) -> float:
         """The distance of x to the exact fit, estimated, in standard errors of the worst coordinate.
 
-        It is known for whatever does not name an order of steps, and measured here otherwise, in one pass over the
-        record. On a feasible set it is that of the projected problem. A problem with no Jacobian (an operator of one's
+        It is known for whatever does not name an order of steps, and otherwise measured in one pass over the record. On a feasible set it is that of the projected problem. A problem with no Jacobian (an operator of one's
         own with more than 64 coordinates) has its mean operator measured instead, in standard errors of that. NaN where
         a pickled result has left its record behind unmeasured.
         """
@@ -166,8 +164,7 @@ class Result:
     def uncertainty(self) -> Uncertainty:
         """How well the record knows x: what intervals, covariances, tests and the summary are made of.
 
-        Most updates leave what is needed; after steps it is measured here, in one pass over the record, once. Where
-        there are no standard errors, its ``why_not`` says why.
+        Most updates leave what is needed; after steps it is measured in one pass. Its ``why_not`` says why there are none.
         """
         from multireplay.solving.uncertain import uncertainty_of
 
