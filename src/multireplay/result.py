@@ -80,8 +80,8 @@ class Status:
     """
 
     code: Literal["finished", "not converged", "ran", "diverged", "filling", "running"]
-    """"finished": the answer was measured to be within a tenth of a standard error of the exact fit; "not converged": it
-    is not; "ran": steps were taken as asked for, and nobody measured how far."""
+    """"finished": the answer was measured to be within a tenth of a standard error of the exact fit; "not converged":
+    it is not; "ran": steps were taken as asked for, and nobody measured how far they led."""
     message: str
     result: Result | None = field(default=None, compare=False, repr=False)
     """What it is the status of: when it is read, it says which intervals are not to be relied on. Lost in pickling."""
@@ -145,9 +145,9 @@ class Result:
     def distance(self) -> float:
         """The distance of x to the exact fit, estimated, in standard errors of the worst coordinate.
 
-        It is known for whatever does not name an order of steps, and otherwise measured in one pass over the record. On a feasible set it is that of the projected problem. A problem with no Jacobian (an operator of one's
-        own with more than 64 coordinates) has its mean operator measured instead, in standard errors of that. NaN where
-        a pickled result has left its record behind unmeasured.
+        It is known for whatever does not name an order of steps, and else measured in one pass over the record. On a
+        feasible set it is that of the projected problem. A problem with no Jacobian (an operator of one's own with more
+        than 64 coordinates) has its mean operator measured instead. NaN where a pickled result has left its record.
         """
         if self.measured is not None:
             return self.measured
@@ -164,7 +164,7 @@ class Result:
     def uncertainty(self) -> Uncertainty:
         """How well the record knows x: what intervals, covariances, tests and the summary are made of.
 
-        Most updates leave what is needed; after steps it is measured in one pass. Its ``why_not`` says why there are none.
+        Most updates leave what is needed; after steps it is measured in one pass. Its ``why_not`` may say why not.
         """
         from multireplay.solving.uncertain import uncertainty_of
 

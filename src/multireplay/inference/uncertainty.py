@@ -26,10 +26,9 @@ CROWD = "few independent rows: do not rely on this interval"
 """And all intervals are, where more features than this are active at once for each independent row: the fit takes slow
 noise for its own, and effective sample sizes at it are too large."""
 NAMED = 6
-CONCENTRATED, MANY = 2.5, 16
-"""And where one or two of the batches (of so many at least) tell nearly all that is known of a coordinate, however its
-feature is coded: an event, its opposite, and the constant beside that. It is (Σ v²)²/Σ v⁴ of their images v, which is
-about 10 where 32 are alike."""
+CONCENTRATED, MANY = 2.0, 16
+"""And where one or two of the batches (of so many at least) tell nearly all of a coordinate, however its feature is
+coded: (Σ v²)²/Σ v⁴ of their images v, which is about 10 where 32 are alike."""
 ALONE = "one or two stretches of the record tell nearly all of it: do not rely on this interval"
 
 
@@ -119,10 +118,14 @@ class Uncertainty:
 
     def interval(self, level: float = 0.95, *, of: Any = None, by: LongRun | None = None) -> Vector:
         """Intervals that contain the truth with that probability, of shape (k, 2): see `Result.interval`."""
+        self._warn(_functionals(of, len(self.x)))
+        return self.ends(level, of=of, by=by)
+
+    def ends(self, level: float, *, of: Any = None, by: LongRun | None = None) -> Vector:
+        """The ends of `interval`, for those who say themselves what is doubtful."""
         level, rows = number_in("level", level, 0, 1, low_open=True), _functionals(of, len(self.x))
         error, spread = self._spread(rows, by)
         centre, half = self._centre(rows), spread.quantile(level) * error
-        self._warn(rows)
         return np.column_stack([centre - half, centre + half])
 
     def covariance(self, by: LongRun | None = None) -> Vector:
@@ -204,14 +207,14 @@ class Uncertainty:
             found |= {int(i): found.get(int(i), CROWD) for i in np.flatnonzero(part)}
         if self.crowded > CROWDED:
             found = {i: found.get(i, CROWD) for i in range(len(self.x))}
-        return found
+        return dict(sorted(found.items()))
 
     def _alone(self) -> dict[int, str]:
         """Coordinates of which one or two batches tell nearly all."""
         if self.images is None or len(self.images.values) < MANY:
             return {}
         squares = self.pieces() ** 2
-        total, fourth = np.add.reduce(squares), np.einsum("ij,ij->j", squares, squares)
+        total, fourth = np.add.reduce(squares), np.add.reduce(squares * squares)
         return dict.fromkeys((total * total < CONCENTRATED * fourth).nonzero()[0].tolist(), ALONE)
 
     def doubt_note(self) -> str:

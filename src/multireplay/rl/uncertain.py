@@ -83,7 +83,7 @@ def start_value(estimate: ValueEstimate, level: float = LEVEL) -> StartValue:
     value = float(mean @ estimate.x)
     if known.images is None:
         return StartValue(value, np.nan, np.nan)
-    if not np.isfinite(known.interval(level, of=mean)).all():
+    if not np.isfinite(known.ends(level, of=mean)).all():
         return StartValue(value, -np.inf, np.inf)
     rows = known.images.rows
     bounds = np.round(np.cumsum(rows) / rows.sum() * len(record))
