@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 from scipy.special import stdtrit
 
 from multireplay._check import Positions, Vector
@@ -147,10 +147,8 @@ def _size(score: Vector, both: Vector) -> float:
     """FᵀM⁻¹F, with M half of `both`: a matrix, or the diagonal of one."""
     if both.ndim == 1:
         return float(2 * score @ np.divide(score, both, out=np.zeros_like(score), where=both > 0))
-    try:
-        return float(2 * score @ cho_solve(cho_factor(both, check_finite=False), score, check_finite=False))
-    except np.linalg.LinAlgError:
-        return 0.0
+    _, whitened, fault = dposv(both, score)
+    return 0.0 if fault else float(2 * score @ whitened)
 
 
 def _moments(means: Vector) -> tuple[float, float, float]:
