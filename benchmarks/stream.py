@@ -16,7 +16,7 @@ import csv
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -293,14 +293,49 @@ def measured(name: str, rows: int, seeds: int, methods: dict) -> list[dict]:
     return [{key: value for key, value in line.items() if key != "errors"} for line in lines]
 
 
+def speed(rows: int = 400_000, repeats: int = 5) -> Iterator[dict[str, str]]:
+    """Times of this process a row, in memory, the best of a few: in blocks, one by one, and predicted before."""
+    world = {"regression": regression(0, rows, 0.0), "values": chain(0, rows, 0.5)}
+    for name, some in world.items():
+        columns = {"features": some.features, ("targets" if name == "regression" else "rewards"): some.targets}
+        if some.next_features is not None:
+            columns["next_features"] = some.next_features
+        few = [{key: column[t] for key, column in columns.items()} for t in range(1000, 6000)]
+        times = np.full((repeats, 3), np.inf)
+        for turn in times:
+            problem = mr.GLM() if name == "regression" else mr.PolicyEvaluation(GAMMA)
+            stream, marks = mr.Stream(problem), [time.process_time()]
+            stream.observe_many(columns)
+            marks.append(time.process_time())
+            stream = mr.Stream(problem)
+            stream.observe_many({key: column[:1000] for key, column in columns.items()})
+            marks.append(time.process_time())
+            for row in few:
+                stream.observe(**row)
+            marks.append(time.process_time())
+            for row in few:
+                stream.predict(row["features"])
+                stream.observe(**row)
+            marks.append(time.process_time())
+            turn[:] = (marks[1] - marks[0]) / rows, (marks[3] - marks[2]) / len(few), (marks[4] - marks[3]) / len(few)
+        block, one, both = times.min(axis=0)
+        yield {
+            "world": name, "rows a second in blocks": f"{1 / block:,.0f}", "observe, µs": f"{1e6 * one:.1f}",
+            "predict and observe, µs": f"{1e6 * both:.1f}",
+        }  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=40_000, help="or 0 for the shorter worlds alone")
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--slow", type=int, default=10_000, help="rows for River, scikit-learn, Vowpal Wabbit, or 0")
     parser.add_argument("--worlds", default="", help="those whose name has this in it")
+    parser.add_argument("--speed", action="store_true", help="times a row in memory, and no more")
     parser.add_argument("--out", default="", help="a file in which the lines of these are replaced")
     given = parser.parse_args()
+    if given.speed:
+        return print(TextTable(list(speed())))
     lines = []
     for name in (name for name in WORLDS if given.worlds in name):
         wide = "coordinates" in name
@@ -322,6 +357,7 @@ def main() -> None:
             writer = csv.DictWriter(file, list(shown[0]))
             writer.writeheader()
             writer.writerows(shown)
+    return None
 
 
 if __name__ == "__main__":
