@@ -239,7 +239,7 @@ class Uncertainty:
                 told = effective * (np.asarray(self.standard_error) / error) ** 2
             effective = np.minimum(np.nan_to_num(told, nan=np.inf), self.images.rows.sum())
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = centre / error
+            ratios = centre / error + 0.0  # no -0
         ends = zip((centre - half).tolist(), (centre + half).tolist(), strict=True)
         tests = zip(error.tolist(), ratios.tolist(), spread.p_value(ratios).tolist(), strict=True)
         known = [None] * len(error) if effective is None else effective.tolist()
