@@ -11,7 +11,7 @@ benchmarks/coverage_rivals.py; for 2·10⁵ rows they have fewer replications, a
 `mr.inference` but `LongMemory`; these are asked about means, long memory and hidden components. Every finished cell is
 written at once, and one that is there with as many replications is not run again.
 Usage: python benchmarks/coverage.py [--cells "linear*n = 2000,*"] [--replications 1000] [--jobs 2] [--minutes 60]
-[--cost] [--small] [--tables]
+[--cost] [--small] [--tables] [--device cuda]
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import itertools
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,8 @@ ENOUGH, SOME, FIRM = 50, 15, 95
 SMALL = (Cell("mean", 0.5, 2_000, 1), Cell("linear", 0.9, 2_000, 5), Cell("tabular", 0.9, 20_000, 10))
 """Cells that the tests repeat."""
 Ends = tuple[Array, Array]
+Drawer = Callable[[Cell, int, int], Sample]
+"""What draws one record of a cell, for a replication and a seed."""
 
 
 def few(cell: Cell, rows: float, replications: int) -> int:
@@ -101,13 +103,18 @@ def ask(cell: Cell, sample: Sample, number: int, replications: int) -> tuple[dic
     return ends, about
 
 
-def block(cell: Cell, numbers: Iterable[int], replications: int, seed: int) -> list[Any]:
+def drawn_here(cell: Cell, replication: int, seed: int) -> Sample:
+    """One record, in memory."""
+    return draw(cell, cell.generator(replication, seed))
+
+
+def block(cell: Cell, numbers: Iterable[int], replications: int, seed: int, drawn: Drawer) -> list[Any]:
     """Some replications: whether each function was covered and how wide the intervals are, by method."""
     found = []
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for number in numbers:
-            sample = draw(cell, cell.generator(number, seed))
+            sample = drawn(cell, number, seed)
             ends, about = ask(cell, sample, number, replications)
             truth = about["truth"]
             covered = {
@@ -118,15 +125,17 @@ def block(cell: Cell, numbers: Iterable[int], replications: int, seed: int) -> l
     return found
 
 
-def measure(cell: Cell, replications: int, jobs: int, seed: int = SEED) -> list[dict[str, Any]]:
+def measure(
+    cell: Cell, replications: int, jobs: int, seed: int = SEED, drawn: Drawer = drawn_here
+) -> list[dict[str, Any]]:
     """The lines of one cell."""
     size = max(1, min(50, replications // (4 * jobs)))
     numbers = [range(k, min(k + size, replications)) for k in range(0, replications, size)]
     if jobs == 1:
-        blocks = [block(cell, some, replications, seed) for some in numbers]
+        blocks = [block(cell, some, replications, seed, drawn) for some in numbers]
     else:
         with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
-            blocks = Parallel()(delayed(block)(cell, some, replications, seed) for some in numbers)
+            blocks = Parallel()(delayed(block)(cell, some, replications, seed, drawn) for some in numbers)
     runs = list(itertools.chain.from_iterable(blocks))
     about = {name: np.array([run[2][name] for run in runs]) for name in runs[0][2]}
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -290,18 +299,24 @@ def main() -> None:
     options.add_argument("--small", action="store_true", help="the three cells of the tests, 100 replications")
     options.add_argument("--tables", action="store_true", help="print what is in the file, and run nothing")
     options.add_argument("--cost", action="store_true", help="the time of a summary over that of a fit, and no more")
+    options.add_argument("--device", help="where PyTorch draws regressions, one after the other, and they are fitted")
     given = options.parse_args()
     if given.cost:
         return print(render(TextTable(cost(), title="time of a fit with its summary"), width=160))
     began, out = time.perf_counter(), Path("out/coverage.csv") if given.small else given.out
     cells = SMALL if given.small else [c for c in all_cells() if any(fnmatch(str(c), one) for one in given.cells)]
     replications, lines = 100 if given.small else given.replications, read(out)
+    jobs, drawn = given.jobs, drawn_here
+    if given.device:
+        from coverage_device import drawer
+
+        jobs, drawn = 1, drawer(given.device)
     for cell in () if given.tables else cells:
         done = max((line["replications"] for line in lines.get(str(cell), ())), default=0)
         if done >= replications or time.perf_counter() - began > 60 * given.minutes:
             continue
         start = time.perf_counter()
-        found = measure(cell, replications, given.jobs)
+        found = measure(cell, replications, jobs, drawn=drawn)
         lines[str(cell)] = [{**line, "cell": cell} for line in found]
         write(out, lines)
         for line in (line for line in found if line["method"] == OURS):
