@@ -29,6 +29,7 @@ from multireplay.result import Result
 from multireplay.solve import solve
 from multireplay.solving.resolve import DEFAULT_TAIL
 from multireplay.steps import Schedule
+from multireplay.streaming.answer import StreamResult
 from multireplay.streaming.stream import Stream
 
 GROWTH = 1.25
@@ -169,7 +170,8 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         if stream is None:
             stream = PartialFit(whole_number("capacity", self.capacity, least=2), self.target)
             if hasattr(self, "_fitted"):
-                stream.begin(self, self._fitted, getattr(self.results_[0].run, "record", None))
+                stream.result = self.results_[0]
+                stream.begin(self, self._fitted, getattr(stream.result.run, "record", None))
         stream.take(self, columns, targets)
         assert stream.start is not None
         self._stream = stream
@@ -267,6 +269,7 @@ class PartialFit:
         self.capacity = capacity
         self.target = target
         self.start: Start | None = None
+        self.result: Result | None = None
         self.run: Stream | None = None
         self._kept: list[Columns] = []
         self._rows = self._solved = 0
@@ -293,9 +296,10 @@ class PartialFit:
             return
         record = {name: stacked([kept[name] for kept in self._kept]) for name in block}
         shared = {name: record[name] for name in columns}
-        self.start, self._solved = host._solved(shared, record[self.target])[0], self._rows
+        self.start, self.result, _ = host._solved(shared, record[self.target])
+        self._solved = self._rows
         if complete:
-            self._kept = []
+            self._kept, self.result = [], None
             self.begin(host, self.start)
             self._observe(record)
             self._observe({name: column[count:] for name, column in block.items()})
@@ -310,9 +314,18 @@ class PartialFit:
     def answer(self) -> Vector:
         """The answer of the run that predictions are made with, and x0 until it has seen as many rows as that has."""
         assert self.start is not None
-        known = self.run is not None and self.run.position >= self.capacity
-        found = self.run.predictor if self.run is not None and known else None
+        found = None if self.run is None or self._fills else self.run.predictor
         return self.start.x if found is None else found.copy()
+
+    @property
+    def told(self) -> Result | StreamResult:
+        """What the answer comes from: the stream, or the fit it began with until that has as many rows."""
+        assert self.run is not None or self.result is not None
+        return self.result if self.run is None or self._fills else self.run.result()  # type: ignore[return-value]
+
+    @property
+    def _fills(self) -> bool:
+        return self.run is None or self.run.position < self.capacity
 
 
 def stacked(blocks: Sequence[Any]) -> Any:

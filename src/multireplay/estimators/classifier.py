@@ -226,7 +226,7 @@ class MERClassifier(ClassifierMixin, WeightedEstimator):  # type: ignore[misc]
     def _mapped(self, back: Any) -> tuple[Uncertainty, ...]:
         if len(self.classes_) == 2:
             return super()._mapped(back)
-        found, contrasts = self.results_[0].uncertainty, Multinomial(len(self.classes_)).contrasts
+        found, contrasts = self._learnt, Multinomial(len(self.classes_)).contrasts
         return tuple(found.mapped(sparse.kron(row[None, :], back), self.names_) for row in contrasts)
 
     def _with_classes(self, classes: NDArray[Any], labels: NDArray[Any], sample_weight: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,10 +16,16 @@ from sklearn.utils.validation import check_is_fitted
 from multireplay._check import Vector
 from multireplay.errors import UncertaintyWarning, warn
 from multireplay.inference import BatchMeans, LongRun, Summary, Uncertainty
+from multireplay.inference.residuals import distance_of
+from multireplay.result import CONVERGED
 from multireplay.solving.uncertain import made_of
+from multireplay.streaming.answer import StreamResult
 
 INTERCEPT = "(intercept)"
-STREAM = "rows came as a stream (partial_fit), of which no record is kept to see their dependence in; fit has them"
+HELD_BACK = (
+    "coefficients are those that predict best, up to {:.2g} standard errors from the fit of the stream; intervals are "
+    "around that"
+)
 
 Made = TypeVar("Made")
 Band = tuple[Vector, Vector, Vector]
@@ -58,9 +65,6 @@ class Inference:
     def uncertainties_(self) -> tuple[Uncertainty, ...]:
         """One for every row of `coef_`: all that is known of its coefficients and intercept, in the units of X."""
         check_is_fitted(self, "coef_")
-        if getattr(self, "_stream", None) is not None:
-            whole = np.column_stack([np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)])
-            return tuple(Uncertainty(x[: len(self.names_)], self.names_, None, why_not=STREAM) for x in whole)
         alpha, found = getattr(self, "alpha", 0.0), self._mapped(self._standardization.way_back())
         for one in found:
             one.notes = tuple(note.replace("the ridge", f"alpha={alpha:g}") for note in one.notes)
@@ -68,7 +72,19 @@ class Inference:
 
     def _mapped(self, back: Any) -> tuple[Uncertainty, ...]:
         """What is known of every row of `coef_`, given what brings one back to the units of X."""
-        return tuple(result.uncertainty.mapped(back, self.names_) for result in self.results_)  # type: ignore[attr-defined]
+        return (self._learnt.mapped(back, self.names_),)
+
+    @property
+    def _told_by(self) -> Any:
+        """The result that is told of: of `fit`, or of the stream since."""
+        stream = getattr(self, "_stream", None)
+        return self.results_[0] if stream is None else stream.told  # type: ignore[attr-defined]
+
+    @property
+    def _learnt(self) -> Uncertainty:
+        """What is known of what was learnt, the coefficients of standardized features."""
+        told, stream = self._told_by, getattr(self, "_stream", None)
+        return told.uncertainty if stream is None else _around_the_fit(stream.answer, told.uncertainty)
 
     @property
     def coef_se_(self) -> Any:
@@ -112,11 +128,9 @@ class Inference:
         """
         tables, known = [], self.uncertainties_
         for index, found in enumerate(known):
-            made = []
-            if getattr(self, "_stream", None) is None:
-                made = made_of(self.results_[index % len(self.results_)], self._fitted_as(index))  # type: ignore[attr-defined]
-                dropped = getattr(self, "n_dropped_", 0)
-                made = [*made, f"Rows left out because something was missing: {dropped:,}."] if dropped else made
+            told, dropped, fitted = self._told_by, getattr(self, "n_dropped_", 0), self._fitted_as(index)
+            made = told.made(fitted) if isinstance(told, StreamResult) else made_of(told, fitted)
+            made += [f"Rows left out because something was missing: {dropped:,}."] if dropped else []
             tables.append(_quiet(partial(found.summary, level, by, made)))
         self._warn(known)
         return tables[0] if len(tables) == 1 else Summaries(zip(self._classes_told(), tables, strict=True))
@@ -218,6 +232,16 @@ class Inference:
     def _classes_told(self) -> Sequence[Any]:
         """What tells the rows of `coef_` apart where there are several."""
         return range(len(self.uncertainties_))
+
+
+def _around_the_fit(x: Vector, known: Uncertainty) -> Uncertainty:
+    """What is known of a fit, told of the x that is used in its place."""
+    if known.images is None or (x == known.x).all():
+        return known
+    off = x - known.x
+    away = distance_of(off, known.images.standard_error, x, np.ones(len(x)))
+    notes = (*known.notes, *([HELD_BACK.format(away)] if away > CONVERGED else []))
+    return Uncertainty(x, known.names, replace(known.images, off=off), known.source, "", notes)
 
 
 def _quiet(made: Callable[[], Made]) -> Made:

@@ -129,8 +129,11 @@ class StreamResult:
 
     def summary(self, level: float = 0.95, by: LongRun | None = None) -> Summary:
         """A table of all coordinates with standard errors, tests against 0 and intervals."""
-        made = [f"{self.problem!r} on {self.rows} of {self.position} rows of a stream.", str(self.drift)]
-        return self.uncertainty.summary(level, by, made)
+        return self.uncertainty.summary(level, by, self.made(repr(self.problem)))
+
+    def made(self, what: str) -> list[str]:
+        """How a fit was made, in sentences; the first begins with what was fitted."""
+        return [f"{what} on {self.rows} of {self.position} rows of a stream.", str(self.drift)]
 
     def __repr__(self) -> str:
         return f"StreamResult(x of {len(self.x)} coordinates at position {self.position}: {self.status})"
