@@ -196,22 +196,92 @@ def test_the_value_of_a_policy():
     assert ((low < fitted) & (fitted < high)).all()
 
 
-def test_after_a_stream_there_are_none_and_it_says_why():
-    world = make()
-    model = mr.MERRegressor(capacity=256).fit(world.X, world.amounts)
-    assert model.coef_se_ is not None
-    model.partial_fit(world.X[:500], world.amounts[:500])
-    assert model.coef_se_ is None
-    assert model.intercept_se_ is None
+def streamed(model, X, y, block=250, **given):
+    for first in range(0, len(y), block):
+        model.partial_fit(X[first : first + block], y[first : first + block], **given)
+    return model
+
+
+@pytest.mark.filterwarnings("ignore::multireplay.errors.AutocorrelationWarning")
+@pytest.mark.parametrize("kind", [*KINDS, "three classes"])
+def test_after_a_stream_they_are_about_those_of_a_fit(kind):
+    """Batches of a stream are other stretches of the record than those of a fit, and x is as good as the same."""
+    world = make(6000, 0.5, 4)
+    estimator, target, *_ = KINDS.get(kind, KINDS["logistic"])
+    y = getattr(world, target)
+    if kind == "three classes":
+        y = np.digitize(world.amounts, [4.0, 6.0])
+    given = {"classes": np.unique(y)} if estimator is mr.MERClassifier else {}
+    whole, model = estimator(alpha=0).fit(world.X, y), streamed(estimator(alpha=0, capacity=512), world.X, y, **given)
+    assert model.coef_se_ == pytest.approx(whole.coef_se_, rel=0.35)
+    assert model.intercept_se_ == pytest.approx(whole.intercept_se_, rel=0.35)
+    ends, around = model.conf_int(), whole.conf_int()
+    assert ends.shape == around.shape
+    assert np.abs(ends.mean(axis=-1) - around.mean(axis=-1)).max() < 0.1 * np.max(whole.coef_se_)
+    fitted, low, high = model.predict_interval(world.X[:3])
+    assert (low < fitted).all()
+    assert (fitted < high).all()
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).conf_int(), ends)
     text = str(model.summary())
-    assert "No standard errors: rows came as a stream (partial_fit)" in text
-    assert [row["coefficient"] for row in model.summary().rows] == pytest.approx([*model.coef_, model.intercept_])
-    for ask in (model.conf_int, model.covariance, lambda: model.predict_interval(world.X[:1])):
-        with pytest.raises(mr.InputError, match="rows came as a stream"):
-            ask()
-    assert model.fit(world.X, world.amounts).coef_se_ is not None
-    two = mr.MERClassifier(capacity=64).partial_fit(world.X, world.labels, classes=["down", "up"])
-    assert "stream" in str(two.summary())
+    assert "on 6000 of 6000 rows of a stream." in text
+    assert "No drift" in text
+    with pytest.raises(mr.InputError, match=r"a stream keeps 32 to 64 batches of its sums, for BatchMeans\(\)"):
+        model.conf_int(by=NeweyWest())
+
+
+def test_where_a_stream_predicts_with_less_than_the_fit_intervals_are_around_the_fit():
+    """Of few rows the coefficients are held back."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((400, 12))
+    y = X @ rng.normal(0, 0.1, 12) + rng.standard_normal(400)
+    model = streamed(mr.MERRegressor(alpha=0, capacity=100), X, y, 50)
+    stream = model._stream.run
+    way = model._stream.start.standardization
+    fit, constant = way.undone(stream.x)
+    assert np.abs(fit - model.coef_).max() > 0.1 * model.coef_se_.max()
+    assert model.conf_int().mean(axis=1) == pytest.approx([*fit, constant])
+    table = model.summary()
+    assert [row["coefficient"] for row in table.rows] == pytest.approx([*model.coef_, model.intercept_])
+    assert "coefficients are those that predict best, up to 0." in str(table)
+    assert "from the fit of the stream; intervals are around that" in str(table)
+
+
+def test_before_a_stream_has_its_first_rows_they_are_those_of_the_fit_so_far():
+    world = make()
+    model = mr.MERRegressor(alpha=0, capacity=4000).partial_fit(world.X, world.amounts)
+    whole = mr.MERRegressor(alpha=0).fit(world.X, world.amounts)
+    assert model.conf_int() == pytest.approx(whole.conf_int())
+    assert "on 3,000 rows, 1 pass" in str(model.summary())
+    again = mr.MERRegressor(alpha=0, capacity=4000).fit(world.X, world.amounts)
+    again.partial_fit(world.X[:100], world.amounts[:100])  # its answer is still that of fit
+    assert again.conf_int() == pytest.approx(whole.conf_int())
+
+
+def combined(seed=5):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"temp": rng.standard_normal(2000), "hum": rng.standard_normal(2000)})
+    frame["hum in percent"] = 100 * frame["hum"] + 3
+    frame["site"] = 7.0
+    return frame, frame["temp"] + frame["hum"] + rng.standard_normal(2000)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_only_the_penalty_settles_is_marked(stream):
+    """The default alpha shares the effect of a column between it and another that says the same."""
+    frame, y = combined()
+    model = streamed(mr.MERRegressor(capacity=256), frame, y) if stream else mr.MERRegressor().fit(frame, y)
+    with pytest.warns(mr.UncertaintyWarning, match="hum, hum in percent, site, .intercept. .*only the penalty settles"):
+        table = model.summary()
+    marks = {row["name"]: row["mark"] for row in table.rows}
+    assert marks.pop("temp") == ""
+    assert set(marks.values()) == {"only the penalty settles it: do not rely on this interval"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_interval(frame[:3])  # the sum of their effects is known
+        mr.MERRegressor().fit(frame[["temp", "hum"]], y).summary()
+        mr.MERRegressor(alpha=1.0).fit(frame[["temp", "hum"]], y).summary()
+    with pytest.warns(mr.UncertaintyWarning, match="1 of 2 have part in that"):
+        model.predict_interval(pd.concat([frame[:1], frame[:1].assign(hum=5.0)]))
 
 
 def rare(rows=4000, seed=6):

@@ -17,8 +17,8 @@ from multireplay.cli.model import Model
 from multireplay.cli.options import ModelKind
 from multireplay.errors import InputError, UncertaintyWarning
 from multireplay.inference import BatchMeans, Images, Summary, Uncertainty
+from multireplay.inference.doubts import NAMED, NEVER, reason_in
 from multireplay.inference.summary import coefficient_row
-from multireplay.inference.uncertainty import NAMED
 from multireplay.show.text import TextTable, plural
 
 KEPT = 1000
@@ -96,7 +96,7 @@ def _row(name: str, value: float, found: Mapping[str, Any]) -> dict[str, Any]:
     numbers = {
         entry: math.nan if (given := found[entry.replace(" ", "_")]) is None else float(given) for entry in NUMBERS
     }
-    if numbers["standard error"] != numbers["standard error"] and found["mark"] and numbers["t"] == 0:
+    if math.isnan(numbers["standard error"]) and (found["mark"] == reason_in(NEVER) or numbers["t"] == 0):
         numbers |= {"standard error": math.inf, "low": -math.inf, "high": math.inf}  # of which JSON has no name
     return {"name": name, **numbers, "coefficient": float(value), "mark": found["mark"]}
 

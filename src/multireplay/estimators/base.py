@@ -22,7 +22,7 @@ from multireplay.errors import ConvergenceWarning as NotConverged
 from multireplay.estimators.dependence import Dependence, examine, looked_at
 from multireplay.estimators.standardize import Columns, Standardization, measured
 from multireplay.estimators.uncertain import INTERCEPT, Inference
-from multireplay.estimators.usable import as_table, usable_as_they_are
+from multireplay.estimators.usable import as_table, refuse_by_place, usable_as_they_are
 from multireplay.problems import Problem
 from multireplay.replay import Replay
 from multireplay.result import Result
@@ -188,7 +188,12 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
             del self.recipe_  # learnt anew, from something else
         if hasattr(self, "recipe_") and not isinstance(arrays[0], np.ndarray):
             arrays = (_designed(self.recipe_, arrays[0])[0], *arrays[1:])
-        return validate_data(self, *arrays, accept_sparse="csr", dtype=[np.float64, np.float32], **options)
+        try:
+            return validate_data(self, *arrays, accept_sparse="csr", dtype=[np.float64, np.float32], **options)
+        except ValueError:
+            if np.ndim(arrays[0]) == 2:
+                refuse_by_place(*arrays)
+            raise
 
     @classmethod
     def from_formula(cls, formula: str, data: Any, *, groups: Any = None, **settings: Any) -> Any:

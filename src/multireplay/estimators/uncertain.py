@@ -57,6 +57,7 @@ class Inference:
     @property
     def names_(self) -> tuple[str, ...]:
         """Of the coefficients, and of the intercept, which is the last where there is one."""
+        check_is_fitted(self, "coef_")
         called: list[Any] = self._called  # type: ignore[attr-defined]
         names = [name if isinstance(name, str) else f"x[{name}]" for name in called]
         return (*names, *[INTERCEPT] * self._standardization.intercept)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import _safe_indexing, check_array
 
+from multireplay.buffer.names import names_in, place_in_words
 from multireplay.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,6 +83,38 @@ def usable_as_they_are(estimator: Any, arrays: Sequence[Any], fewest: int = 1) -
         type(y) is np.ndarray and y.dtype.kind in "fiu" and y.shape == X.shape[:1] and bool(np.isfinite(y).all())
         for y in targets
     )
+
+
+def refuse_by_place(X: Any, y: Any = None) -> None:
+    """Raise where a value of X is no finite number, or one of y is NaN or infinite, with its row and column.
+
+    scikit-learn's checks say only that there is one.
+    """
+    for what, values in (("X", X), ("y", y)):
+        names, sparse = names_in(values), hasattr(values, "tocoo")
+        entries = values.tocoo() if sparse else np.asarray(values)
+        cells = entries.data if sparse else entries
+        bad = np.zeros(cells.shape, dtype=bool)
+        if cells.dtype.kind == "f":
+            bad = ~np.isfinite(cells)
+        elif what == "X" and cells.ndim == 2 and cells.dtype.kind in "OU":
+            bad = np.vectorize(_is_none, otypes=[bool])(cells)
+        if not bad.any():
+            continue
+        first = tuple(int(at) for at in np.argwhere(bad)[0])
+        place = (int(entries.row[first]), int(entries.col[first])) if sparse else first
+        value = cells[first]
+        told = repr(value) if isinstance(value, str) else "NaN" if value is None or value != value else str(value)
+        said = ", which is not a number" if isinstance(value, str) else "; all values must be finite"
+        also = ", and missing='drop' leaves out rows that have one missing" * (told == "NaN")
+        raise InputError(f"{what} holds {told} at {place_in_words(place, names)}{said}{also}")
+
+
+def _is_none(cell: Any) -> bool:
+    try:
+        return not np.isfinite(float(cell))
+    except (TypeError, ValueError):
+        return True
 
 
 def as_table(data: Any) -> Any:

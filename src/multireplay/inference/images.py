@@ -43,6 +43,8 @@ class Images:
     """What the curvature of the operator moves the answer by on average: intervals are around x − off."""
     lost: NDArray[np.bool_] | None = None
     """Coordinates that it moves by more than can be known."""
+    held: Vector | None = None
+    """Directions that only a penalty settles, a row each."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "through": None}

@@ -12,6 +12,7 @@ from multireplay._check import Positions, Vector
 from multireplay.buffer.columns import Columns, row_count
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import BlockSum, Folding, Part, batch_bounds, fold, operator_batches
+from multireplay.inference.events import independent_events
 from multireplay.inference.images import Images
 from multireplay.inference.longrun.batch_means import variance_of_mean
 from multireplay.problems import Problem
@@ -33,12 +34,14 @@ class Sight(NamedTuple):
 
     A score that is rounding counts all rows. `crowded` are features that are active at once for each independent row,
     by the median of visits. 0 where spread rows say that visits are many, as they are nearly independent then, and
-    there are more; and where it is below what matters even if all features are active at once.
+    there are more; and where it is below what matters even if all features are active at once. `events` are those of
+    a rare outcome, see `independent_events`.
     """
 
     effective: Vector
     visits: Vector
     crowded: float
+    events: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +99,8 @@ class RecordAt:
         many = typical > SPREAD / 8 and record.length > SPREAD
         some = not many and len(visits) > least * typical > 0
         crowded = _active(columns.get("features")) / typical if some else 0.0
-        return Sight(effective, visits, crowded)
+        events = independent_events(record, columns, self.threads) if record.length >= total else np.inf
+        return Sight(effective, visits, crowded, events)
 
 
 class _Energies(BlockSum):

@@ -86,7 +86,12 @@ def coefficient_row(
     effective: float | None = None,
     mark: str = "",
 ) -> dict[str, Any]:
-    """One row of a `Summary`; `error` is the standard error, the ratio to it and its p value."""
+    """One row of a `Summary`; `error` is the standard error, the ratio to it and its p value.
+
+    Where the first is infinite, the others and the effective sample size say nothing, and are left out.
+    """
+    if math.isinf(error[0]):
+        error, effective = (error[0], math.nan, math.nan), None
     return {
         "name": name,
         "coefficient": float(coefficient),

@@ -11,7 +11,8 @@ from scipy.sparse import csr_array
 
 from multireplay._check import Vector, number_in
 from multireplay.errors import InputError, UncertaintyWarning, warn
-from multireplay.inference.images import Images
+from multireplay.inference.doubts import ALONE, CROWD, NAMED, NEVER, PENALTY, mark_of, note_of
+from multireplay.inference.images import Images, has_part
 from multireplay.inference.left_out import HELD
 from multireplay.inference.longrun import BatchMeans, LongRun, Spread, WaldTest
 from multireplay.inference.longrun.batch_means import variance_of_mean
@@ -22,14 +23,11 @@ FEW = 30.0
 """With fewer effective samples, or independent visits of its feature, a coordinate's interval is marked. An estimate of
 such a number is right to a factor of about two, and below 15 intervals begin to be too short."""
 CROWDED = 0.15
-CROWD = "few independent rows: do not rely on this interval"
 """And all intervals are, where more features than this are active at once for each independent row: the fit takes slow
 noise for its own, and effective sample sizes at it are too large."""
-NAMED = 6
 CONCENTRATED, MANY = 2.0, 16
 """And where one or two of the batches (of so many at least) tell nearly all of a coordinate, however its feature is
 coded: (Σ v²)²/Σ v⁴ of their images v, which is about 10 where 32 are alike."""
-ALONE = "one or two stretches of the record tell nearly all of it: do not rely on this interval"
 
 
 class Uncertainty:
@@ -143,10 +141,11 @@ class Uncertainty:
         target = np.broadcast_to(np.asarray(r, dtype=np.float64), (len(rows),))
         self._warn(rows)
         values = self.pieces(rows, by)
-        if not np.isfinite(self._marked(rows, np.ones(len(rows)))).all():
-            raise InputError(
-                "R speaks of coordinates that the record does not know, or that a set holds where they are"
-            )
+        bad = ~np.isfinite(self._marked(rows, np.ones(len(rows))))
+        if bad.any():
+            lost = (rows[bad] != 0).any(axis=0) & ~np.isfinite(self._marked(None, np.ones(len(self.x))))
+            some = ", ".join(self.names[i] for i in lost.nonzero()[0][:NAMED])
+            raise InputError(f"R speaks of what the record does not know, or a set holds where it is: {some}")
         return _estimator(by).wald(values, self._centre(rows) - target)
 
     @cached_property
@@ -196,17 +195,19 @@ class Uncertainty:
         if effective is None or visits is None:
             return found
         for i in (np.minimum(effective, visits) < FEW).nonzero()[0]:
-            seen, what = (
-                (visits[i], "independent visit") if visits[i] < effective[i] else (effective[i], "effective sample")
-            )
-            count = max(1, round(float(seen)))
-            found[int(i)] = f"about {count} {what}{'s' * (count != 1)}: do not rely on this interval"
+            less = min((visits[i], "independent visit"), (effective[i], "effective sample"))
+            found[int(i)] = mark_of(*less) if visits[i] > 1e-3 else NEVER
         lost = None if self.images is None else self.images.lost
         if lost is not None and lost.any():
             part = lost if self._matrix is None else abs(self._matrix) @ lost > 0
             found |= {int(i): found.get(int(i), CROWD) for i in np.flatnonzero(part)}
+        if (sight := self._whole._sight) is not None and sight.events < FEW:
+            found = {i: found.get(i, mark_of(sight.events, "event", " of a rare outcome")) for i in range(len(self.x))}
         if self.crowded > CROWDED:
             found = {i: found.get(i, CROWD) for i in range(len(self.x))}
+        if self.images is not None and self.images.held is not None:
+            part = has_part(self.images.held, self._matrix).nonzero()[0].tolist()
+            found |= {i: PENALTY for i in part if found.get(i, NEVER) == NEVER}
         return dict(sorted(found.items()))
 
     def _alone(self) -> dict[int, str]:
@@ -218,13 +219,8 @@ class Uncertainty:
         return dict.fromkeys((total * total < CONCENTRATED * fourth).nonzero()[0].tolist(), ALONE)
 
     def doubt_note(self) -> str:
-        """The doubts in one short sentence with names; empty if there are none."""
-        if not self.doubts:
-            return ""
-        some = ", ".join(self.names[i] for i in list(self.doubts)[:NAMED])
-        more = f" and {len(self.doubts) - NAMED} more" if len(self.doubts) > NAMED else ""
-        which = "its interval" if len(self.doubts) == 1 else "their intervals"
-        return f"the record has seen too little of {some}{more} to rely on {which}"
+        """The doubts in one short sentence with names and reasons; empty if there are none."""
+        return note_of(self.names, self.doubts)
 
     def summary(self, level: float = 0.95, by: LongRun | None = None, made: Sequence[str] = ()) -> Summary:
         """The table of all coordinates, with sentences on how the fit was made below it: see `Result.summary`."""
@@ -261,8 +257,11 @@ class Uncertainty:
             return
         if rows is None:
             return warn(self.doubt_note(), UncertaintyWarning)
-        part = int((np.abs(rows[:, list(self.doubts)]) > 0).any(axis=1).sum())
-        if part:
+        seen = [i for i, mark in self.doubts.items() if mark != PENALTY]
+        some = (np.abs(rows[:, seen]) > 0).any(axis=1)
+        if self.images is not None and self.images.held is not None:
+            some |= has_part(self.images.held, self._rows(rows))
+        if part := int(some.sum()):
             of = "it has" if len(rows) == 1 else f"{part} of {len(rows)} have"
             warn(f"{self.doubt_note()}, and {of} part in that", UncertaintyWarning)
 

@@ -11,11 +11,12 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.buffer.names import names_in
 from multireplay.errors import InputError, UncertaintyWarning, warn
+from multireplay.inference.doubts import NAMED, settled_by_penalty
 from multireplay.inference.left_out import HELD
 from multireplay.inference.on_set import boundary_sentence
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.inference.sight import SPREAD, RecordAt
-from multireplay.inference.uncertainty import NAMED, Uncertainty
+from multireplay.inference.uncertainty import Uncertainty
 from multireplay.result import CONVERGED
 from multireplay.show.text import plural
 from multireplay.updates.base import Unsuitable
@@ -56,6 +57,8 @@ def uncertainty_of(result: Result) -> Uncertainty:
     if images is not None and len(images.values) < 2:
         images, why = None, "a single row does not show how rows vary"
     source = None if run is None else RecordAt(run.record, x, run.threads, partial(images_at, run, x))
+    if images is not None and run is not None and run.problem is not None:
+        images = replace(images, held=settled_by_penalty(images, run.problem.penalty_diagonal(len(x))))
     notes = () if images is None else _notes(result, images, names)
     found = Uncertainty(x, names, images, source, why, notes)
     if images is None or run is None or run.record is None or images.unknown is not None or not run.on_the_whole_space:

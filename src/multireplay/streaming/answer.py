@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.names import Names
 from multireplay.errors import InputError
+from multireplay.inference.doubts import settled_by_penalty
 from multireplay.inference.images import Images
 from multireplay.inference.longrun import LongRun, WaldTest
 from multireplay.inference.sight import RecordAt
@@ -103,12 +104,15 @@ class StreamResult:
     @cached_property
     def uncertainty(self) -> Uncertainty:
         """What intervals, covariances, tests and the summary are made of: see `multireplay.Result.uncertainty`."""
-        notes = []
-        if self.problem.penalty_diagonal(len(self.x)).any():
-            notes.append("intervals are for the penalized fit: what the ridge pulls towards 0 is not in them")
+        images, source, why = self.known
+        penalty = self.problem.penalty_diagonal(len(self.x))
         if not self.status.ok:
             return Uncertainty(self.x, self.names, None, None, "there is no fit of the rows so far", ())
-        return Uncertainty(self.x, self.names, *self.known, notes)
+        if images is None or not penalty.any():
+            return Uncertainty(self.x, self.names, images, source, why)
+        notes = ["intervals are for the penalized fit: what the ridge pulls towards 0 is not in them"]
+        images = replace(images, held=settled_by_penalty(images, penalty))
+        return Uncertainty(self.x, self.names, images, source, why, notes)
 
     @property
     def standard_error(self) -> Vector | None:

@@ -7,7 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay.inference.uncertainty import FEW, NAMED, Uncertainty
+from multireplay.inference.doubts import NAMED
+from multireplay.inference.uncertainty import FEW, Uncertainty
 from multireplay.report import figures
 from multireplay.report.blocks import Block, Heading, Plot, Text
 from multireplay.report.evidence import Evidence
