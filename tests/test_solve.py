@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numba
 import numpy as np
 import pytest
@@ -126,6 +128,19 @@ def test_the_answer_comes_from_an_epoch_that_did_not_diverge():
         result = mr.solve(mr.GLM(), buffer, replay=mr.Multiscale(), step=0.1, average="none")
     assert [epoch.diverged for epoch in result.epochs] == [False, True]
     assert np.allclose(result.x, 0.19)
+
+
+def test_of_several_steps_one_that_is_too_large_takes_nothing_from_the_answer_of_another():
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((4000, 3))
+    buffer = mr.Buffer(features=A, targets=rng.poisson(np.exp(A @ [0.5, -0.5, 0.2])) * 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = mr.solve(mr.GLM("exp"), buffer, step=(0.5, 0.01))
+    assert result.status.code == "ran"
+    assert "0.5 was too large a step, and diverged" in str(result.status)
+    assert np.abs(result.x - [0.5, -0.5, 0.2]).max() < 0.1
+    assert (result.standard_error < 0.1).all()
 
 
 def test_overflow_of_the_exp_link_is_divergence_and_not_nan():

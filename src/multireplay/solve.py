@@ -207,9 +207,11 @@ def _carried_out(run: Run) -> tuple[Run, Found]:
 
 def _status(found: Found) -> Status:
     """How a run ended, as a sentence for people."""
-    lost = [epoch for epoch in found.epochs if epoch.diverged]
+    kept, gone = found.epochs[found.chosen], [epoch for epoch in found.epochs if epoch.diverged]
+    lost = [epoch for epoch in gone if kept.diverged or epoch.step <= kept.step]
     if not lost:
-        notes = "".join(f" Note: {note}." for note in found.notes)
+        larger = [f"{min(epoch.step for epoch in gone):.3g} was too large a step, and diverged"] if gone else []
+        notes = "".join(f" Note: {note}." for note in (*found.notes, *larger))
         if found.distance is None:
             return Status(
                 "ran", f"Ran: {found.what}.{notes} result.distance measures how far that is from the exact fit."
@@ -225,7 +227,7 @@ def _status(found: Found) -> Status:
                 f"; the answer is about {found.distance:.2g} standard errors from the exact fit in the worst coordinate"
             )
         return Status("not converged", f"Not converged: {found.what}{away}.{notes}")
-    first, kept, bound = lost[0], found.epochs[found.chosen], found.lipschitz
+    first, bound = lost[0], found.lipschitz
     if kept.diverged:
         answer = "the answer is the last finite iterate and of no use"
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -239,13 +240,17 @@ def test_what_is_doubtful_is_marked_and_said_in_a_sentence(run, tmp_path):
     result = run("fit", rare_file(tmp_path), "--target", "wear")
     assert result.exit_code == 0
     assert result.stderr == ""
-    assert result.stdout.count("The record has seen too little of storm to rely on its interval.") == 1
+    said = re.findall(
+        r"has seen too little of storm to rely on its interval: about (\d+) independent visits\.", result.stdout
+    )
+    assert len(said) == 1
     marked = next(line for line in result.stdout.splitlines() if line.split()[:1] == ["storm"])
-    assert "visit" in marked
+    assert f"about {said[0]} visits" in marked
     printed = run("fit", rare_file(tmp_path), "--target", "wear", "--json")
     table = json.loads(printed.stdout)["inference"]["tables"][0]
-    assert table["doubts"] == "the record has seen too little of storm to rely on its interval"
-    assert "do not rely on this interval" in table["coefficients"][1]["mark"]
+    why = f"about {said[0]} independent visits"
+    assert table["doubts"] == f"the record has seen too little of storm to rely on its interval: {why}"
+    assert table["coefficients"][1]["mark"] == f"{why}: do not rely on this interval"
     assert table["coefficients"][0]["mark"] == ""
 
 

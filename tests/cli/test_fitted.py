@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -125,6 +126,36 @@ def test_a_narrow_terminal_cuts_no_name(run, tmp_path, wide, monkeypatch):
     assert max(map(len, narrow.splitlines())) <= 80
     assert "…" not in narrow
     assert "sensor number 5" in narrow
+
+
+def test_a_long_reason_cuts_no_name(run, tmp_path):
+    """Where one stretch tells nearly all there was no room for the names of the coefficients, nor for the reason."""
+    rng = np.random.default_rng(7)
+    frame = {"temperature outside": 20 + rng.standard_normal(3000), "wind": rng.standard_normal(3000)}
+    frame["storm"] = (np.arange(3000) == 1500) * 1.0
+    frame["load"] = frame["wind"] + rng.standard_normal(3000)
+    csv.write_csv(pa.table(frame), tmp_path / "storm.csv")
+    text = run("fit", tmp_path / "storm.csv", "--target", "load", "--holdout", 0).stdout
+    lines = [line for line in text.splitlines() if line.startswith((" temperature outside ", " wind ", " storm "))]
+    assert len(lines) == 3
+    assert re.search("(one or two stretches|about 1 visit) *$", lines[2])
+    assert "has seen too little of storm to rely on its interval: " in " ".join(text.split())
+
+
+def test_predictions_know_what_only_the_penalty_settles(run, tmp_path):
+    """Columns that say the same: their sum is known, and rows where they do not say the same are not."""
+    rng = np.random.default_rng(8)
+    hum = rng.standard_normal(2000)
+    load = hum + rng.standard_normal(2000)
+    csv.write_csv(pa.table({"hum": hum, "percent": 100 * hum, "load": load}), tmp_path / "old.csv")
+    text = run("fit", tmp_path / "old.csv", "--target", "load", "--out", tmp_path / "m.json").stdout
+    assert text.count("by the penalty") == 2
+    assert "too little of hum, percent to rely on their intervals: only the penalty settles it" in text
+    csv.write_csv(pa.table({"hum": [1.0, 1.0], "percent": [100.0, 0.0]}), tmp_path / "new.csv")
+    for table, said in (("old.csv", None), ("new.csv", "1 of 2 predictions uses combinations that only the penalty")):
+        given = ("predict", tmp_path / "m.json", tmp_path / table, "--interval", "--json")
+        found = json.loads(run(*given).stdout)["doubtful"]["sentence"]
+        assert found is None if said is None else found.startswith(said)
 
 
 class Recorder:

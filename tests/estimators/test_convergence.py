@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from pathlib import Path
 
@@ -98,6 +99,13 @@ def test_columns_that_are_free_go_by_their_names():
     plain = mr.MERRegressor(alpha=0.0, standardize=False, fit_intercept=False, **QUIET).fit(frame.to_numpy(), y)
     assert set(plain.free_) == {(0, 1, 3), (4,)}
     assert "x[4] is never active" in str(plain.results_[0].status)
+    settled = mr.MERRegressor(alpha=0.0, **QUIET).fit(frame.assign(site=7.0), y)  # which is 0 when it is centred
+    assert "'broken', 'site' are constant; 'north'" in str(settled.results_[0].status)
+    table = settled.summary()
+    assert [row["mark"] for row in table.rows if math.isinf(row["standard error"])] == [
+        "the record says nothing of it"
+    ] * 6
+    assert all(math.isnan(row[entry]) for row in table.rows[3:5] for entry in ("t", "p", "effective"))
     np.testing.assert_allclose(model.coef_, np.linalg.lstsq(frame.to_numpy(), y, rcond=None)[0], atol=1e-9)
 
 
@@ -117,7 +125,7 @@ def test_the_runs_have_the_names_of_the_columns(intercept):
         assert value.results_[0].run.names == wanted
         several = mr.MERClassifier(**kinds).fit(frame, np.digitize(y, [-0.5, 0.5]))
         called = several.results_[0].run.names
-        both = tuple(f"{name}, contrast {number}" for number in (1, 2) for name in wanted)
+        both = tuple(f"{name} (contrast {number})" for number in (1, 2) for name in wanted)
         assert called == (both if "north" in wanted else tuple(f"x[{i}]" for i in range(len(both))))
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
+import polars as pl
 import pytest
+from scipy import sparse
 
 import multireplay as mr
 
@@ -96,3 +100,40 @@ def test_a_formula_fits_and_predicts_from_tables(table):
     assert not hasattr(refit, "recipe_")
     with pytest.raises(mr.InputError, match="a data frame"):
         mr.MERRegressor.from_formula("load ~ heat", [1, 2, 3])
+
+
+def spoiled(value, kind):
+    X = np.random.default_rng(0).standard_normal((50, 3))
+    if isinstance(value, str):
+        X = X.astype(object)
+    X[17, 1] = value
+    if kind == "sparse":
+        return sparse.csr_array(X)
+    names = ["temp", "hum", "sun"]
+    return {"array": X, "pandas": pd.DataFrame(X, columns=names), "polars": pl.DataFrame(X, names)}[kind]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [*product((np.nan, -np.inf), ("array", "pandas", "polars", "sparse")), ("calm", "array"), ("calm", "pandas")],
+)
+def test_what_is_no_number_is_told_with_its_row_and_column(value, kind):
+    """scikit-learn says "Input X contains NaN", and nothing of where."""
+    X, y = spoiled(value, kind), np.arange(50.0)
+    where = (
+        r"row 17, feature 1 \(counting" if kind in ("array", "sparse") else r"row 17 \(counting from 0\), feature 'hum'"
+    )
+    told = {"calm": "'calm'", "nan": "NaN", "-inf": "-inf"}[str(value)]
+    fitted = mr.MERRegressor(warn_autocorrelation=False).fit(spoiled(0.0, kind), y)
+    for ask in (
+        lambda: mr.MERRegressor().fit(X, y),
+        lambda: mr.MERClassifier().fit(X, y > 20),
+        lambda: mr.MERPoissonRegressor().partial_fit(X, y),
+        lambda: fitted.predict(X),
+        lambda: fitted.predict_interval(X),
+    ):
+        with pytest.raises(mr.InputError, match=f"X holds {told} at {where}") as found:
+            ask()
+        assert ("missing='drop' leaves out rows" in str(found.value)) == (told == "NaN")
+    with pytest.raises(mr.InputError, match=r"y holds inf at row 3 \(counting from 0\); all values must be finite$"):
+        mr.MERRegressor().fit(np.eye(50), np.where(y == 3, np.inf, y))

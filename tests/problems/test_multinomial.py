@@ -133,10 +133,10 @@ def test_names_repr_and_pickle():
     buffer, _ = record(rows=200)
     named = mr.Buffer(features=buffer["features"], targets=buffer["targets"], names=["a", "b", "one"])
     result = mr.solve(mr.Multinomial(CLASSES, ridge=0.1), named)
-    assert result.run.names[:4] == ("a, contrast 1", "b, contrast 1", "one, contrast 1", "a, contrast 2")
+    assert result.run.names[:4] == ("a (contrast 1)", "b (contrast 1)", "one (contrast 1)", "a (contrast 2)")
     assert repr(mr.Multinomial(CLASSES, ridge=0.1, unpenalized=1)) == "Multinomial(classes=4, ridge=0.1, unpenalized=1)"
     assert repr(pickle.loads(pickle.dumps(result.run.problem))) == repr(result.run.problem)
-    assert "a, contrast 1" in str(result.summary())
+    assert "a (contrast 1)" in str(result.summary())
     with pytest.raises(mr.InputError, match="MERClassifier has predict_interval"):
         result.predict_interval(buffer["features"][:2])
 

@@ -75,7 +75,7 @@ def test_weights_classes_tables_and_sets():
     assert np.allclose(stream.x, exact(problem, three), atol=1e-6)
     assert stream.predict(three["features"][:2]).shape == (2, 3)
     assert np.allclose(stream.predict(three["features"][:2]).sum(axis=1), 1)
-    assert stream.result().names[0] == "a, contrast 1"
+    assert stream.result().names[0] == "a (contrast 1)"
     states = np.random.default_rng(1).integers(0, 5, 400)
     table = mr.PolicyEvaluation(0.9, table=np.eye(5))
     walk = {"states": states[:-1], "next_states": states[1:], "rewards": states[:-1] * 1.0}

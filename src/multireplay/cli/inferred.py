@@ -17,7 +17,8 @@ from multireplay.cli.model import Model
 from multireplay.cli.options import ModelKind
 from multireplay.errors import InputError, UncertaintyWarning
 from multireplay.inference import BatchMeans, Images, Summary, Uncertainty
-from multireplay.inference.doubts import NAMED, NEVER, reason_in
+from multireplay.inference.doubts import ALONE, CROWD, NAMED, NEVER, PENALTY, reason_in
+from multireplay.inference.images import has_part
 from multireplay.inference.summary import coefficient_row
 from multireplay.show.text import TextTable, plural
 
@@ -46,10 +47,11 @@ def inference_of(found: Sequence[Uncertainty], summaries: Sequence[Summary]) -> 
             "doubts": one.doubt_note() or None,
             "batches": one.pieces() if keep else None,
             "unknown": None,
+            "held": None,
             "off": None,
         }
-        if keep and one.images is not None and one.images.unknown is not None:
-            table["unknown"] = one.image_of_unknown()
+        for name in ("unknown", "held") if keep else ():
+            table[name] = one.image_of(getattr(one.images, name))
         if keep and one.images is not None and one.images.off is not None:
             table["off"] = one.at(one.images.off) - one.at(np.zeros_like(one.images.off))  # in the units of the file
         tables.append(table)
@@ -102,9 +104,15 @@ def _row(name: str, value: float, found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def doubtful_in(model: Model) -> dict[str, int]:
-    """Places of the coefficients, the intercept last, of which the record of the fit has seen too little, by name."""
+    """Places of the coefficients, the intercept last, of which the record of the fit has seen too little, by name.
+
+    Not of those that only a penalty settles: predictions may well depend on what is known of them together.
+    """
     marked = [
-        row["name"] for rows in rows_of(model) for row in rows if row["mark"] and np.isfinite(row["standard error"])
+        row["name"]
+        for rows in rows_of(model)
+        for row in rows
+        if row["mark"] not in ("", PENALTY) and np.isfinite(row["standard error"])
     ]
     return {name: place for place, name in enumerate([*model.features, INTERCEPT]) if name in marked}
 
@@ -123,12 +131,14 @@ class Doubted:
     rows: int = 0
     by: Counter[str] = field(default_factory=Counter)
 
-    def count(self, rows: NDArray[Any], places: Mapping[str, int]) -> None:
-        """Count these rows of features."""
-        used = np.column_stack([rows, np.ones(len(rows))])[:, list(places.values())] != 0
-        self.add(
-            Doubted(int(used.any(axis=1).sum()), Counter(dict(zip(places, used.sum(axis=0).tolist(), strict=True))))
-        )
+    def count(self, rows: NDArray[Any], places: Mapping[str, int], held: Vector | None = None) -> None:
+        """Count these rows of features, and among them those with part in directions that only a penalty settles."""
+        whole = np.column_stack([rows, np.ones(len(rows))])
+        used, names = whole[:, list(places.values())] != 0, list(places)
+        if held is not None:
+            used, names = np.column_stack([used, has_part(held, whole)]), [*names, HELD]
+        by = Counter(dict(zip(names, used.sum(axis=0).tolist(), strict=True)))
+        self.add(Doubted(int(used.any(axis=1).sum()), by))
 
     def add(self, other: Doubted) -> None:
         """Count what others have counted."""
@@ -148,21 +158,38 @@ class Doubted:
         )
 
 
+HELD = "combinations that only the penalty settles"
+SHORT = {ALONE: "one or two stretches", CROWD: "few rows", PENALTY: "by the penalty", NEVER: "not known"}
+
+
 def brief(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of a summary with a short note: a sentence below the table says what it means."""
-    said = row["mark"].partition(":")[0].replace("independent ", "").replace("effective ", "")
+    """A row of a summary with a short note, for which a table has room: a sentence below says what it means.
+
+    Examples
+    --------
+    >>> from multireplay.cli.inferred import brief
+    >>> brief({"mark": "about 6 independent visits: do not rely on this interval", "standard error": 0.1})["mark"]
+    'about 6 visits'
+    """
+    mark = row["mark"]
+    said = (
+        SHORT.get(mark) or reason_in(mark).replace("independent ", "").replace("effective ", "").partition(" of a")[0]
+    )
     return {**row, "mark": "not known" if np.isinf(row["standard error"]) else said}
 
 
 def short_table(rows: Sequence[dict[str, Any]], level: float, title: str | None = None) -> TextTable:
-    """The table of such rows; long names take several lines where the terminal is narrow."""
+    """The table of such rows; long names and notes take several lines where the terminal is narrow."""
     table = Summary(rows, level, ()).table()
     if any("class" in row for row in rows):
+        alike = len({row["mark"] for row in rows}) == 1
         for row, shown in zip(rows, table.rows, strict=True):
             del shown["t"], shown["effective"]  # a narrow terminal has no room for all
             shown["class"] = row["class"]
+            if alike:
+                del shown["note"]  # which is below the table
         table = TextTable([{"class": "", **shown} for shown in table.rows])
-    table.title, table.wrap = title, "name"
+    table.title, table.wrap = title, ("name", "note")
     return table
 
 
@@ -185,13 +212,17 @@ def known_by(model: Model, path: Any) -> list[Uncertainty]:
             batches = np.array(table["batches"], dtype=np.float64)
             if batches.ndim != 2 or batches.shape[1] != len(names) or not np.isfinite(batches).all():
                 raise InputError(f"{path} is damaged: its batches do not go with {len(names) - 1} features")
-            unknown = None if table["unknown"] is None else np.array(table["unknown"], dtype=np.float64)
-            if unknown is not None and not np.isfinite(unknown).all():
-                raise InputError(f"{path} is damaged: what it does not know of is not all numbers")
+            unknown, held = (
+                None if table.get(name) is None else np.array(table[name], dtype=np.float64)
+                for name in ("unknown", "held")
+            )
+            for rows in (unknown, held):
+                if rows is not None and not np.isfinite(rows).all():
+                    raise InputError(f"{path} is damaged: what it does not know of is not all numbers")
             off = None if table.get("off") is None else np.array(table["off"], dtype=np.float64)
             if off is not None and (off.shape != (len(names),) or not np.isfinite(off).all()):
                 raise InputError(f"{path} is damaged: what curvature moves its coefficients by is not a number of each")
-            images = Images(batches, batches, np.ones(len(batches)), unknown=unknown, off=off)
+            images = Images(batches, batches, np.ones(len(batches)), unknown=unknown, off=off, held=held)
             found.append(Uncertainty(np.append(x, end), names, images))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InputError):
@@ -206,12 +237,14 @@ def bands(model: Model, found: Sequence[Uncertainty], rows: NDArray[Any], level:
     if model.kind is ModelKind.logistic:
         from multireplay.estimators.uncertain import chance_bands
 
-        _, low, high = chance_bands(found, whole, level, softmax=model.softmax)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UncertaintyWarning)  # doubtful predictions are counted
+            _, low, high = chance_bands(found, whole, level, softmax=model.softmax)
         pairs = zip(model.classes, low.T, high.T, strict=True)
         return {
             f"{end} of {name}": ends for name, *both in pairs for end, ends in zip(("low", "high"), both, strict=True)
         }
-    ends = found[0].interval(level, of=whole)
+    ends = found[0].ends(level, of=whole)
     if model.kind is ModelKind.poisson:
         with np.errstate(over="ignore"):
             ends = np.exp(ends)

@@ -134,7 +134,7 @@ class Predictor:
         found = self.model.predict(rows)
         if self.known:
             found |= bands(self.model, self.known, rows, self.level)
-            self.doubted.count(rows, self.doubtful)
+            self.doubted.count(rows, self.doubtful, getattr(self.known[0].images, "held", None))
         if spans is not None:
             found = {name: values * spans[usable] for name, values in found.items()}
         whole = {name: pa.array(values) for name, values in found.items()}

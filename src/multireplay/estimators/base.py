@@ -120,9 +120,14 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         return columns
 
     def _told(self, result: Result) -> Result:
-        """The result as it speaks here: of alpha."""
-        said = result.status
-        message, *notes = (text.replace("ridge=...", "alpha=...") for text in (said.message, *result.notes))
+        """The result as it speaks here: of alpha, and of a column that is always 0 once it is centred as constant."""
+        said, swapped = result.status, [("ridge=...", "alpha=...")]
+        if self.fit_intercept and self.standardize:
+            swapped += [(" is never active", " is constant"), (" are never active", " are constant")]
+        texts = [said.message, *result.notes]
+        for old, new in swapped:
+            texts = [text.replace(old, new) for text in texts]
+        message, *notes = texts
         return replace(result, status=replace(said, message=message), notes=tuple(notes))
 
     @property

@@ -92,8 +92,8 @@ def refuse_by_place(X: Any, y: Any = None) -> None:
     """
     for what, values in (("X", X), ("y", y)):
         names, sparse = names_in(values), hasattr(values, "tocoo")
-        entries = values.tocoo() if sparse else np.asarray(values)
-        cells = entries.data if sparse else entries
+        entries: Any = values.tocoo() if sparse else np.asarray(values)
+        cells = np.asarray(entries.data if sparse else entries)
         bad = np.zeros(cells.shape, dtype=bool)
         if cells.dtype.kind == "f":
             bad = ~np.isfinite(cells)

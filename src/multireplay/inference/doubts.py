@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -60,14 +59,14 @@ def note_of(names: Sequence[str], doubts: Mapping[int, str]) -> str:
     """
     if not doubts:
         return ""
-    first = list(doubts)[:NAMED]
-    counted = Counter(reason_in(mark) for mark in doubts.values())
-    each = len(counted) > 1
-    some = ", ".join(names[i] + (f" ({reason_in(doubts[i])})" if each else "") for i in first)
+    why: dict[str, list[str]] = {}
+    for i in list(doubts)[:NAMED]:
+        why.setdefault(reason_in(doubts[i]), []).append(names[i])
+    each = len(set(doubts.values())) > 1
+    some = ", ".join(", ".join(those) + f" ({reason})" * each for reason, those in why.items())
     more = f" and {len(doubts) - NAMED} more" if len(doubts) > NAMED else ""
     which = "its interval" if len(doubts) == 1 else "their intervals"
-    why = "" if each else f": {next(iter(counted))}"
-    return f"the record has seen too little of {some}{more} to rely on {which}{why}"
+    return f"the record has seen too little of {some}{more} to rely on {which}{'' if each else ': ' + next(iter(why))}"
 
 
 def settled_by_penalty(images: Images, penalty: Vector) -> Vector | None:

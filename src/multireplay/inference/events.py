@@ -11,6 +11,7 @@ from multireplay.buffer.foreign import as_numpy
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import BlockSum, Folding, Part, batch_bounds, fold
 from multireplay.inference.longrun.batch_means import variance_of_mean
+from multireplay.problems import Problem
 
 OUTCOMES = ("targets", "rewards")
 """The columns that have what is fitted."""
@@ -44,7 +45,7 @@ def independent_events(record: Record, columns: Columns, threads: int = 1) -> fl
         return np.inf
     bounds = batch_bounds(record.length, record.dim)
     rows = np.diff(bounds)[:, None]
-    counts = np.array([part[0] for part in fold(record, _Having(name, rare), bounds, Folding(threads))])
+    counts = np.array([part[0] for part in fold(record, _Having(record.problem, name, rare), bounds, Folding(threads))])
     shares = (rows - counts if usual else counts) / rows
     seen = shares.sum(axis=0) > 0  # an outcome that never was is none
     mean, variance = shares[:, seen].mean(axis=0), variance_of_mean(shares[:, seen])
@@ -56,8 +57,8 @@ def independent_events(record: Record, columns: Columns, threads: int = 1) -> fl
 class _Having(BlockSum):
     """How many rows have each of some outcomes."""
 
-    def __init__(self, name: str, values: Any) -> None:
-        self.name, self.values = name, values
+    def __init__(self, problem: Problem, name: str, values: Any) -> None:
+        self.problem, self.name, self.values = problem, name, values
 
     def zero(self) -> Part:
         return (np.zeros(len(self.values)),)

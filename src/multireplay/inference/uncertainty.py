@@ -275,10 +275,9 @@ class Uncertainty:
         rows = self._rows(rows)
         return values if rows is None else np.asarray(values @ rows.T)
 
-    def image_of_unknown(self) -> Vector | None:
-        """Directions that the record says nothing of, a row each, for these coordinates."""
-        unknown = None if self.images is None else self.images.unknown
-        return unknown if unknown is None or self._matrix is None else np.asarray(unknown @ self._matrix.T)
+    def image_of(self, directions: Vector | None) -> Vector | None:
+        """Directions in what was learnt, a row each (as `Images` has them), as these coordinates move along them."""
+        return directions if directions is None or self._matrix is None else np.asarray(directions @ self._matrix.T)
 
     def images_of(self, scores: Vector) -> Vector:
         """What other scores of the record at x, a row each, say of this answer: J⁻¹ of each, as `images` has them.

@@ -112,7 +112,7 @@ class Multinomial(Problem):
     def names(self, buffer: Buffer | StoredBuffer, dim: int) -> tuple[str, ...] | None:
         given = buffer.feature_names
         numbers = range(1, self.classes)
-        return None if given is None else tuple(f"{name}, contrast {number}" for number in numbers for name in given)
+        return None if given is None else tuple(f"{name} (contrast {number})" for number in numbers for name in given)
 
     def samples(self, columns: Columns) -> ClassSamples:
         return ClassSamples(columns["features"], columns["targets"].astype(np.intp), packed_weights(columns))

@@ -57,9 +57,11 @@ class TextTable:
      serial     1.5
     """
 
-    def __init__(self, rows: Sequence[dict[str, Any]], title: str | None = None, wrap: str | None = None) -> None:
+    def __init__(
+        self, rows: Sequence[dict[str, Any]], title: str | None = None, wrap: str | tuple[str, ...] = ()
+    ) -> None:
         self.rows = list(rows)
-        self.wrap = wrap
+        self.wrap = (wrap,) if isinstance(wrap, str) else wrap
         self.title = title
         self.names = names_of(self.rows)
 
@@ -80,7 +82,7 @@ class TextTable:
             longest = max(len(str(row.get(name, ""))) for row in self.rows)
             shown = textwrap.fill(name, max(longest, 4), break_long_words=False) if close else name
             justify: JustifyMethod = "right" if self._is_numeric(name) else "left"
-            table.add_column(plain_text(shown), justify=justify, no_wrap=name != self.wrap, overflow="fold")
+            table.add_column(plain_text(shown), justify=justify, no_wrap=name not in self.wrap, overflow="fold")
         for row in self.rows:
             table.add_row(*(plain_text(str(row.get(name, ""))) for name in self.names))
         return table

@@ -31,7 +31,7 @@ MOST_ROWS = 2000
 BRIEF = 500
 """Beyond so many numbers are only there as they are shown."""
 SHOWN_ROWS = 12
-UNLIKE = 200.0
+UNLIKE = 60.0
 """Where one coefficient is so many times as large as the median interval, intervals could not be seen. Coefficients are
 then in standard errors, up to …"""
 FARTHEST = 100.0
@@ -39,7 +39,7 @@ FARTHEST = 100.0
 APART = 0.27
 """How far below a coefficient's own line that for independent rows is."""
 EFFECTIVE = "effective sample size"
-UNDER_DEPENDENCE, DOUBTFUL = "{:g} % under dependence", "not to be relied on"
+UNDER_DEPENDENCE, DOUBTFUL = "{:g} % under dependence", "{:g} %, not to be relied on"
 INDEPENDENT = "{:g} % if rows were independent"
 
 
@@ -97,7 +97,7 @@ def _plot(summary: Summary, shown: list[int], textbook: Vector | None) -> Plot:
     half = ndtri((1 + summary.level) / 2) * thin
     for which, color, name in (
         (~marked, figures.OURS, UNDER_DEPENDENCE.format(percent)),
-        (marked, plotting.VERMILLION, DOUBTFUL),
+        (marked, plotting.VERMILLION, DOUBTFUL.format(percent)),
     ):
         places = np.flatnonzero(which)
         _strokes(figure, np.flatnonzero(which & known & inside), (low / unit, high / unit), (name, color, 5.0, 0.0))
