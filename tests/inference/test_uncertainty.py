@@ -391,7 +391,12 @@ def test_different_reasons_are_told_each():
     noise = lfilter([1.0], [1.0, -0.9], rng.standard_normal(20_000))
     result = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=noise, names=["storm", "slow", "load"]))
     said = str(result.status)
-    assert re.search(r"storm \(about \d+ .*\), slow \(about \d+ independent visits\) to rely on their intervals", said)
+    assert re.search(r"too little of storm, slow to rely on their intervals: about \d to \d+ independent visits", said)
+    both = mr.solve(mr.GLM(ridge=1e-4), mr.Buffer(features=np.column_stack([A, A[:, 2]]), targets=noise))
+    wanted = (
+        r"of x\[0\], x\[1\] \(about \d to \d+ independent visits\), x\[2\], x\[3\] \(only the penalty settles it\) to"
+    )
+    assert re.search(wanted, both.uncertainty.doubt_note())
     held = mr.GLM(constraint=mr.sets.Box([0.0, -9, -9], [0.0, 9, 9]))
     result = mr.solve(held, mr.Buffer(features=A, targets=noise, names=["storm", "slow", "load"]))
     with pytest.raises(mr.InputError, match="does not know, or a set holds where it is: storm"):

@@ -103,7 +103,7 @@ def test_doubtful_ones_have_another_colour_and_say_why_and_nobody_is_warned():
         warnings.simplefilter("error")
         section = told(result)
     plot = plots(section)["The coefficients"]
-    assert len(curve(plot, DOUBTFUL).x) == 3
+    assert len(curve(plot, DOUBTFUL.format(95)).x) == 3
     assert len(curve(plot, UNDER_DEPENDENCE.format(95)).x) == 9
     hovers = [text for trace in plot.figure.data if trace.text is not None for text in trace.text]
     assert [text.split("<br>")[0] for text in hovers if "do not rely on this interval" in text] == ["rare"]

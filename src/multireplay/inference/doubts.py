@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ from multireplay._check import Vector
 from multireplay.inference.images import Images
 
 RELY = ": do not rely on this interval"
+COUNTED = re.compile(r"about (\d+) (independent visit|effective sample|event)s?(.*)")
 CROWD = f"few independent rows{RELY}"
 ALONE = f"one or two stretches of the record tell nearly all of it{RELY}"
 NEVER = f"the record says nothing of it{RELY}"
@@ -56,17 +58,32 @@ def note_of(names: Sequence[str], doubts: Mapping[int, str]) -> str:
     >>> from multireplay.inference.doubts import mark_of, note_of
     >>> note_of(["temp", "hum"], {1: mark_of(6, "independent visit")})
     'the record has seen too little of hum to rely on its interval: about 6 independent visits'
+    >>> note_of(["temp", "hum"], {0: mark_of(12, "independent visit"), 1: mark_of(6, "independent visit")})
+    'the record has seen too little of temp, hum to rely on their intervals: about 6 to 12 independent visits'
     """
     if not doubts:
         return ""
-    why: dict[str, list[str]] = {}
-    for i in list(doubts)[:NAMED]:
-        why.setdefault(reason_in(doubts[i]), []).append(names[i])
-    each = len(set(doubts.values())) > 1
-    some = ", ".join(", ".join(those) + f" ({reason})" * each for reason, those in why.items())
+    why: dict[str, tuple[list[str], list[int]]] = {}
+    for place, (i, mark) in enumerate(doubts.items()):
+        counted = COUNTED.fullmatch(reason_in(mark))
+        kind = reason_in(mark) if counted is None else "about {} " + counted[2] + "{}" + counted[3]
+        named, counts = why.setdefault(kind, ([], []))
+        named += [names[i]] * (place < NAMED)
+        counts += [] if counted is None else [int(counted[1])]
+    reasons = {kind: _ranged(kind, counts) for kind, (_, counts) in why.items()}
+    each = len(why) > 1
+    some = ", ".join(", ".join(named) + f" ({reasons[kind]})" * each for kind, (named, _) in why.items() if named)
     more = f" and {len(doubts) - NAMED} more" if len(doubts) > NAMED else ""
     which = "its interval" if len(doubts) == 1 else "their intervals"
-    return f"the record has seen too little of {some}{more} to rely on {which}{'' if each else ': ' + next(iter(why))}"
+    return f"the record has seen too little of {some}{more} to rely on {which}{'' if each else ': ' + reasons[kind]}"
+
+
+def _ranged(kind: str, counts: Sequence[int]) -> str:
+    """A reason with the counts that there are."""
+    if not counts:
+        return kind
+    low, high = min(counts), max(counts)
+    return kind.format(low if low == high else f"{low} to {high}", "s" * (high != 1))
 
 
 def settled_by_penalty(images: Images, penalty: Vector) -> Vector | None:
