@@ -103,7 +103,8 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
     coef_, intercept_ : ndarray of shape (features,), float
         w and b, for the features as they were given.
     coef_se_, intercept_se_ : ndarray of shape (features,), float
-        Their standard errors under dependence; `summary` and `conf_int` have intervals. None after `partial_fit`.
+        Their standard errors under dependence; `summary` and `conf_int` have intervals. After `partial_fit` they are
+        those of the stream, by its batches.
     names_, uncertainties_ : tuple of str, tuple of multireplay.inference.Uncertainty
         Names of the coefficients and the intercept, and all that is known of them.
     n_features_in_, feature_names_in_ : int, ndarray of str

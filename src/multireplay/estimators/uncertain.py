@@ -232,7 +232,7 @@ class Inference:
 
     def _classes_told(self) -> Sequence[Any]:
         """What tells the rows of `coef_` apart where there are several."""
-        return range(len(self.uncertainties_))
+        return range(len(np.atleast_2d(self.coef_)))
 
 
 def _around_the_fit(x: Vector, known: Uncertainty) -> Uncertainty:
