@@ -265,6 +265,15 @@ def combined(seed=5):
     return frame, frame["temp"] + frame["hum"] + rng.standard_normal(2000)
 
 
+def test_classes_that_a_column_separates_are_told_where_a_penalty_makes_the_fit_exist():
+    frame, _ = combined()
+    frame = frame[["temp", "hum"]]
+    told = "the data are separable by 'hum' alone: only the penalty makes the fit exist"
+    assert told in str(mr.MERClassifier().fit(frame, frame["hum"] > 0.3).summary())
+    noisy = frame["hum"] + 0.3 * np.random.default_rng(9).standard_normal(2000) > 0.3
+    assert "separable" not in str(mr.MERClassifier().fit(frame, noisy).summary())
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_what_only_the_penalty_settles_is_marked(stream):
     """The default alpha shares the effect of a column between it and another that says the same."""

@@ -38,6 +38,8 @@ def test_the_columns_of_a_data_frame_are_found_by_name(frame, targets):
     ):
         with pytest.raises(mr.InputError, match=message):
             result.predict_interval(rows)
+    with pytest.raises(mr.InputError, match=r"'rows' holds nan at row 3 \(counting from 0\), feature 'hum'; all"):
+        result.predict_interval(some.assign(hum=some["hum"].where(some.index != 3)))
     nameless = mr.solve(mr.GLM(), mr.Buffer(features=frame.to_numpy(), targets=targets))
     np.testing.assert_array_equal(nameless.predict_interval(some), nameless.predict_interval(some.to_numpy()))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay.buffer.foreign import require_finite
 from multireplay.buffer.names import names_in
 from multireplay.errors import InputError, UncertaintyWarning, warn
 from multireplay.inference.doubts import NAMED, settled_by_penalty
@@ -20,6 +21,7 @@ from multireplay.inference.uncertainty import Uncertainty
 from multireplay.result import CONVERGED
 from multireplay.show.text import plural
 from multireplay.updates.base import Unsuitable
+from multireplay.updates.doubts import separated_note
 from multireplay.updates.measure import bias_at, images_at, is_bent, left_out_at
 
 if TYPE_CHECKING:
@@ -110,6 +112,7 @@ def _notes(result: Result, images: Images, names: tuple[str, ...]) -> tuple[str,
     problem = None if run is None else run.problem if run.record is None else run.record.problem
     if problem is not None and _pulled(problem, result.x, images) > CONVERGED:
         notes.append("intervals are for the penalized fit: what the ridge pulls towards 0 is not in them")
+        notes += () if run.record is None else separated_note(run, result.x)
     return tuple(notes)
 
 
@@ -166,6 +169,8 @@ def predict_interval_of(result: Result, rows: Any, level: float, by: LongRun | N
     response = run.problem.response
     response(np.zeros(0))  # says why, where there is none
     rows, known = _in_order(rows, run.feature_names), result.uncertainty
+    if not hasattr(rows, "tocsr") and np.ndim(rows) == 2:
+        require_finite("rows", np.asarray(rows, dtype=np.float64), run.feature_names)
     ends = known.interval(level, of=rows, by=by)
     held = int(np.isnan(ends[:, 0]).sum())
     if held and known.images is not None and known.images.boundary is not None:

@@ -102,6 +102,19 @@ def runaway_note(run: Run, x: Vector, move: Vector, lost: bool = False) -> tuple
     return (FLAT.format(run.feasible),) if lost and not run.on_the_whole_space and _separates(run, samples, x) else ()
 
 
+def separated_note(run: Run, x: Vector) -> tuple[str, ...]:
+    """Whether a penalized fit exists only because of the penalty: by a column, or a few, or where x says so."""
+    problem = run.record.problem
+    samples = problem.samples(run.record.spread(COARSE))
+    if problem.is_linear or problem.recession(samples, x) is None:
+        return ()
+    if np.abs(problem.scores(samples, x)).max() < FAR_OUT:  # type: ignore[attr-defined]
+        return ()
+    by = _by_which(run, samples, x)
+    some = by or _separates(run, samples, x)
+    return (f"the data are separable{by}: only the penalty makes the fit exist",) if some else ()
+
+
 def _separates(run: Run, samples: Any, direction: Vector) -> bool:
     """Whether no row is on the wrong side of a direction: at first none of these samples."""
     problem, size = run.record.problem, _usual_score(run.record.problem, direction, samples)
