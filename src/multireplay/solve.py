@@ -208,7 +208,7 @@ def _carried_out(run: Run) -> tuple[Run, Found]:
 def _status(found: Found) -> Status:
     """How a run ended, as a sentence for people."""
     kept, gone = found.epochs[found.chosen], [epoch for epoch in found.epochs if epoch.diverged]
-    lost = [epoch for epoch in gone if kept.diverged or epoch.step <= kept.step]
+    lost = [epoch for epoch in gone if kept.diverged or epoch.k != kept.k or epoch.step <= kept.step]
     if not lost:
         larger = [f"{min(epoch.step for epoch in gone):.3g} was too large a step, and diverged"] if gone else []
         notes = "".join(f" Note: {note}." for note in (*found.notes, *larger))
