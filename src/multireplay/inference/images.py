@@ -43,6 +43,8 @@ class Images:
     """What the curvature of the operator moves the answer by on average: intervals are around x − off."""
     lost: NDArray[np.bool_] | None = None
     """Coordinates that it moves by more than can be known."""
+    stretch: Vector | float = 1.0
+    """How many times as far as batches the values are spread, where memory is long, see `stretched`."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "through": None}

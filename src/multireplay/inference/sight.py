@@ -10,11 +10,14 @@ import numpy as np
 
 from multireplay._check import Positions, Vector
 from multireplay.buffer.columns import Columns, row_count
+from multireplay.buffer.foreign import as_numpy
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import BlockSum, Folding, Part, batch_bounds, fold, operator_batches
 from multireplay.inference.images import Images
 from multireplay.inference.longrun.batch_means import variance_of_mean
+from multireplay.inference.slow import ROWS, looks_long
 from multireplay.problems import Problem
+from multireplay.problems.residual import ResidualProblem
 
 SPREAD = 2048
 """Rows spread over the record that are looked at first."""
@@ -39,6 +42,8 @@ class Sight(NamedTuple):
     effective: Vector
     visits: Vector
     crowded: float
+    slow: bool = False
+    """Whether memory may be longer than batches can show, see `looks_long`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +101,11 @@ class RecordAt:
         many = typical > SPREAD / 8 and record.length > SPREAD
         some = not many and len(visits) > least * typical > 0
         crowded = _active(columns.get("features")) / typical if some else 0.0
-        return Sight(effective, visits, crowded)
+        slow = False
+        if record.length >= ROWS and isinstance(problem, ResidualProblem):
+            errors = np.asarray(as_numpy(problem.residuals_at(self.x, columns)), dtype=np.float64)
+            slow = looks_long(errors, images.scores, each)
+        return Sight(effective, visits, crowded, slow)
 
 
 class _Energies(BlockSum):

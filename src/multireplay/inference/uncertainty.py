@@ -158,7 +158,8 @@ class Uncertainty:
         """
         if self._matrix is not None:
             return self._of_parts(self._whole.effective)
-        return None if self._sight is None else self._sight.effective
+        sight, images = self._sight, self.images
+        return sight if sight is None or images is None else sight.effective / images.stretch**2
 
     @property
     def visits(self) -> Vector | None:
@@ -182,6 +183,11 @@ class Uncertainty:
         """Features that are active at once for each independent row, see `Sight`; 0 where not known."""
         sight = self._whole._sight
         return 0.0 if sight is None else sight.crowded
+
+    @property
+    def slow(self) -> bool:
+        """Whether memory may be longer than batches can show, see `Sight`."""
+        return self._sight is not None and self._sight.slow
 
     @cached_property
     def _sight(self) -> Sight | None:
