@@ -1,4 +1,4 @@
-"""Memory whose end 32 batches cannot see: noticed in rows that are looked at anyway, and allowed for in one more pass."""
+"""Memory whose end 32 batches cannot see: noticed in rows that are looked at anyway, allowed for in one more pass."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from multireplay.inference.longrun.batch_means import TINY, autocorrelation
 from multireplay.inference.longrun.long_memory import belief_in_long_memory, odds_of_long_memory
 
 ROWS = 1 << 14
-"""Records of fewer rows are not looked at: in short ones a sum of a few short memories, or noise on top of one, cannot be
-told from long memory, and would get intervals two to five times as long as they need be."""
+"""Records of fewer rows are not looked at: in short ones a sum of a few short memories, or noise on top of one, cannot
+be told from long memory, and would get intervals two to five times as long as they need be."""
 ALIKE, MOST = 4.0, 0.6
 """What the autocorrelation of neighbouring batches adds to the logarithm of the odds, and up to where."""
 ODDS = -1.0
-"""From here on a record is looked at closer. Chosen on simulated records (means and regressions of 8192 to 200,000 rows):
-it is passed by 92 to 99 of 100 with long memory, and by 1 to 16 of 100 autoregressions."""
+"""From here on a record is looked at closer. Chosen on simulated means and regressions of 8192 to 200,000 rows: it is
+passed by 92 to 99 of 100 with long memory, and by 1 to 16 of 100 autoregressions."""
 PIECES = 1024
 """Stretches of the record that are looked at then: twice as many as the frequencies that matter, and a quarter of the
 time of as many as other estimators take."""

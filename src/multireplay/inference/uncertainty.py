@@ -159,7 +159,7 @@ class Uncertainty:
         if self._matrix is not None:
             return self._of_parts(self._whole.effective)
         sight, images = self._sight, self.images
-        return sight if sight is None or images is None else sight.effective / images.stretch**2
+        return None if sight is None or images is None else np.asarray(sight.effective / images.stretch**2)
 
     @property
     def visits(self) -> Vector | None:
