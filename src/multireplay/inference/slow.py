@@ -14,7 +14,7 @@ from multireplay.inference.longrun.long_memory import belief_in_long_memory, odd
 
 ROWS = 1 << 14
 """Records of fewer rows are not looked at: in short ones a sum of a few short memories, or noise on top of one, cannot
-be told from long memory, and would get intervals two to five times as long as they need be."""
+be told from long memory, and would get intervals two to six times as long as they need be."""
 ALIKE, MOST = 4.0, 0.6
 """What the autocorrelation of neighbouring batches adds to the logarithm of the odds, and up to where."""
 ODDS = -1.0
