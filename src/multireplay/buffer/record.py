@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -25,6 +26,8 @@ WINDOW = 2**23
 """Bytes of a window in memory: small enough to stay in the cache while several epochs read it."""
 EXAMPLE = 64
 """Rows from which a record on disk is known before it is read."""
+KEPT = 4096
+"""Up to so many spread rows their places are kept: who asks for few of them asks again, at the cost of a call."""
 GOLDEN = float((np.sqrt(5.0) - 1) / 2)
 """Multiples of it, modulo 1, are in step with nothing."""
 
@@ -129,8 +132,9 @@ class MemoryRecord(Record):
     def spread(self, count: int) -> Columns:
         if count >= self.length:
             return {n: np.ascontiguousarray(c) if isinstance(c, np.ndarray) else c for n, c in self.columns.items()}
-        there = None if self.problem.on_host else array_of(next(iter(self.columns.values())))
-        return self.take(spread_rows(self.length, count, there))
+        if self.problem.on_host:
+            return self.take((_kept_rows if count <= KEPT else spread_rows)(self.length, count))
+        return self.take(spread_rows(self.length, count, array_of(next(iter(self.columns.values())))))
 
     def parts(self, first: int, aside: int = 0, last: int | None = None) -> Generator[tuple[int, Columns], None, None]:
         whole = first == 0 and last in (None, self.length)
@@ -236,6 +240,13 @@ def as_a_whole(record: R) -> R:
     with closing(record.parts(0)) as parts:
         record.problem.check_whole(columns for _, columns in parts)
     return record
+
+
+@lru_cache(maxsize=4)
+def _kept_rows(length: int, count: int) -> Positions:
+    rows = spread_rows(length, count)
+    rows.flags.writeable = False
+    return rows
 
 
 def spread_rows(length: int, count: int, there: Any = None) -> Positions:

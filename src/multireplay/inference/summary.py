@@ -4,14 +4,47 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from multireplay._check import Vector
+from multireplay.inference.longrun.base import Spread
 from multireplay.show.text import TextTable, printable, short
 
 BLANK = (math.nan, math.nan, math.nan)
 LONGEST = 500
 """Rows that are printed: of more, the first of them and the last, which may be an intercept."""
+
+
+class Coefficients(NamedTuple):
+    """What a table tells, by columns: rows are made of them when somebody reads them."""
+
+    names: Sequence[str]
+    x: Vector
+    centre: Vector
+    """What intervals are around."""
+    error: Vector
+    spread: Spread
+    """The law of ratios to the standard error."""
+    effective: Vector | None
+    marks: Mapping[int, str]
+    """Of some coordinates, by their places."""
+
+    def rows(self, level: float) -> list[dict[str, Any]]:
+        """A row of a `Summary` for each coordinate, with intervals of that level."""
+        error, half = self.error, self.spread.quantile(level) * self.error
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = self.centre / error + 0.0  # no -0
+        ends = zip((self.centre - half).tolist(), (self.centre + half).tolist(), strict=True)
+        tests = zip(error.tolist(), ratios.tolist(), self.spread.p_value(ratios).tolist(), strict=True)
+        known = [None] * len(error) if self.effective is None else self.effective.tolist()
+        marks = [self.marks.get(i, "") for i in range(len(error))]
+        for i in (~np.isfinite(error)).nonzero()[0]:
+            marks[i] = "on the boundary" if np.isnan(error[i]) else "the record says nothing of it"
+        return list(map(coefficient_row, self.names, self.x.tolist(), tests, ends, known, marks))
 
 
 class Summary:
@@ -37,8 +70,16 @@ class Summary:
     4096 rows.
     """
 
-    def __init__(self, rows: Sequence[dict[str, Any]], level: float, lines: Sequence[str]) -> None:
-        self.rows, self.level, self.lines = list(rows), level, tuple(lines)
+    def __init__(self, rows: Sequence[dict[str, Any]] | Coefficients, level: float, lines: Sequence[str]) -> None:
+        self._given, self.level, self.lines = rows, level, tuple(lines)
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """Numbers by name, a row for each coefficient."""
+        return self._given.rows(self.level) if isinstance(self._given, Coefficients) else list(self._given)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Summary, (self.rows, self.level, self.lines)
 
     def table(self) -> TextTable:
         """The table alone, with numbers as a person reads them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -21,8 +22,10 @@ NARROW = 32
 """Up to so many features moments are summed in pieces …"""
 PIECE = 900_000
 """… of so many multiplications, below what OpenBLAS takes for a small product (10⁶)."""
-FEW_COLUMNS = 8
-"""Sums of fewer columns than this are as fast by themselves as by products."""
+FEW_COLUMNS, MANY_COLUMNS = 8, 40
+"""Sums of fewer columns than this are as fast by themselves as by products, and by one product for each."""
+FEW_LENGTHS = 4
+"""Stretches whose lengths come again after so many of them are summed by as many products."""
 DENSE = 2000
 """Up to this many sparse features a d × d matrix is made dense."""
 
@@ -59,8 +62,9 @@ class Penalty:
 
     def diagonal(self, dim: int) -> Vector:
         """λ by coordinate, 0 where it is left out."""
-        values = np.full(dim, self.ridge)
-        values[dim - self.unpenalized :] = 0.0
+        values = np.zeros(dim)
+        if self.ridge:
+            values[: dim - self.unpenalized] = self.ridge
         return values
 
     def added(self, value: Vector, x: Vector) -> Vector:
@@ -149,7 +153,7 @@ class ResidualProblem(Problem):
             return found[0], found[1:]
         squares = np.square(picked(rows, which), dtype=np.float64)
         heavy = squares if weights is None else squares * weights[:, None]
-        return errors @ squares, stretch_totals(heavy, starts)
+        return np.dot(errors, squares), stretch_totals(heavy, starts)
 
     def operator_along(self, x: Vector, directions: Vector, columns: Columns) -> Vector:
         return np.asarray(self.residuals_at(x, columns)[:, None] * (self.rows(columns) @ directions))
@@ -216,11 +220,23 @@ def squared_products(rows: Rows, weights: Vector, which: Positions | None) -> Ve
 
 
 def stretch_totals(values: Vector, starts: Positions) -> Vector:
-    """The sums of the rows from each of `starts` to the next: by products with ones where they are as many each."""
-    (count, dim), size = values.shape, len(values) // len(starts)
-    if dim < FEW_COLUMNS or count % len(starts) or not np.array_equal(starts, np.arange(0, count, size)):
+    """The sums of the rows from each of `starts` to the next: by products with ones, at once where their lengths repeat."""
+    (count, dim), begin = values.shape, starts.tolist()
+    if dim < FEW_COLUMNS:
         return np.add.reduceat(values, starts, axis=0)
-    return np.asarray(np.matmul(np.ones(size), values.reshape(len(starts), size, dim)))
+    found, ends, period = np.empty((len(begin), dim)), [*begin[1:], count], math.gcd(count, len(begin))
+    turn, some = count // period, len(begin) // period
+    if some <= FEW_LENGTHS and begin == [i * count // len(begin) for i in range(len(begin))]:
+        turns = values.reshape(period, turn, dim)
+        for place, (start, end) in enumerate(zip(begin[:some], ends, strict=False)):
+            found[place::some] = np.matmul(np.ones(end - start), turns[:, start:end])
+        return found
+    if dim < MANY_COLUMNS:
+        return np.add.reduceat(values, starts, axis=0)
+    ones = np.ones(count)
+    for total, start, end in zip(found, begin, ends, strict=True):
+        np.dot(ones[start:end], values[start:end], out=total)
+    return found
 
 
 def weighted(values: Vector, columns: Columns) -> Vector:
