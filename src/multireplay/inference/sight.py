@@ -26,6 +26,8 @@ CLOSER = 512
 """Of them, those that tell how many features are active at once."""
 ROUNDING = 1e-20
 """A score whose variance is below this share of the terms that it is made of is rounding: the record has no noise."""
+CONSTANT = 1e-24
+"""An energy whose mean varies by less than this share of its square is the same everywhere."""
 START = np.zeros(1, dtype=np.int64)
 
 
@@ -72,14 +74,14 @@ class RecordAt:
         number of independent occasions on which it was seen. From `least` on it matters how crowded it is.
         """
         assert self.record is not None
-        record, problem, total = self.record, self.record.problem, np.add.reduce(images.rows)
+        record, problem, total = self.record, self.record.problem, float(self.record.length)
         columns = record.spread(SPREAD)
         count = row_count(columns)
         starts, sizes = _batches(count, record.dim)
         squares, energies = problem.energies(self.x, columns, starts)
         energies /= sizes
         variance, energy, spread = images.scores_beside(energies)
-        rounding = energy * (ROUNDING * float(energy @ (self.x * self.x)))
+        rounding = energy * (ROUNDING * float(energy.dot(self.x * self.x)))
         squares, visits = squares / float(count), _visits(energy, spread)
         few = (~(visits >= ENOUGH)).nonzero()[0] if count < record.length else START[:0]
         if few.size:
@@ -87,7 +89,7 @@ class RecordAt:
             totals = fold(record, _Energies(problem, self.x, few), bounds, Folding(self.threads))
             squares[few] = sum(total[0] for total in totals) / record.length
             visits[few] = _visits(*mean_and_variance(np.array([total[1] for total in totals]) / sizes))
-        centre = images.rows / total @ images.scores - problem.penalty_diagonal(len(self.x)) * self.x
+        centre = images.rows.dot(images.scores) / total - problem.penalty_diagonal(len(self.x)) * self.x
         each = squares - centre * centre
         noisy = (each > rounding) & (variance > 0)  # elsewhere there is nothing to be unsure of
         effective = np.minimum(np.divide(each, variance, out=np.full(len(each), total), where=noisy), total)
@@ -141,5 +143,5 @@ def _batches(length: int, dim: int) -> tuple[Positions, Vector]:
 def _visits(mean: Vector, variance: Vector) -> Vector:
     """By feature, of its mean energy; infinite where that is the same in all batches, and 0 where it is never seen."""
     square = mean * mean
-    found = np.where(mean > 0, np.inf, 0.0)
-    return np.asarray(np.divide(square, variance, out=found, where=variance > 1e-24 * square))
+    found = np.where(mean > 0.0, np.inf, 0.0)
+    return np.asarray(np.divide(square, variance, out=found, where=variance > CONSTANT * square))

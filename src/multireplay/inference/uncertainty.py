@@ -213,7 +213,8 @@ class Uncertainty:
         """Coordinates of which one or two batches tell nearly all."""
         if self.images is None or len(self.images.values) < MANY:
             return {}
-        squares = np.square(self.pieces())
+        values = self.pieces()
+        squares = values * values
         mean, fourth = mean_of(squares), mean_of(squares * squares)
         return dict.fromkeys((mean * mean < CONCENTRATED / len(squares) * fourth).nonzero()[0].tolist(), ALONE)
 

@@ -135,8 +135,7 @@ def left_out_at(run: Run, x: Vector, images: Images) -> Images:
     record, problem, penalty = run.record, run.record.problem, run.record.problem.penalty_diagonal(len(x))
     if record.dim > WIDEST_HELD or record.length * record.dim**2 > MULTIPLICATIONS:
         return images
-    x, bounds = problem.evaluable(x), batch_bounds(record.length, record.dim)
-    rows = np.diff(bounds).astype(np.float64)
+    x, bounds, rows = problem.evaluable(x), batch_bounds(record.length, record.dim), images.rows
     with one_thread_each() if problem.on_host else nullcontext():
         if isinstance(problem, GLM) and is_one_block(record):
             sums, matrices = jacobians_of(problem, x, as_double(record.spread(record.length)), bounds)
@@ -158,12 +157,13 @@ def is_one_block(record: Record) -> bool:
 @np.errstate(over="ignore", invalid="ignore")
 def jacobians_of(problem: GLM, x: Vector, columns: Columns, bounds: Positions) -> tuple[Vector, Vector]:
     """What `BatchJacobians` adds up on every batch of these rows, of shapes (B, d) and (B, d, d), at once."""
-    rows, errors, slopes = problem.rows(columns), problem.residuals_at(x, columns), problem.slopes(x, columns)
+    rows, (errors, slopes) = problem.rows(columns), problem.errors_and_slopes(x, columns)
     half = rows if slopes is None else rows * np.sqrt(np.maximum(slopes, 0))[:, None]
     sums, matrices = np.empty((len(bounds) - 1, len(x))), np.empty((len(bounds) - 1, len(x), len(x)))
-    for batch, (start, end) in enumerate(pairwise(bounds.tolist())):
-        np.dot(errors[start:end], rows[start:end], out=sums[batch])
-        np.dot(half[start:end].T, half[start:end], out=matrices[batch])  # of one with itself: half the work
+    for total, matrix, (start, end) in zip(sums, matrices, pairwise(bounds.tolist()), strict=True):
+        np.dot(errors[start:end], rows[start:end], out=total)
+        part = half[start:end]
+        np.dot(part.T, part, out=matrix)  # of one with itself: half the work
     return sums, matrices
 
 

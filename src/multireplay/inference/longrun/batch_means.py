@@ -122,5 +122,5 @@ def _ones(count: int) -> Vector:
 
 def inflation(found: Vector, count: int) -> Vector:
     """(1 + r̃)/(1 − r̃) for the autocorrelation r̂ that was found in so many numbers."""
-    share = np.minimum(np.maximum(found * (1 + 3 / count) + 1 / count, 0.0), MOST)
-    return np.asarray((1.0 + share) / (1.0 - share))
+    left = np.minimum(np.maximum((1 - 1 / count) - found * (1 + 3 / count), 1 - MOST), 1.0)  # 1 − r̃
+    return np.asarray(2.0 / left - 1.0)
