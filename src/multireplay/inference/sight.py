@@ -14,7 +14,7 @@ from multireplay.buffer.columns import Columns, row_count
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import BlockSum, Folding, Part, batch_bounds, fold, operator_batches
 from multireplay.inference.images import Images
-from multireplay.inference.longrun.batch_means import mean_and_variance
+from multireplay.inference.longrun.batch_means import mean_and_variance, mean_of
 from multireplay.problems import Problem
 
 SPREAD = 2048
@@ -92,9 +92,11 @@ class RecordAt:
         centre = images.rows.dot(images.scores) / total - problem.penalty_diagonal(len(self.x)) * self.x
         each = squares - centre * centre
         noisy = (each > rounding) & (variance > 0)  # elsewhere there is nothing to be unsure of
-        effective = np.minimum(np.divide(each, variance, out=np.full(len(each), total), where=noisy), total)
-        ordered = np.sort(visits)
-        typical = float(ordered[(len(visits) - 1) // 2] + ordered[len(visits) // 2]) / 2
+        effective = np.empty(len(each))
+        effective.fill(total)
+        effective = np.minimum(np.divide(each, variance, out=effective, where=noisy), total)
+        ordered = sorted(visits.tolist())
+        typical = (ordered[(len(visits) - 1) // 2] + ordered[len(visits) // 2]) / 2
         many = typical > SPREAD / 8 and record.length > SPREAD
         some = not many and len(visits) > least * typical > 0
         crowded = _active(columns.get("features")) / typical if some else 0.0
@@ -123,12 +125,14 @@ def _active(rows: Any) -> float:
     if not isinstance(rows, np.ndarray):
         return 1.0
     squares = np.square(rows[:: max(1, len(rows) // CLOSER)], dtype=np.float64)
-    mean = np.ones(len(squares)) @ squares / len(squares)  # products take a tenth of the time of sums of short rows
-    weights = 1 / np.where(mean > 0, mean, 1.0)
-    total = np.square(squares @ weights)
-    size = np.square(squares, out=squares) @ np.square(weights)
+    mean = mean_of(squares)
+    weights = 1.0 / np.where(mean > 0.0, mean, 1.0)
+    total = np.square(squares.dot(weights))
+    size = np.square(squares, out=squares).dot(weights * weights)
     seen = np.count_nonzero(size)
-    return float(np.add.reduce(total / np.where(size > 0, size, 1.0))) / seen if seen else 1.0
+    if seen < len(size):
+        size[size == 0] = 1.0
+    return float(np.add.reduce(total / size)) / seen if seen else 1.0
 
 
 @lru_cache(maxsize=8)

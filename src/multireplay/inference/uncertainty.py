@@ -206,7 +206,7 @@ class Uncertainty:
             part = lost if self._matrix is None else abs(self._matrix) @ lost > 0
             found |= {int(i): found.get(int(i), CROWD) for i in np.flatnonzero(part)}
         if self.crowded > CROWDED:
-            found = {i: found.get(i, CROWD) for i in range(len(self.x))}
+            return dict.fromkeys(range(len(self.x)), CROWD) | found
         return dict(sorted(found.items()))
 
     def _alone(self) -> dict[int, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -226,7 +227,7 @@ def stretch_totals(values: Vector, starts: Positions) -> Vector:
         return np.add.reduceat(values, starts, axis=0)
     found, ends, period = np.empty((len(begin), dim)), [*begin[1:], count], math.gcd(count, len(begin))
     turn, some = count // period, len(begin) // period
-    if some <= FEW_LENGTHS and begin == [i * count // len(begin) for i in range(len(begin))]:
+    if some <= FEW_LENGTHS and begin == _even(count, len(begin)):
         turns = values.reshape(period, turn, dim)
         for place, (start, end) in enumerate(zip(begin[:some], ends, strict=False)):
             found[place::some] = np.matmul(np.ones(end - start), turns[:, start:end])
@@ -237,6 +238,12 @@ def stretch_totals(values: Vector, starts: Positions) -> Vector:
     for total, start, end in zip(found, begin, ends, strict=True):
         np.dot(ones[start:end], values[start:end], out=total)
     return found
+
+
+@lru_cache(maxsize=8)
+def _even(count: int, stretches: int) -> list[int]:
+    """Where so many stretches begin, if they are as equal as can be."""
+    return [i * count // stretches for i in range(stretches)]
 
 
 def weighted(values: Vector, columns: Columns) -> Vector:

@@ -113,7 +113,7 @@ def mean_of(values: Vector) -> Vector:
     return np.asarray(_ones(len(values)).dot(values) / float(len(values)))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _ones(count: int) -> Vector:
     ones = np.ones(count)
     ones.flags.writeable = False  # it is kept
