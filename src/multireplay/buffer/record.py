@@ -27,7 +27,7 @@ WINDOW = 2**23
 EXAMPLE = 64
 """Rows from which a record on disk is known before it is read."""
 KEPT = 4096
-"""Up to so many spread rows their places are kept: who asks for few of them asks again, at the cost of a call."""
+"""Up to so many spread rows their places are kept: to find them takes as long as to take them."""
 GOLDEN = float((np.sqrt(5.0) - 1) / 2)
 """Multiples of it, modulo 1, are in step with nothing."""
 
@@ -242,13 +242,6 @@ def as_a_whole(record: R) -> R:
     return record
 
 
-@lru_cache(maxsize=4)
-def _kept_rows(length: int, count: int) -> Positions:
-    rows = spread_rows(length, count)
-    rows.flags.writeable = False
-    return rows
-
-
 def spread_rows(length: int, count: int, there: Any = None) -> Positions:
     """Rows, counted from 0 and increasing: one in each of `count` equal stretches, or all of a short record.
 
@@ -264,3 +257,6 @@ def spread_rows(length: int, count: int, there: Any = None) -> Positions:
     places = (along - xp.floor(along)) * xp.astype(edges[1:] - edges[:-1], xp.float64)
     rows: Positions = edges[1:] - 1 - xp.astype(places, xp.int64)
     return rows
+
+
+_kept_rows = lru_cache(maxsize=4)(spread_rows)

@@ -95,8 +95,7 @@ class RecordAt:
         effective = np.empty(len(each))
         effective.fill(total)
         effective = np.minimum(np.divide(each, variance, out=effective, where=noisy), total)
-        ordered = sorted(visits.tolist())
-        typical = (ordered[(len(visits) - 1) // 2] + ordered[len(visits) // 2]) / 2
+        typical = middle(visits)
         many = typical > SPREAD / 8 and record.length > SPREAD
         some = not many and len(visits) > least * typical > 0
         crowded = _active(columns.get("features")) / typical if some else 0.0
@@ -115,6 +114,12 @@ class _Energies(BlockSum):
     def of(self, block: Columns) -> Part:
         squares, energies = self.problem.energies(self.x, block, START, self.which)
         return squares, energies[0]
+
+
+def middle(values: Vector) -> float:
+    """Their median, in less time than NumPy takes to begin with that of few."""
+    ordered = sorted(values.tolist())
+    return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 def _active(rows: Any) -> float:

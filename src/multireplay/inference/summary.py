@@ -20,18 +20,15 @@ LONGEST = 500
 
 
 class Coefficients(NamedTuple):
-    """What a table tells, by columns: rows are made of them when somebody reads them."""
+    """What a table tells, by columns: rows are made when somebody reads them. Intervals are around `centre`."""
 
     names: Sequence[str]
     x: Vector
     centre: Vector
-    """What intervals are around."""
     error: Vector
     spread: Spread
-    """The law of ratios to the standard error."""
     effective: Vector | None
     marks: Mapping[int, str]
-    """Of some coordinates, by their places."""
 
     def rows(self, level: float) -> list[dict[str, Any]]:
         """A row of a `Summary` for each coordinate, with intervals of that level."""

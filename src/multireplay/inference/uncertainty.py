@@ -213,8 +213,7 @@ class Uncertainty:
         """Coordinates of which one or two batches tell nearly all."""
         if self.images is None or len(self.images.values) < MANY:
             return {}
-        values = self.pieces()
-        squares = values * values
+        squares = np.square(self.pieces())
         mean, fourth = mean_of(squares), mean_of(squares * squares)
         return dict.fromkeys((mean * mean < CONCENTRATED / len(squares) * fourth).nonzero()[0].tolist(), ALONE)
 
@@ -231,26 +230,22 @@ class Uncertainty:
         """The table of all coordinates, with sentences on how the fit was made below it: see `Result.summary`."""
         level, lines = number_in("level", level, 0, 1, low_open=True), list(made)
         if self.images is None:
-            rows = [coefficient_row(name, value) for name, value in zip(self.names, self.x, strict=True)]
-            return Summary(rows, level, (*lines, f"No standard errors: {self.why_not}."))
+            blank = [coefficient_row(name, value) for name, value in zip(self.names, self.x, strict=True)]
+            return Summary(blank, level, (*lines, f"No standard errors: {self.why_not}."))
         doubts, effective = self.doubts, self.effective  # first: the variance is kept by the way
         error, spread = self._spread(None, by)
         if by is not None and effective is not None:  # what another estimator says of the variance, in rows
             with np.errstate(divide="ignore", invalid="ignore"):
                 told = effective * (np.asarray(self.standard_error) / error) ** 2
             effective = np.minimum(np.nan_to_num(told, nan=np.inf), self.images.rows.sum())
-        x = self.x.copy()  # rows are made when they are read
-        centre = x if self.images.off is None else self._centre(None)
-        columns = Coefficients(self.names, x, centre, error, spread, effective, doubts)
+        columns = Coefficients(self.names, self.x.copy(), self._centre(None).copy(), error, spread, effective, doubts)
         how = f"Standard errors under dependence: {by or BatchMeans()!r}"
         notes = [*self.notes, *([self.doubt_note()] if doubts else [])]
         if effective is None:
             notes.append("the record was left behind, so that nobody knows whether it has seen enough for this")
-        found = Summary(columns, level, (*lines, f"{how}.", *(f"Note: {note}." for note in notes)))
-        if by is not None:
-            _ = found.rows  # now: its law may hold on to all pieces
+        rows = columns if by is None else columns.rows(level)  # now: its law may hold on to all pieces
         self._warn()
-        return found
+        return Summary(rows, level, (*lines, f"{how}.", *(f"Note: {note}." for note in notes)))
 
     def _warn(self, rows: Any = None) -> None:
         """Warn of doubts, or of these functions of coordinates where some have part in a doubtful one."""
@@ -320,10 +315,11 @@ class Uncertainty:
 
     def _spread(self, rows: Vector | None, by: LongRun | None) -> tuple[Vector, Spread]:
         """Standard errors of these functionals, and the law of their ratios."""
-        if self.images is not None and by is None and rows is None and self._matrix is None:  # its variance is kept
-            found = spread_of(self.images.variance, len(self.images.values))
+        values, images = self.pieces(rows, by), self.images
+        if by is None and images is not None and values is images.values:
+            found = spread_of(images.variance, len(values))
         else:
-            found = _estimator(by).spread(self.pieces(rows, by))
+            found = _estimator(by).spread(values)
         return self._marked(rows, np.sqrt(found.variance)), found
 
     def __repr__(self) -> str:

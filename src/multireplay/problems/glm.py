@@ -230,14 +230,6 @@ class GLM(ResidualProblem):
             return None
         return weighted(self.link.derivative(times(self.rows(columns), x)), columns)
 
-    def errors_and_slopes(self, x: Vector, columns: Columns) -> tuple[Vector, Vector | None]:
-        """`residuals_at` a point and `slopes` there, of the same scores."""
-        scores = times(self.rows(columns), x)
-        errors = weighted(self.link.function(scores) - columns["targets"], columns)
-        if self.link.name == "identity" and "weights" not in columns:
-            return errors, None
-        return errors, weighted(self.link.derivative(scores), columns)
-
     def jacobian_sum(self, x: Vector, columns: Columns) -> Vector:
         rows, slopes = self.rows(columns), self.slopes(x, columns)
         if not isinstance(rows, np.ndarray):

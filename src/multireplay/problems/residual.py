@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,10 +22,8 @@ NARROW = 32
 """Up to so many features moments are summed in pieces …"""
 PIECE = 900_000
 """… of so many multiplications, below what OpenBLAS takes for a small product (10⁶)."""
-FEW_COLUMNS, MANY_COLUMNS = 8, 40
-"""Sums of fewer columns than this are as fast by themselves as by products, and by one product for each."""
-FEW_LENGTHS = 4
-"""Stretches whose lengths come again after so many of them are summed by as many products."""
+FEW_COLUMNS, FEW_LENGTHS = 8, 4
+"""Sums of fewer columns than this are as fast by themselves as by products, and so are those of more lengths."""
 DENSE = 2000
 """Up to this many sparse features a d × d matrix is made dense."""
 
@@ -221,29 +218,25 @@ def squared_products(rows: Rows, weights: Vector, which: Positions | None) -> Ve
 
 
 def stretch_totals(values: Vector, starts: Positions) -> Vector:
-    """The sums of the rows from each of `starts` to the next: by products with ones, at once where their lengths repeat."""
-    (count, dim), begin = values.shape, starts.tolist()
-    if dim < FEW_COLUMNS:
+    """The sums of the rows from each of `starts` to the next: by products with ones where some are as long."""
+    count, dim = values.shape
+    together = alike(count, starts)
+    if dim < FEW_COLUMNS or len(together) > FEW_LENGTHS:
         return np.add.reduceat(values, starts, axis=0)
-    found, ends, period = np.empty((len(begin), dim)), [*begin[1:], count], math.gcd(count, len(begin))
-    turn, some = count // period, len(begin) // period
-    if some <= FEW_LENGTHS and begin == _even(count, len(begin)):
-        turns = values.reshape(period, turn, dim)
-        for place, (start, end) in enumerate(zip(begin[:some], ends, strict=False)):
-            found[place::some] = np.matmul(np.ones(end - start), turns[:, start:end])
-        return found
-    if dim < MANY_COLUMNS:
-        return np.add.reduceat(values, starts, axis=0)
-    ones = np.ones(count)
-    for total, start, end in zip(found, begin, ends, strict=True):
-        np.dot(ones[start:end], values[start:end], out=total)
+    found = np.empty((len(starts), dim))
+    for which, turns, rows in together:
+        found[which] = np.matmul(np.ones(rows.stop - rows.start), values.reshape(turns, -1, dim)[:, rows])
     return found
 
 
-@lru_cache(maxsize=8)
-def _even(count: int, stretches: int) -> list[int]:
-    """Where so many stretches begin, if they are as equal as can be."""
-    return [i * count // stretches for i in range(stretches)]
+def alike(count: int, starts: Positions) -> list[tuple[slice, int, slice]]:
+    """Stretches whose lengths come again in turns: which are as long, the number of turns, and their rows in one."""
+    begin, stretches = starts.tolist(), len(starts)
+    turns = math.gcd(count, stretches)
+    if begin != [i * count // stretches for i in range(stretches)]:
+        turns = 1
+    some, edges = stretches // turns, [*begin[: stretches // turns], count // turns]
+    return [(slice(place, None, some), turns, slice(*edges[place : place + 2])) for place in range(some)]
 
 
 def weighted(values: Vector, columns: Columns) -> Vector:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from multireplay._check import Vector
@@ -90,7 +89,7 @@ class Run:
     @property
     def names(self) -> tuple[str, ...]:
         """One name a coordinate of x: that of its feature, or ``x[0]``, ``x[1]``, …"""
-        return self.feature_names or numbered(len(self.start))
+        return self.feature_names or tuple(f"x[{i}]" for i in range(len(self.start)))
 
     @property
     def route(self) -> Route:
@@ -123,9 +122,3 @@ def _can_be_pickled(value: Any) -> bool:
     except Exception:  # pickle raises whatever an object's own code raises
         return False
     return True
-
-
-@lru_cache(maxsize=4)
-def numbered(count: int) -> tuple[str, ...]:
-    """The names of so many coordinates that have none."""
-    return tuple(f"x[{i}]" for i in range(count))

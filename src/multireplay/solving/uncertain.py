@@ -14,7 +14,7 @@ from multireplay.errors import InputError, UncertaintyWarning, warn
 from multireplay.inference.left_out import HELD
 from multireplay.inference.on_set import boundary_sentence
 from multireplay.inference.residuals import distance_of, standard_errors
-from multireplay.inference.sight import SPREAD, RecordAt
+from multireplay.inference.sight import SPREAD, RecordAt, middle
 from multireplay.inference.uncertainty import NAMED, Uncertainty
 from multireplay.result import CONVERGED
 from multireplay.show.text import plural
@@ -74,7 +74,7 @@ def _centred(run: Run, found: Uncertainty, images: Images) -> Images:
     """
     if not is_bent(run.record.problem):
         return images
-    visits = 0.0 if found.visits is None else float(np.median(found.visits)) * max(1.0, run.rows / SPREAD)
+    visits = 0.0 if found.visits is None else middle(found.visits) * max(1.0, run.rows / SPREAD)
     off = bias_at(run, found.x, images) if len(found.x) ** 2 > visits else None
     if off is None:
         return images

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 import numpy as np
@@ -25,10 +24,12 @@ from multireplay.engine.sums import (
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import MULTIPLICATIONS, in_place_of, left_out
 from multireplay.inference.left_out import WIDEST as WIDEST_HELD
+from multireplay.inference.longrun.batch_means import mean_of
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.base import as_double
 from multireplay.problems.constrained import affine_vi
 from multireplay.problems.glm import GLM
+from multireplay.problems.residual import alike, weighted
 from multireplay.updates.base import Unsuitable
 from multireplay.updates.coarse import MOST_NUMBERS, coarse_rows
 from multireplay.updates.corrections import AFFORDABLE, CHEAP, PRODUCTS, images_of, linearized
@@ -157,13 +158,16 @@ def is_one_block(record: Record) -> bool:
 @np.errstate(over="ignore", invalid="ignore")
 def jacobians_of(problem: GLM, x: Vector, columns: Columns, bounds: Positions) -> tuple[Vector, Vector]:
     """What `BatchJacobians` adds up on every batch of these rows, of shapes (B, d) and (B, d, d), at once."""
-    rows, (errors, slopes) = problem.rows(columns), problem.errors_and_slopes(x, columns)
+    rows, linear = problem.rows(columns), problem.is_linear and "weights" not in columns
+    scores = np.dot(rows, x)
+    errors = weighted(problem.link.function(scores) - columns["targets"], columns)
+    slopes = None if linear else weighted(problem.link.derivative(scores), columns)
     half = rows if slopes is None else rows * np.sqrt(np.maximum(slopes, 0))[:, None]
     sums, matrices = np.empty((len(bounds) - 1, len(x))), np.empty((len(bounds) - 1, len(x), len(x)))
-    for total, matrix, (start, end) in zip(sums, matrices, pairwise(bounds.tolist()), strict=True):
-        np.dot(errors[start:end], rows[start:end], out=total)
-        part = half[start:end]
-        np.dot(part.T, part, out=matrix)  # of one with itself: half the work
+    for which, turns, some in alike(len(rows), bounds[:-1]):  # those of one length by one call
+        part, root = (every.reshape(turns, -1, len(x))[:, some] for every in (rows, half))
+        np.matmul(errors.reshape(turns, 1, -1)[:, :, some], part, out=sums[which, None])
+        np.matmul(root.transpose(0, 2, 1), root, out=matrices[which])  # of one with itself: half the work
     return sums, matrices
 
 
@@ -182,7 +186,7 @@ def bias_at(run: Run, x: Vector, images: Images) -> Vector | None:
     problem, count = run.record.problem, len(images.values)
     if images.through is None or not is_bent(problem):
         return None
-    moves = (images.values - images.values.mean(axis=0)) / np.sqrt(count * (count - 1.0))
+    moves = (images.values - mean_of(images.values)) / np.sqrt(count * (count - 1.0))
     with one_thread_each():
         pull = problem.bend(x, run.record.spread(BENT), moves)
     return None if pull is None or not np.isfinite(pull).all() else -images.of(pull[None, :])[0]

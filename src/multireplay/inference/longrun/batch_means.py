@@ -50,7 +50,7 @@ class BatchMeans(LongRun):
     def covariance(self, values: Vector) -> Vector:
         """The covariances of the batches, each coordinate inflated as in `spread`."""
         count, parts = len(values), centred(values)
-        roots = np.sqrt(inflation(autocorrelation(values)[1], count))
+        roots = np.sqrt(inflation(autocorrelation(values)[2], count))
         return np.asarray(roots[:, None] * (parts.T @ parts) * roots / (count - 1) / count)
 
     def wald(self, values: Vector, off: Vector) -> WaldTest:
@@ -92,32 +92,26 @@ def variance_of_mean(values: Vector) -> Vector:
 
 def mean_and_variance(values: Vector) -> tuple[Vector, Vector]:
     """The mean of every column, and the variance of that, see `BatchMeans`."""
-    count, mean = len(values), mean_of(values)
-    squares, found = _autocorrelation(values - mean)
-    return mean, np.asarray(squares * (inflation(found, count) / ((count - 1.0) * count)))
+    count, (mean, squares, found) = len(values), autocorrelation(values)
+    return mean, np.asarray(squares * (inflation(found, count) / ((count - 1) * count)))
 
 
-def autocorrelation(values: Vector) -> tuple[Vector, Vector]:
-    """The sum of squares of every column about its mean, and its lag-1 autocorrelation, 0 of a constant one."""
-    return _autocorrelation(centred(values))
-
-
-def _autocorrelation(parts: Vector) -> tuple[Vector, Vector]:
-    """`autocorrelation` of what is centred; products with ones take a third of the time of sums of few short rows."""
+def autocorrelation(values: Vector) -> tuple[Vector, Vector, Vector]:
+    """The mean of every column, the sum of squares about it, and the lag-1 autocorrelation, 0 of a constant one."""
+    mean = mean_of(values)
+    parts = values - mean
     squares, lagged = _ones(len(parts)).dot(parts * parts), _ones(len(parts) - 1).dot(parts[1:] * parts[:-1])
-    return squares, lagged / np.maximum(squares, TINY)  # 0 of a constant
+    return mean, squares, lagged / np.maximum(squares, TINY)
 
 
 def mean_of(values: Vector) -> Vector:
-    """The mean of every column."""
+    """The mean of every column: products with ones take a third of the time of sums of few short rows."""
     return np.asarray(_ones(len(values)).dot(values) / float(len(values)))
 
 
 @lru_cache(maxsize=16)
 def _ones(count: int) -> Vector:
-    ones = np.ones(count)
-    ones.flags.writeable = False  # it is kept
-    return ones
+    return np.ones(count)
 
 
 def inflation(found: Vector, count: int) -> Vector:
