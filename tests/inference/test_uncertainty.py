@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 import multireplay as mr
 from multireplay.inference import BatchMeans, FixedB, MultiplierBootstrap, NeweyWest, RandomScaling
 from multireplay.inference.sight import RecordAt
-from multireplay.problems.residual import stretch_totals
+from multireplay.problems.packed import stretch_totals
 
 OTHERS = [NeweyWest(), FixedB(), RandomScaling(), MultiplierBootstrap()]
 

@@ -26,8 +26,6 @@ WINDOW = 2**23
 """Bytes of a window in memory: small enough to stay in the cache while several epochs read it."""
 EXAMPLE = 64
 """Rows from which a record on disk is known before it is read."""
-KEPT = 4096
-"""Up to so many spread rows their places are kept: to find them takes as long as to take them."""
 GOLDEN = float((np.sqrt(5.0) - 1) / 2)
 """Multiples of it, modulo 1, are in step with nothing."""
 
@@ -133,7 +131,7 @@ class MemoryRecord(Record):
         if count >= self.length:
             return {n: np.ascontiguousarray(c) if isinstance(c, np.ndarray) else c for n, c in self.columns.items()}
         if self.problem.on_host:
-            return self.take((_kept_rows if count <= KEPT else spread_rows)(self.length, count))
+            return self.take(kept_rows(self.length, count))
         return self.take(spread_rows(self.length, count, array_of(next(iter(self.columns.values())))))
 
     def parts(self, first: int, aside: int = 0, last: int | None = None) -> Generator[tuple[int, Columns], None, None]:
@@ -259,4 +257,4 @@ def spread_rows(length: int, count: int, there: Any = None) -> Positions:
     return rows
 
 
-_kept_rows = lru_cache(maxsize=4)(spread_rows)
+kept_rows = lru_cache(maxsize=2)(spread_rows)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from multireplay._check import Vector
-from multireplay.inference.longrun.batch_means import mean_and_variance, variance_of_mean
+from multireplay.inference.longrun.batch_means import mean_and_variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +56,12 @@ class Images:
     @cached_property
     def variance(self) -> Vector:
         """Of the mean of every column of the values, by batch means."""
-        return variance_of_mean(self.values)
+        return mean_and_variance(self.values)[1]
 
     def scores_beside(self, others: Vector) -> tuple[Vector, Vector, Vector]:
-        """The variance of the mean score, and the mean and its variance of other numbers of the batches.
-
-        By one call, with the variance of the values, which is kept: nearly all of its time is that of having been
-        called.
-        """
+        """The variance of the mean score, and mean and variance of others, at once: nearly all of it is the call."""
         if len(others) != len(self.scores):
-            return variance_of_mean(self.scores), *mean_and_variance(others)
+            return mean_and_variance(self.scores)[1], *mean_and_variance(others)
         dim = self.scores.shape[1]
         mean, found = mean_and_variance(np.concatenate((self.scores, self.values, others), axis=1))
         self.__dict__["variance"] = found[dim : 2 * dim]

@@ -76,14 +76,12 @@ def by_cholesky(total: Vector, parts: Vector, right: Vector, added: tuple[Vector
     new memory for all of them costs as much as to solve them.
     """
     (solver,), found, left = get_lapack_funcs(("posv",), (total,)), np.empty_like(right), np.empty_like(total)
-    order = left.T  # that of LAPACK
-    counts, penalty = added
-    penalized = penalty.any()
+    (counts, penalty), penalized = added, added[1].any()
     for place, part in enumerate(parts):
         np.subtract(total, part, out=left)
         if penalized:
             left += counts[place] * penalty
-        _, found[place], fault = solver(order, right[place], overwrite_a=True)
+        _, found[place], fault = solver(left.T, right[place], overwrite_a=True)  # it is in the order of LAPACK
         if fault:
             return None
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +25,6 @@ CLOSER = 512
 """Of them, those that tell how many features are active at once."""
 ROUNDING = 1e-20
 """A score whose variance is below this share of the terms that it is made of is rounding: the record has no noise."""
-CONSTANT = 1e-24
-"""An energy whose mean varies by less than this share of its square is the same everywhere."""
 START = np.zeros(1, dtype=np.int64)
 
 
@@ -76,26 +73,25 @@ class RecordAt:
         assert self.record is not None
         record, problem, total = self.record, self.record.problem, float(self.record.length)
         columns = record.spread(SPREAD)
-        count = row_count(columns)
-        starts, sizes = _batches(count, record.dim)
-        squares, energies = problem.energies(self.x, columns, starts)
-        energies /= sizes
+        bounds = batch_bounds(count := row_count(columns), record.dim)
+        squares, energies = problem.energies(self.x, columns, bounds[:-1])
+        energies /= (bounds[1:] - bounds[:-1])[:, None]
         variance, energy, spread = images.scores_beside(energies)
         rounding = energy * (ROUNDING * float(energy.dot(self.x * self.x)))
         squares, visits = squares / float(count), _visits(energy, spread)
         few = (~(visits >= ENOUGH)).nonzero()[0] if count < record.length else START[:0]
         if few.size:
-            bounds, (_, sizes) = batch_bounds(record.length, record.dim), _batches(record.length, record.dim)
+            bounds = batch_bounds(record.length, record.dim)
             totals = fold(record, _Energies(problem, self.x, few), bounds, Folding(self.threads))
             squares[few] = sum(total[0] for total in totals) / record.length
-            visits[few] = _visits(*mean_and_variance(np.array([total[1] for total in totals]) / sizes))
+            energies = np.array([total[1] for total in totals]) / np.diff(bounds)[:, None]
+            visits[few] = _visits(*mean_and_variance(energies))
         centre = images.rows.dot(images.scores) / total - problem.penalty_diagonal(len(self.x)) * self.x
         each = squares - centre * centre
         noisy = (each > rounding) & (variance > 0)  # elsewhere there is nothing to be unsure of
-        effective = np.empty(len(each))
-        effective.fill(total)
-        effective = np.minimum(np.divide(each, variance, out=effective, where=noisy), total)
-        typical = middle(visits)
+        effective = np.minimum(np.divide(each, variance, out=np.full(len(each), total), where=noisy), total)
+        ordered = sorted(visits.tolist())
+        typical = (ordered[(len(visits) - 1) // 2] + ordered[len(visits) // 2]) / 2
         many = typical > SPREAD / 8 and record.length > SPREAD
         some = not many and len(visits) > least * typical > 0
         crowded = _active(columns.get("features")) / typical if some else 0.0
@@ -116,12 +112,6 @@ class _Energies(BlockSum):
         return squares, energies[0]
 
 
-def middle(values: Vector) -> float:
-    """Their median, in less time than NumPy takes to begin with that of few."""
-    ordered = sorted(values.tolist())
-    return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
-
-
 def _active(rows: Any) -> float:
     """Features that are active at once in a row, on average: 1 of one-hot rows, about a third of dense ones.
 
@@ -135,22 +125,11 @@ def _active(rows: Any) -> float:
     total = np.square(squares.dot(weights))
     size = np.square(squares, out=squares).dot(weights * weights)
     seen = np.count_nonzero(size)
-    if seen < len(size):
-        size[size == 0] = 1.0
-    return float(np.add.reduce(total / size)) / seen if seen else 1.0
-
-
-@lru_cache(maxsize=8)
-def _batches(length: int, dim: int) -> tuple[Positions, Vector]:
-    """Where the batches of so many rows begin, and their numbers of rows, as a column."""
-    bounds = batch_bounds(length, dim)
-    sizes = np.diff(bounds).astype(np.float64)[:, None]
-    sizes.flags.writeable = False  # it is kept
-    return bounds[:-1], sizes
+    return float(np.add.reduce(total / np.where(size > 0, size, 1.0))) / seen if seen else 1.0
 
 
 def _visits(mean: Vector, variance: Vector) -> Vector:
     """By feature, of its mean energy; infinite where that is the same in all batches, and 0 where it is never seen."""
     square = mean * mean
     found = np.where(mean > 0.0, np.inf, 0.0)
-    return np.asarray(np.divide(square, variance, out=found, where=variance > CONSTANT * square))
+    return np.asarray(np.divide(square, variance, out=found, where=variance > 1e-24 * square))

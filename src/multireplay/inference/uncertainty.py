@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,9 @@ from multireplay.errors import InputError, UncertaintyWarning, warn
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import HELD
 from multireplay.inference.longrun import BatchMeans, LongRun, Spread, WaldTest
-from multireplay.inference.longrun.batch_means import mean_of, spread_of
+from multireplay.inference.longrun.batch_means import mean_of
 from multireplay.inference.sight import RecordAt, Sight
-from multireplay.inference.summary import Coefficients, Summary, coefficient_row
+from multireplay.inference.summary import Summary, coefficient_row, coefficient_rows
 
 FEW = 30.0
 """With fewer effective samples, or independent visits of its feature, a coordinate's interval is marked. An estimate of
@@ -238,14 +238,15 @@ class Uncertainty:
             with np.errstate(divide="ignore", invalid="ignore"):
                 told = effective * (np.asarray(self.standard_error) / error) ** 2
             effective = np.minimum(np.nan_to_num(told, nan=np.inf), self.images.rows.sum())
-        columns = Coefficients(self.names, self.x.copy(), self._centre(None).copy(), error, spread, effective, doubts)
+        columns = self.names, self.x.copy(), self._centre(None).copy(), error, spread, effective, doubts
         how = f"Standard errors under dependence: {by or BatchMeans()!r}"
         notes = [*self.notes, *([self.doubt_note()] if doubts else [])]
         if effective is None:
             notes.append("the record was left behind, so that nobody knows whether it has seen enough for this")
-        rows = columns if by is None else columns.rows(level)  # now: its law may hold on to all pieces
+        below = (*lines, f"{how}.", *(f"Note: {note}." for note in notes))
         self._warn()
-        return Summary(rows, level, (*lines, f"{how}.", *(f"Note: {note}." for note in notes)))
+        rows = partial(coefficient_rows, columns, level)  # when read: the law of others may hold all pieces
+        return Summary(rows if by is None else rows(), level, below)
 
     def _warn(self, rows: Any = None) -> None:
         """Warn of doubts, or of these functions of coordinates where some have part in a doubtful one."""
@@ -315,11 +316,9 @@ class Uncertainty:
 
     def _spread(self, rows: Vector | None, by: LongRun | None) -> tuple[Vector, Spread]:
         """Standard errors of these functionals, and the law of their ratios."""
-        values, images = self.pieces(rows, by), self.images
-        if by is None and images is not None and values is images.values:
-            found = spread_of(images.variance, len(values))
-        else:
-            found = _estimator(by).spread(values)
+        values = self.pieces(rows, by)
+        kept = self.images.variance if self.images is not None and values is self.images.values else None
+        found = BatchMeans().spread(values, kept) if by is None else _estimator(by).spread(values)
         return self._marked(rows, np.sqrt(found.variance)), found
 
     def __repr__(self) -> str:

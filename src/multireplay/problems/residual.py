@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,14 +15,12 @@ from multireplay.buffer.columns import Columns
 from multireplay.buffer.foreign import array_of, as_numpy, is_foreign, like
 from multireplay.errors import FeatureError, InputError
 from multireplay.problems.base import GROWTH, UNBOUNDED, Problem, picked, row_blocks
-from multireplay.problems.packed import IndexedRows, Rows, largest_square, square_lengths
+from multireplay.problems.packed import IndexedRows, Rows, largest_square, square_lengths, stretch_totals
 
 NARROW = 32
 """Up to so many features moments are summed in pieces …"""
 PIECE = 900_000
 """… of so many multiplications, below what OpenBLAS takes for a small product (10⁶)."""
-FEW_COLUMNS, FEW_LENGTHS = 8, 4
-"""Sums of fewer columns than this are as fast by themselves as by products, and so are those of more lengths."""
 DENSE = 2000
 """Up to this many sparse features a d × d matrix is made dense."""
 
@@ -61,8 +58,7 @@ class Penalty:
     def diagonal(self, dim: int) -> Vector:
         """λ by coordinate, 0 where it is left out."""
         values = np.zeros(dim)
-        if self.ridge:
-            values[: dim - self.unpenalized] = self.ridge
+        values[: dim - self.unpenalized] = self.ridge
         return values
 
     def added(self, value: Vector, x: Vector) -> Vector:
@@ -215,28 +211,6 @@ def squared_products(rows: Rows, weights: Vector, which: Positions | None) -> Ve
     chosen = rows if which is None else rows[:, which]
     squares = chosen.astype(np.float64).power(2) if issparse(chosen) else np.square(chosen, dtype=np.float64)
     return np.asarray((squares.T @ weights.T).T)
-
-
-def stretch_totals(values: Vector, starts: Positions) -> Vector:
-    """The sums of the rows from each of `starts` to the next: by products with ones where some are as long."""
-    count, dim = values.shape
-    together = alike(count, starts)
-    if dim < FEW_COLUMNS or len(together) > FEW_LENGTHS:
-        return np.add.reduceat(values, starts, axis=0)
-    found = np.empty((len(starts), dim))
-    for which, turns, rows in together:
-        found[which] = np.matmul(np.ones(rows.stop - rows.start), values.reshape(turns, -1, dim)[:, rows])
-    return found
-
-
-def alike(count: int, starts: Positions) -> list[tuple[slice, int, slice]]:
-    """Stretches whose lengths come again in turns: which are as long, the number of turns, and their rows in one."""
-    begin, stretches = starts.tolist(), len(starts)
-    turns = math.gcd(count, stretches)
-    if begin != [i * count // stretches for i in range(stretches)]:
-        turns = 1
-    some, edges = stretches // turns, [*begin[: stretches // turns], count // turns]
-    return [(slice(place, None, some), turns, slice(*edges[place : place + 2])) for place in range(some)]
 
 
 def weighted(values: Vector, columns: Columns) -> Vector:

@@ -29,7 +29,7 @@ from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.base import as_double
 from multireplay.problems.constrained import affine_vi
 from multireplay.problems.glm import GLM
-from multireplay.problems.residual import alike, weighted
+from multireplay.problems.packed import alike
 from multireplay.updates.base import Unsuitable
 from multireplay.updates.coarse import MOST_NUMBERS, coarse_rows
 from multireplay.updates.corrections import AFFORDABLE, CHEAP, PRODUCTS, images_of, linearized
@@ -158,13 +158,10 @@ def is_one_block(record: Record) -> bool:
 @np.errstate(over="ignore", invalid="ignore")
 def jacobians_of(problem: GLM, x: Vector, columns: Columns, bounds: Positions) -> tuple[Vector, Vector]:
     """What `BatchJacobians` adds up on every batch of these rows, of shapes (B, d) and (B, d, d), at once."""
-    rows, linear = problem.rows(columns), problem.is_linear and "weights" not in columns
-    scores = np.dot(rows, x)
-    errors = weighted(problem.link.function(scores) - columns["targets"], columns)
-    slopes = None if linear else weighted(problem.link.derivative(scores), columns)
+    rows, errors, slopes = problem.rows(columns), problem.residuals_at(x, columns), problem.slopes(x, columns)
     half = rows if slopes is None else rows * np.sqrt(np.maximum(slopes, 0))[:, None]
     sums, matrices = np.empty((len(bounds) - 1, len(x))), np.empty((len(bounds) - 1, len(x), len(x)))
-    for which, turns, some in alike(len(rows), bounds[:-1]):  # those of one length by one call
+    for which, turns, some in alike(len(rows), tuple(bounds[:-1].tolist())):  # those of one length by one call
         part, root = (every.reshape(turns, -1, len(x))[:, some] for every in (rows, half))
         np.matmul(errors.reshape(turns, 1, -1)[:, :, some], part, out=sums[which, None])
         np.matmul(root.transpose(0, 2, 1), root, out=matrices[which])  # of one with itself: half the work

@@ -44,8 +44,13 @@ class BatchMeans(LongRun):
 
     pieces: ClassVar[int] = 32
 
-    def spread(self, values: Vector) -> Spread:
-        return spread_of(variance_of_mean(values), len(values))
+    def spread(self, values: Vector, variance: Vector | None = None) -> Spread:
+        count = len(values)
+        return Spread(
+            mean_and_variance(values)[1] if variance is None else variance,
+            lambda level: np.asarray(stdtrit(count - 1, (1 + level) / 2)),
+            lambda ratio: np.asarray(2 * stdtr(count - 1, -np.abs(ratio))),
+        )
 
     def covariance(self, values: Vector) -> Vector:
         """The covariances of the batches, each coordinate inflated as in `spread`."""
@@ -76,20 +81,6 @@ class BatchMeans(LongRun):
         return WaldTest(statistic, (float(q), float(count - q)), float(fdtrc(q, count - q, statistic)))
 
 
-def spread_of(variance: Vector, count: int) -> Spread:
-    """What `BatchMeans` says of means of that variance, of so many batches."""
-    return Spread(
-        variance,
-        lambda level: np.asarray(stdtrit(count - 1, (1 + level) / 2)),
-        lambda ratio: np.asarray(2 * stdtr(count - 1, -np.abs(ratio))),
-    )
-
-
-def variance_of_mean(values: Vector) -> Vector:
-    """The variance of the mean of every column, see `BatchMeans`."""
-    return mean_and_variance(values)[1]
-
-
 def mean_and_variance(values: Vector) -> tuple[Vector, Vector]:
     """The mean of every column, and the variance of that, see `BatchMeans`."""
     count, (mean, squares, found) = len(values), autocorrelation(values)
@@ -98,8 +89,7 @@ def mean_and_variance(values: Vector) -> tuple[Vector, Vector]:
 
 def autocorrelation(values: Vector) -> tuple[Vector, Vector, Vector]:
     """The mean of every column, the sum of squares about it, and the lag-1 autocorrelation, 0 of a constant one."""
-    mean = mean_of(values)
-    parts = values - mean
+    parts = values - (mean := mean_of(values))
     squares, lagged = _ones(len(parts)).dot(parts * parts), _ones(len(parts) - 1).dot(parts[1:] * parts[:-1])
     return mean, squares, lagged / np.maximum(squares, TINY)
 
@@ -109,9 +99,7 @@ def mean_of(values: Vector) -> Vector:
     return np.asarray(_ones(len(values)).dot(values) / float(len(values)))
 
 
-@lru_cache(maxsize=16)
-def _ones(count: int) -> Vector:
-    return np.ones(count)
+_ones = lru_cache(maxsize=16)(np.ones)
 
 
 def inflation(found: Vector, count: int) -> Vector:
