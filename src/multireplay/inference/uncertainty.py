@@ -14,7 +14,6 @@ from multireplay.errors import InputError, UncertaintyWarning, warn
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import HELD
 from multireplay.inference.longrun import BatchMeans, LongRun, Spread, WaldTest
-from multireplay.inference.longrun.batch_means import mean_of
 from multireplay.inference.sight import RecordAt, Sight
 from multireplay.inference.summary import Summary, coefficient_row, coefficient_rows
 
@@ -214,8 +213,8 @@ class Uncertainty:
         if self.images is None or len(self.images.values) < MANY:
             return {}
         squares = np.square(self.pieces())
-        mean, fourth = mean_of(squares), mean_of(squares * squares)
-        return dict.fromkeys((mean * mean < CONCENTRATED / len(squares) * fourth).nonzero()[0].tolist(), ALONE)
+        total, fourth = np.add.reduce(squares), np.add.reduce(squares * squares)
+        return dict.fromkeys((total * total < CONCENTRATED * fourth).nonzero()[0].tolist(), ALONE)
 
     def doubt_note(self) -> str:
         """The doubts in one short sentence with names; empty if there are none."""
@@ -316,9 +315,9 @@ class Uncertainty:
 
     def _spread(self, rows: Vector | None, by: LongRun | None) -> tuple[Vector, Spread]:
         """Standard errors of these functionals, and the law of their ratios."""
-        values = self.pieces(rows, by)
-        kept = self.images.variance if self.images is not None and values is self.images.values else None
-        found = BatchMeans().spread(values, kept) if by is None else _estimator(by).spread(values)
+        estimator, values, images = _estimator(by), self.pieces(rows, by), self.images
+        kept = images.variance if by is None and images is not None and values is images.values else None
+        found = estimator.spread(values) if kept is None else BatchMeans().spread(values, kept)
         return self._marked(rows, np.sqrt(found.variance)), found
 
     def __repr__(self) -> str:

@@ -24,7 +24,6 @@ from multireplay.engine.sums import (
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import MULTIPLICATIONS, in_place_of, left_out
 from multireplay.inference.left_out import WIDEST as WIDEST_HELD
-from multireplay.inference.longrun.batch_means import mean_of
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.base import as_double
 from multireplay.problems.constrained import affine_vi
@@ -183,7 +182,7 @@ def bias_at(run: Run, x: Vector, images: Images) -> Vector | None:
     problem, count = run.record.problem, len(images.values)
     if images.through is None or not is_bent(problem):
         return None
-    moves = (images.values - mean_of(images.values)) / np.sqrt(count * (count - 1.0))
+    moves = (images.values - np.add.reduce(images.values) / count) / np.sqrt(count * (count - 1.0))
     with one_thread_each():
         pull = problem.bend(x, run.record.spread(BENT), moves)
     return None if pull is None or not np.isfinite(pull).all() else -images.of(pull[None, :])[0]
