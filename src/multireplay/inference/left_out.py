@@ -81,7 +81,7 @@ def by_cholesky(total: Vector, parts: Vector, right: Vector, added: tuple[Vector
         np.subtract(total, part, out=left)
         if penalized:
             left += counts[place] * penalty
-        _, found[place], fault = solver(left.T, right[place], overwrite_a=True)  # it is in the order of LAPACK
+        _, found[place], fault = solver(left.T, right[place], lower=True, overwrite_a=True)  # in LAPACK's order
         if fault:
             return None
     return found

@@ -71,7 +71,7 @@ class RecordAt:
         number of independent occasions on which it was seen. From `least` on it matters how crowded it is.
         """
         assert self.record is not None
-        record, problem, total = self.record, self.record.problem, float(self.record.length)
+        record, problem, total = self.record, self.record.problem, float(np.add.reduce(images.rows))
         columns = record.spread(SPREAD)
         bounds = batch_bounds(count := row_count(columns), record.dim)
         squares, energies = problem.energies(self.x, columns, bounds[:-1])
