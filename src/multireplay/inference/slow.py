@@ -35,7 +35,7 @@ def looks_long(errors: Vector, scores: Vector, sizes: Vector) -> bool:
     that dependence costs most (`sizes` are the variances of a row's score), neighbouring ones are alike if memory is
     long. Both are put together.
     """
-    squares, alike = autocorrelation(scores)
+    _, squares, alike = autocorrelation(scores)
     costs = squares / np.maximum(sizes, TINY)
     return odds_of_long_memory(errors) + ALIKE * min(float(alike[costs.argmax()]), MOST) > ODDS
 

@@ -91,8 +91,9 @@ def _centred(run: Run, found: Uncertainty, images: Images) -> Images:
     """
     if not is_bent(run.record.problem):
         return images
-    visits = 0.0 if found.visits is None else float(np.median(found.visits)) * max(1.0, run.rows / SPREAD)
-    off = bias_at(run, found.x, images) if len(found.x) ** 2 > visits else None
+    visits = np.zeros(1) if found.visits is None else found.visits * max(1.0, run.rows / SPREAD)
+    many = len(found.x) ** 2 > visits.min() and len(found.x) ** 2 > np.median(visits)  # which takes its time
+    off = bias_at(run, found.x, images) if many else None
     if off is None:
         return images
     if _pulled(run.record.problem, found.x, images) > HALF:
