@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
@@ -129,15 +130,14 @@ def odds_of_long_memory(values: Vector) -> float:
     >>> odds_of_long_memory(np.random.default_rng(0).standard_normal(2048)) < -2
     True
     """
-    family = family_of(len(values))
-    seen = rfft(values - np.add.reduce(values) / len(values))[: family.edges[-1]]
-    seen = np.add.reduceat(seen.real**2 + seen.imag**2, family.edges[:-1])
-    if not np.add.reduce(seen) > 0:
-        return -np.inf
-    fit = family.fit - family.frequencies * np.log(family.inverses @ seen)
+    family, first = family_of(len(values)), len(MEMORIES) * len(SHARES)  # those without a fractional order
+    waves = rfft(values - np.add.reduce(values) / float(len(values)))[: family.edges[-1]]
+    scales = family.inverses.dot(np.add.reduceat(waves.real**2 + waves.imag**2, family.edges[:-1]))
+    if not scales[0] > 0:
+        return -math.inf
+    fit = family.fit - float(family.frequencies) * np.log(scales)
     likely = np.exp(fit - np.maximum.reduce(fit))
-    first = len(MEMORIES) * len(SHARES)  # those without a fractional order
-    return float(np.log(np.add.reduce(likely[first:]) / np.add.reduce(likely[:first])))
+    return math.log(np.add.reduce(likely[first:]) / np.add.reduce(likely[:first]))
 
 
 def _tails(bounds: Vector, family: Family) -> Vector:
