@@ -262,20 +262,20 @@ def _row(cell: Cell, what: str, by: dict[str, dict[str, Any]]) -> dict[str, str]
     }
 
 
-def cost(repeats: int = 15) -> list[dict[str, str]]:
-    """The time of a fit with its summary over that of the fit, the best of each."""
+def cost(repeats: int = 15, seconds: float = 0.5) -> list[dict[str, str]]:
+    """The time of a fit with its summary over that of the fit, the best of each in so many runs, or more if short."""
     found = []
     for name, rows, dim in itertools.product((*LINKS, PE), (2_000, 20_000, 200_000), (5, 20, 100)):
         cell = Cell("linear" if name == PE else name, 0.9, rows, dim)
         sample = draw(cell, cell.generator(0))
         problem, columns = (sample.problem, sample.columns) if name != PE else as_transitions(sample)
-        buffer, times = mr.Buffer(**columns), np.zeros((repeats + 1, 3))
-        for turn in times:  # the first compiles
-            turn[0] = time.perf_counter()
+        buffer, times = mr.Buffer(**columns), []
+        while len(times) <= repeats or times[-1][2] - times[1][0] < seconds:  # the first compiles
+            began = time.perf_counter()
             result = mr.solve(problem, buffer)
-            turn[1] = time.perf_counter()
+            fitted = time.perf_counter()
             result.summary()
-            turn[2] = time.perf_counter()
+            times.append((began, fitted, time.perf_counter()))
         plain, summary = 1000 * np.diff(times)[1:].min(axis=0)
         about = {"problem": name, "n": str(rows), "d": str(dim)}
         found.append({**about, "fit, ms": f"{plain:.2f}", "summary, ms": f"{summary:.2f}",

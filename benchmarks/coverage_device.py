@@ -2,7 +2,8 @@
 
 The rules are those of benchmarks/coverage_worlds.py, with random numbers of their own; `mr.solve` is given the columns
 where they are. Only regressions, and only what rivals are made of (three functions of a record) comes back.
-Usage: python benchmarks/coverage.py --device cuda --cells "*n = 200000, d = 100"
+Usage: python benchmarks/coverage.py --device cuda --cells "*n = 200000, d = 100"; python benchmarks/coverage_device.py
+draws and fits a small record of each kind, on a GPU if there is one.
 """
 
 from __future__ import annotations
@@ -86,3 +87,16 @@ def _autoregression(generator: torch.Generator, rows: int, dim: int, rho: float)
         found[lag:] += rho**lag * found[:-lag].clone()
         lag *= 2
     return found
+
+
+def main() -> None:
+    drawn = drawer("cuda" if torch.cuda.is_available() else "cpu")
+    for family in LINKS:
+        cell = Cell(family, 0.9, 20_000, 5)
+        sample = drawn(cell, 0, 1)
+        x = mr.solve(sample.problem, mr.Buffer(**sample.columns)).x
+        print(f"{cell}: fit {np.round(x, 2)}, truth {np.round(sample.truth, 2)}")
+
+
+if __name__ == "__main__":
+    main()

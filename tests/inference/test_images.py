@@ -132,3 +132,14 @@ def test_what_is_unknown_has_no_interval_but_its_sum_does():
         assert np.isfinite(np.array(result.predict_interval(X[:5]))).all()
         with pytest.raises(mr.InputError, match="does not know"):
             result.test([1.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("kind", ["linear", "logistic"])
+def test_standard_errors_are_the_same_whatever_is_asked_first(kind):
+    """Their variance is kept where it is worked out with that of the scores, and is no other one."""
+    at_once, later = (mr.solve(*PROBLEMS[kind]) for _ in range(2))
+    later.summary()
+    assert (at_once.standard_error == later.standard_error).all()
+    for result in (at_once, later):
+        images = result.uncertainty.images
+        assert (images.variance == BatchMeans().spread(images.values).variance).all()

@@ -193,16 +193,18 @@ def test_cholesky_gives_way_where_there_is_no_answer_without_a_batch():
     assert found[1, 4] == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize("count", [333, 336, 320])
 @pytest.mark.parametrize("kind", ["float64", "float32", "weights"])
 @pytest.mark.parametrize("link", ["identity", "logistic", "exp", "probit"])
-def test_jacobians_of_few_rows_at_once_are_the_sums_by_batches(link, kind):
+def test_jacobians_of_few_rows_at_once_are_the_sums_by_batches(link, kind, count):
+    """Whether batches have as many rows, as many in turns, or each its own."""
     rng = np.random.default_rng(4)
-    columns = {"features": rng.standard_normal((333, 7)), "targets": rng.integers(0, 2, 333).astype(float)}
+    columns = {"features": rng.standard_normal((count, 7)), "targets": rng.integers(0, 2, count).astype(float)}
     columns["features"] = columns["features"].astype("float32" if kind == "float32" else "float64")
-    columns |= {"weights": rng.random(333)} if kind == "weights" else {}
+    columns |= {"weights": rng.random(count)} if kind == "weights" else {}
     problem, x = mr.GLM(link), rng.standard_normal(7)
     record = MemoryRecord(problem, problem.columns(mr.Buffer(**columns)))
-    bounds = batch_bounds(333, 7)
+    bounds = batch_bounds(count, 7)
     sums, matrices = jacobians_of(problem, x, as_double(record.columns), bounds)
     for b, (total, matrix) in enumerate(fold(record, BatchJacobians(problem, x), bounds)):
         assert np.allclose(sums[b], total[0], rtol=1e-12, atol=1e-12)

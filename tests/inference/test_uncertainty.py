@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 import multireplay as mr
 from multireplay.inference import BatchMeans, FixedB, MultiplierBootstrap, NeweyWest, RandomScaling
 from multireplay.inference.sight import RecordAt
-from multireplay.problems.residual import stretch_totals
+from multireplay.problems.packed import stretch_totals
 
 OTHERS = [NeweyWest(), FixedB(), RandomScaling(), MultiplierBootstrap()]
 
@@ -171,7 +171,7 @@ def test_energies_as_written(kind):
     assert np.allclose(some[1], energies[:, which])
 
 
-@pytest.mark.parametrize("starts", [[0, 16, 32, 48], [0, 15, 32, 48], [0], [0, 1, 63]])
+@pytest.mark.parametrize("starts", [[0, 16, 32, 48], [0, 15, 32, 48], [0], [0, 1, 63], [0, 10, 21, 32, 42, 53]])
 @pytest.mark.parametrize("dim", [3, 20])
 def test_sums_by_stretches(starts, dim):
     values = np.random.default_rng(3).standard_normal((64, dim))

@@ -309,3 +309,13 @@ def test_a_separable_record_has_a_finite_answer_that_says_so():
     assert not result.status.ok
     assert "No fit" in str(result.status)
     assert 0.5 < stream.predict([3.0]) < 1
+
+
+def test_effective_samples_are_of_all_rows_and_not_only_of_those_that_are_kept():
+    rng = np.random.default_rng(15)
+    A = rng.standard_normal((5000, 3))
+    stream = mr.Stream(mr.GLM())
+    stream.observe(features=A, targets=A @ [1.0, 0.0, -1.0] + rng.standard_normal(5000))
+    effective = stream.result().uncertainty.effective
+    assert effective.max() > 3000
+    assert effective.max() <= 5000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -129,8 +130,9 @@ class MemoryRecord(Record):
     def spread(self, count: int) -> Columns:
         if count >= self.length:
             return {n: np.ascontiguousarray(c) if isinstance(c, np.ndarray) else c for n, c in self.columns.items()}
-        there = None if self.problem.on_host else array_of(next(iter(self.columns.values())))
-        return self.take(spread_rows(self.length, count, there))
+        if self.problem.on_host:
+            return self.take(kept_rows(self.length, count))
+        return self.take(spread_rows(self.length, count, array_of(next(iter(self.columns.values())))))
 
     def parts(self, first: int, aside: int = 0, last: int | None = None) -> Generator[tuple[int, Columns], None, None]:
         whole = first == 0 and last in (None, self.length)
@@ -253,3 +255,6 @@ def spread_rows(length: int, count: int, there: Any = None) -> Positions:
     places = (along - xp.floor(along)) * xp.astype(edges[1:] - edges[:-1], xp.float64)
     rows: Positions = edges[1:] - 1 - xp.astype(places, xp.int64)
     return rows
+
+
+kept_rows = lru_cache(maxsize=2)(spread_rows)

@@ -10,7 +10,7 @@ from multireplay.buffer.columns import Columns
 from multireplay.buffer.foreign import as_numpy
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import BlockSum, Folding, Part, batch_bounds, fold
-from multireplay.inference.longrun.batch_means import variance_of_mean
+from multireplay.inference.longrun.batch_means import mean_and_variance
 from multireplay.problems import Problem
 
 OUTCOMES = ("targets", "rewards")
@@ -48,7 +48,7 @@ def independent_events(record: Record, columns: Columns, threads: int = 1) -> fl
     counts = np.array([part[0] for part in fold(record, _Having(record.problem, name, rare), bounds, Folding(threads))])
     shares = (rows - counts if usual else counts) / rows
     seen = shares.sum(axis=0) > 0  # an outcome that never was is none
-    mean, variance = shares[:, seen].mean(axis=0), variance_of_mean(shares[:, seen])
+    mean, variance = mean_and_variance(shares[:, seen])
     total = (shares * rows)[:, seen].sum(axis=0)
     alike = np.divide(mean**2, variance, out=np.full(len(mean), np.inf), where=variance > 0)
     return float(np.minimum(alike, total).min(initial=np.inf))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from multireplay._check import Vector
-from multireplay.inference.longrun import BatchMeans
+from multireplay.inference.longrun.batch_means import mean_and_variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,8 @@ class Images:
     """Coordinates that it moves by more than can be known."""
     held: Vector | None = None
     """Directions that only a penalty settles, a row each."""
+    stretch: Vector | float = 1.0
+    """How many times as far as batches the values are spread, where memory is long, see `stretched`."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "through": None}
@@ -54,11 +57,24 @@ class Images:
         assert self.through is not None
         return self.through(scores)
 
+    @cached_property
+    def variance(self) -> Vector:
+        """Of the mean of every column of the values, by batch means."""
+        return mean_and_variance(self.values)[1]
+
+    def scores_beside(self, others: Vector) -> tuple[Vector, Vector, Vector]:
+        """The variance of the mean score, and mean and variance of others, at once: nearly all of it is the call."""
+        if len(others) != len(self.scores):
+            return mean_and_variance(self.scores)[1], *mean_and_variance(others)
+        dim = self.scores.shape[1]
+        mean, found = mean_and_variance(np.concatenate((self.scores, self.values, others), axis=1))
+        self.__dict__["variance"] = found[dim : 2 * dim]
+        return found[:dim], mean[2 * dim :], found[2 * dim :]
+
     @property
     def standard_error(self) -> Vector:
         """Of every coordinate, by batch means; infinite where the record says nothing, NaN on the boundary of a set."""
-        error = np.sqrt(BatchMeans().spread(self.values).variance)
-        return self.marked(None, error)
+        return self.marked(None, np.sqrt(self.variance))
 
     def marked(self, functionals: Any, error: Vector) -> Vector:
         """Standard errors of these functionals, infinite where they have part in what is unknown, NaN if held fixed."""

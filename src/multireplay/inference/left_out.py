@@ -76,12 +76,12 @@ def by_cholesky(total: Vector, parts: Vector, right: Vector, added: tuple[Vector
     new memory for all of them costs as much as to solve them.
     """
     (solver,), found, left = get_lapack_funcs(("posv",), (total,)), np.empty_like(right), np.empty_like(total)
-    counts, penalty = added
+    (counts, penalty), penalized = added, added[1].any()
     for place, part in enumerate(parts):
         np.subtract(total, part, out=left)
-        if penalty.any():
+        if penalized:
             left += counts[place] * penalty
-        _, found[place], fault = solver(left.T, right[place], overwrite_a=True)  # it is in the order of LAPACK
+        _, found[place], fault = solver(left.T, right[place], lower=True, overwrite_a=True)  # in LAPACK's order
         if fault:
             return None
     return found
@@ -109,5 +109,5 @@ def _solved(matrix: Vector, right: Vector) -> Vector:
 def in_place_of(found: Vector, plain: Vector) -> Vector:
     """Images with batches left out; the plain ones of batches without which there is no answer."""
     with np.errstate(invalid="ignore", over="ignore"):
-        lost = ~(np.abs(found) <= LARGEST * np.abs(plain).max(axis=0)).all(axis=1)
-    return np.where(lost[:, None], plain, found)
+        held = np.abs(found) <= LARGEST * np.abs(plain).max(axis=0)
+    return found if held.all() else np.where(held.all(axis=1)[:, None], found, plain)

@@ -10,12 +10,15 @@ import numpy as np
 
 from multireplay._check import Positions, Vector
 from multireplay.buffer.columns import Columns, row_count
+from multireplay.buffer.foreign import as_numpy
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import BlockSum, Folding, Part, batch_bounds, fold, operator_batches
 from multireplay.inference.events import independent_events
 from multireplay.inference.images import Images
-from multireplay.inference.longrun.batch_means import variance_of_mean
+from multireplay.inference.longrun.batch_means import mean_and_variance
+from multireplay.inference.slow import ROWS, looks_long
 from multireplay.problems import Problem
+from multireplay.problems.residual import ResidualProblem
 
 SPREAD = 2048
 """Rows spread over the record that are looked at first."""
@@ -41,7 +44,9 @@ class Sight(NamedTuple):
     effective: Vector
     visits: Vector
     crowded: float
-    events: float
+    events: float = np.inf
+    slow: bool = False
+    """Whether memory may be longer than batches can show, see `looks_long`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,33 +79,36 @@ class RecordAt:
         number of independent occasions on which it was seen. From `least` on it matters how crowded it is.
         """
         assert self.record is not None
-        record, problem, total = self.record, self.record.problem, images.rows.sum()
+        record, problem, total = self.record, self.record.problem, float(np.add.reduce(images.rows))
         columns = record.spread(SPREAD)
-        bounds = batch_bounds(row_count(columns), record.dim)
+        bounds = batch_bounds(count := row_count(columns), record.dim)
         squares, energies = problem.energies(self.x, columns, bounds[:-1])
-        sizes = np.add.reduce(energies) / bounds[-1]
-        rounding = ROUNDING * sizes * (sizes @ self.x**2)
         energies /= (bounds[1:] - bounds[:-1])[:, None]
-        variance, spread = _variances(images.scores, energies)
-        squares, visits = squares / bounds[-1], _visits(energies, spread)
-        few = (~(visits >= ENOUGH)).nonzero()[0] if bounds[-1] < record.length else START[:0]
+        variance, energy, spread = images.scores_beside(energies)
+        rounding = energy * (ROUNDING * float(energy.dot(self.x * self.x)))
+        squares, visits = squares / float(count), _visits(energy, spread)
+        few = (~(visits >= ENOUGH)).nonzero()[0] if count < record.length else START[:0]
         if few.size:
             bounds = batch_bounds(record.length, record.dim)
             totals = fold(record, _Energies(problem, self.x, few), bounds, Folding(self.threads))
             squares[few] = sum(total[0] for total in totals) / record.length
             energies = np.array([total[1] for total in totals]) / np.diff(bounds)[:, None]
-            visits[few] = _visits(energies, variance_of_mean(energies))
-        centre = images.rows / total @ images.scores - problem.penalty_diagonal(len(self.x)) * self.x
+            visits[few] = _visits(*mean_and_variance(energies))
+        centre = images.rows.dot(images.scores) / total - problem.penalty_diagonal(len(self.x)) * self.x
         each = squares - centre * centre
         noisy = (each > rounding) & (variance > 0)  # elsewhere there is nothing to be unsure of
         effective = np.minimum(np.divide(each, variance, out=np.full(len(each), total), where=noisy), total)
-        ordered = np.sort(visits)
-        typical = float(ordered[(len(visits) - 1) // 2] + ordered[len(visits) // 2]) / 2
+        ordered = sorted(visits.tolist())
+        typical = (ordered[(len(visits) - 1) // 2] + ordered[len(visits) // 2]) / 2
         many = typical > SPREAD / 8 and record.length > SPREAD
         some = not many and len(visits) > least * typical > 0
         crowded = _active(columns.get("features")) / typical if some else 0.0
         events = independent_events(record, columns, self.threads) if record.length >= total else np.inf
-        return Sight(effective, visits, crowded, events)
+        slow = False
+        if record.length >= ROWS and isinstance(problem, ResidualProblem):
+            errors = np.asarray(as_numpy(problem.residuals_at(self.x, columns)), dtype=np.float64)
+            slow = looks_long(errors, images.scores, each)
+        return Sight(effective, visits, crowded, events, slow)
 
 
 class _Energies(BlockSum):
@@ -125,26 +133,16 @@ def _active(rows: Any) -> float:
     if not isinstance(rows, np.ndarray):
         return 1.0
     squares = np.square(rows[:: max(1, len(rows) // CLOSER)], dtype=np.float64)
-    mean = np.ones(len(squares)) @ squares / len(squares)  # products take a tenth of the time of sums of short rows
-    weights = 1 / np.where(mean > 0, mean, 1.0)
-    total, size = (squares @ weights) ** 2, np.square(squares) @ weights**2
+    mean = np.ones(len(squares)).dot(squares)  # products take a tenth of the time of sums of short rows
+    weights = 1.0 / np.where(mean > 0.0, mean, 1.0)
+    total = np.square(squares.dot(weights))
+    size = np.square(squares, out=squares).dot(weights * weights)
     seen = np.count_nonzero(size)
     return float(np.add.reduce(total / np.where(size > 0, size, 1.0))) / seen if seen else 1.0
 
 
-def _variances(scores: Vector, energies: Vector) -> tuple[Vector, Vector]:
-    """The variances of the means of both, by one call: nearly all of its time is that of having been called."""
-    if len(scores) != len(energies):
-        return variance_of_mean(scores), variance_of_mean(energies)
-    found = variance_of_mean(np.concatenate((scores, energies), axis=1))
-    return found[: scores.shape[1]], found[scores.shape[1] :]
-
-
-def _visits(energies: Vector, variance: Vector) -> Vector:
-    """By feature; infinite where its energy is the same in all batches, and 0 where it is never seen."""
-    if len(energies) < 2:
-        return np.full(energies.shape[1], np.inf)
-    mean = np.add.reduce(energies) / len(energies)
+def _visits(mean: Vector, variance: Vector) -> Vector:
+    """By feature, of its mean energy; infinite where that is the same in all batches, and 0 where it is never seen."""
     square = mean * mean
-    found = np.where(mean > 0, np.inf, 0.0)
+    found = np.where(mean > 0.0, np.inf, 0.0)
     return np.asarray(np.divide(square, variance, out=found, where=variance > 1e-24 * square))

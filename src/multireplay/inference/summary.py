@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from multireplay.show.text import TextTable, printable, short
 
-BLANK = (math.nan, math.nan, math.nan)
+Row: TypeAlias = dict[str, Any]
+COLUMNS = ("name", "coefficient", "standard error", "t", "p", "low", "high", "effective", "mark")
+BLANK = (math.nan,) * 6 + ("",)
 LONGEST = 500
 """Rows that are printed: of more, the first of them and the last, which may be an intercept."""
 
@@ -30,15 +35,23 @@ class Summary:
     Examples
     --------
     >>> from multireplay.inference.summary import Summary, coefficient_row
-    >>> print(Summary([coefficient_row("hum", 0.5, (0.1, 5.0, 0.00002), (0.3, 0.7), 812.4)], 0.95, ["4096 rows."]))
+    >>> print(Summary([coefficient_row("hum", 0.5, 0.1, 5.0, 0.00002, 0.3, 0.7, 812.4, "")], 0.95, ["4096 rows."]))
      name   coefficient   standard error   t         p   95 % from    to   effective
      ───────────────────────────────────────────────────────────────────────────────
      hum            0.5              0.1   5   2.0e-05         0.3   0.7         812
     4096 rows.
     """
 
-    def __init__(self, rows: Sequence[dict[str, Any]], level: float, lines: Sequence[str]) -> None:
-        self.rows, self.level, self.lines = list(rows), level, tuple(lines)
+    def __init__(self, rows: Sequence[Row] | Callable[[], list[Row]], level: float, lines: Sequence[str]) -> None:
+        self._given, self.level, self.lines = rows, level, tuple(lines)
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """Numbers by name, a row for each coefficient; made when somebody reads them."""
+        return self._given() if callable(self._given) else list(self._given)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Summary, (self.rows, self.level, self.lines)
 
     def table(self) -> TextTable:
         """The table alone, with numbers as a person reads them."""
@@ -52,7 +65,7 @@ class Summary:
         said = f"{left:,} of {len(self.rows):,} rows are not shown: .rows has them all."
         return Summary([*self.rows[: LONGEST - 1], self.rows[-1]], self.level, (said, *self.lines))
 
-    def _shown(self, row: dict[str, Any]) -> dict[str, str]:
+    def _shown(self, row: Row) -> dict[str, str]:
         kept: dict[str, Any] = {name: "" if _missing(value) else value for name, value in row.items()}
         return {
             "name": str(kept["name"]),
@@ -78,31 +91,25 @@ class Summary:
         return f"{shown.table()._repr_html_()}{below}"
 
 
-def coefficient_row(
-    name: str,
-    coefficient: float,
-    error: tuple[float, float, float] = BLANK,
-    interval: tuple[float, float] = (math.nan, math.nan),
-    effective: float | None = None,
-    mark: str = "",
-) -> dict[str, Any]:
-    """One row of a `Summary`; `error` is the standard error, the ratio to it and its p value.
+def coefficient_row(name: str, coefficient: float, *known: Any) -> Row:
+    """One row of a `Summary` by its columns, all of them or only the first two."""
+    return dict(zip(COLUMNS, (name, float(coefficient), *(known or BLANK)), strict=True))
 
-    Where the first is infinite, the others and the effective sample size say nothing, and are left out.
-    """
-    if math.isinf(error[0]):
-        error, effective = (error[0], math.nan, math.nan), None
-    return {
-        "name": name,
-        "coefficient": float(coefficient),
-        "standard error": error[0],
-        "t": error[1],
-        "p": error[2],
-        "low": interval[0],
-        "high": interval[1],
-        "effective": math.nan if effective is None else effective,
-        "mark": mark,
-    }
+
+def coefficient_rows(columns: tuple[Any, ...], level: float) -> list[Row]:
+    """Rows of names, coefficients, centres of intervals, errors, their law, effective samples, and marks by place."""
+    names, x, centre, error, spread, effective, doubts = columns
+    half = spread.quantile(level) * error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = centre / error + 0.0  # no -0
+    effective = np.full(len(error), math.nan) if effective is None else effective
+    if (unknown := np.isinf(error)).any():  # of which the ratio and the effective sample size say nothing
+        ratios, effective = np.where(unknown, math.nan, ratios), np.where(unknown, math.nan, effective)
+    marks = [doubts.get(i, "") for i in range(len(error))]
+    for i in (~np.isfinite(error)).nonzero()[0]:
+        marks[i] = "on the boundary" if np.isnan(error[i]) else "the record says nothing of it"
+    numbers = (x, error, ratios, spread.p_value(ratios), centre - half, centre + half, effective)
+    return list(map(coefficient_row, names, *(each.tolist() for each in numbers), marks))
 
 
 def _missing(value: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,8 @@ from multireplay.inference.doubts import ALONE, CROWD, NAMED, NEVER, PENALTY, ma
 from multireplay.inference.images import Images, has_part
 from multireplay.inference.left_out import HELD
 from multireplay.inference.longrun import BatchMeans, LongRun, Spread, WaldTest
-from multireplay.inference.longrun.batch_means import variance_of_mean
 from multireplay.inference.sight import RecordAt, Sight
-from multireplay.inference.summary import Summary, coefficient_row
+from multireplay.inference.summary import Summary, coefficient_row, coefficient_rows
 
 FEW = 30.0
 """With fewer effective samples, or independent visits of its feature, a coordinate's interval is marked. An estimate of
@@ -157,7 +156,8 @@ class Uncertainty:
         """
         if self._matrix is not None:
             return self._of_parts(self._whole.effective)
-        return None if self._sight is None else self._sight.effective
+        sight, images = self._sight, self.images
+        return None if sight is None or images is None else np.asarray(sight.effective / images.stretch**2)
 
     @property
     def visits(self) -> Vector | None:
@@ -170,7 +170,7 @@ class Uncertainty:
         """Such numbers of functions of coordinates: the harmonic mean of theirs, by their parts in the variance."""
         if counts is None or self.images is None:
             return None
-        variance = variance_of_mean(self.images.values)
+        variance = self.images.variance
         parts = self._matrix * self._matrix * np.maximum(variance, 1e-30 * variance.max() or 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = parts.sum(axis=1) / (parts @ (1 / np.maximum(counts, 1e-9)))
@@ -181,6 +181,11 @@ class Uncertainty:
         """Features that are active at once for each independent row, see `Sight`; 0 where not known."""
         sight = self._whole._sight
         return 0.0 if sight is None else sight.crowded
+
+    @property
+    def slow(self) -> bool:
+        """Whether memory may be longer than batches can show, see `Sight`."""
+        return self._sight is not None and self._sight.slow
 
     @cached_property
     def _sight(self) -> Sight | None:
@@ -204,7 +209,7 @@ class Uncertainty:
         if (sight := self._whole._sight) is not None and sight.events < FEW:
             found = {i: found.get(i, mark_of(sight.events, "event", " of a rare outcome")) for i in range(len(self.x))}
         if self.crowded > CROWDED:
-            found = {i: found.get(i, CROWD) for i in range(len(self.x))}
+            found = dict.fromkeys(range(len(self.x)), CROWD) | found
         if self.images is not None and self.images.held is not None:
             part = has_part(self.images.held, self._matrix).nonzero()[0].tolist()
             found |= {i: PENALTY for i in part if found.get(i, NEVER) == NEVER}
@@ -214,7 +219,7 @@ class Uncertainty:
         """Coordinates of which one or two batches tell nearly all."""
         if self.images is None or len(self.images.values) < MANY:
             return {}
-        squares = self.pieces() ** 2
+        squares = np.square(self.pieces())
         total, fourth = np.add.reduce(squares), np.add.reduce(squares * squares)
         return dict.fromkeys((total * total < CONCENTRATED * fourth).nonzero()[0].tolist(), ALONE)
 
@@ -226,30 +231,23 @@ class Uncertainty:
         """The table of all coordinates, with sentences on how the fit was made below it: see `Result.summary`."""
         level, lines = number_in("level", level, 0, 1, low_open=True), list(made)
         if self.images is None:
-            rows = [coefficient_row(name, value) for name, value in zip(self.names, self.x, strict=True)]
-            return Summary(rows, level, (*lines, f"No standard errors: {self.why_not}."))
+            blank = [coefficient_row(name, value) for name, value in zip(self.names, self.x, strict=True)]
+            return Summary(blank, level, (*lines, f"No standard errors: {self.why_not}."))
+        doubts, effective = self.doubts, self.effective  # first: the variance is kept by the way
         error, spread = self._spread(None, by)
-        centre, half, effective = self._centre(None), spread.quantile(level) * error, self.effective
         if by is not None and effective is not None:  # what another estimator says of the variance, in rows
             with np.errstate(divide="ignore", invalid="ignore"):
                 told = effective * (np.asarray(self.standard_error) / error) ** 2
             effective = np.minimum(np.nan_to_num(told, nan=np.inf), self.images.rows.sum())
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = centre / error + 0.0  # no -0
-        ends = zip((centre - half).tolist(), (centre + half).tolist(), strict=True)
-        tests = zip(error.tolist(), ratios.tolist(), spread.p_value(ratios).tolist(), strict=True)
-        known = [None] * len(error) if effective is None else effective.tolist()
-        doubts = self.doubts
-        marks = [doubts.get(i, "") for i in range(len(error))]
-        for i in (~np.isfinite(error)).nonzero()[0]:
-            marks[i] = "on the boundary" if np.isnan(error[i]) else "the record says nothing of it"
-        rows = list(map(coefficient_row, self.names, self.x.tolist(), tests, ends, known, marks))
+        columns = self.names, self.x.copy(), self._centre(None).copy(), error, spread, effective, doubts
         how = f"Standard errors under dependence: {by or BatchMeans()!r}"
-        notes = [*self.notes, *([self.doubt_note()] if self.doubts else [])]
+        notes = [*self.notes, *([self.doubt_note()] if doubts else [])]
         if effective is None:
             notes.append("the record was left behind, so that nobody knows whether it has seen enough for this")
+        below = (*lines, f"{how}.", *(f"Note: {note}." for note in notes))
         self._warn()
-        return Summary(rows, level, (*lines, f"{how}.", *(f"Note: {note}." for note in notes)))
+        rows = partial(coefficient_rows, columns, level)  # when read: the law of others may hold all pieces
+        return Summary(rows if by is None else rows(), level, below)
 
     def _warn(self, rows: Any = None) -> None:
         """Warn of doubts, or of these functions of coordinates where some have part in a doubtful one."""
@@ -321,7 +319,9 @@ class Uncertainty:
 
     def _spread(self, rows: Vector | None, by: LongRun | None) -> tuple[Vector, Spread]:
         """Standard errors of these functionals, and the law of their ratios."""
-        found = _estimator(by).spread(self.pieces(rows, by))
+        estimator, values, images = _estimator(by), self.pieces(rows, by), self.images
+        kept = images.variance if by is None and images is not None and values is images.values else None
+        found = estimator.spread(values) if kept is None else BatchMeans().spread(values, kept)
         return self._marked(rows, np.sqrt(found.variance)), found
 
     def __repr__(self) -> str:

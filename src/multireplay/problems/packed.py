@@ -9,17 +9,20 @@ a field of those is for NumPy: all rows as a `matrix`, or one of them dense, by 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from multireplay._check import Vector
+from multireplay._check import Positions, Vector
 from multireplay.buffer.columns import SparseColumn
 from multireplay.problems.base import row_blocks
 
 Rows: TypeAlias = Any
+FEW_COLUMNS, FEW_LENGTHS = 8, 4
+"""Sums of fewer columns than this are as fast by themselves as by products, and so are those of more lengths."""
 
 
 class IndexedRows:
@@ -221,3 +224,23 @@ def has_sparse_rows(samples: Any) -> bool:
     """Whether a step on these samples costs as much as a row has nonzeros."""
     source = samples.table if isinstance(samples, IndexedTransitionSamples) else getattr(samples, "rows", None)
     return isinstance(source, Nonzeros)
+
+
+def stretch_totals(values: Vector, starts: Positions) -> Vector:
+    """The sums of the rows from each of `starts` to the next: by products with ones where some are as long."""
+    dim = values.shape[1]
+    if dim < FEW_COLUMNS or len(together := alike(len(values), tuple(starts.tolist()))) > FEW_LENGTHS:
+        return np.add.reduceat(values, starts, axis=0)
+    found = np.empty((len(starts), dim))
+    for which, turns, rows in together:
+        found[which] = np.matmul(np.ones(rows.stop - rows.start), values.reshape(turns, -1, dim)[:, rows])
+    return found
+
+
+@lru_cache(maxsize=8)
+def alike(count: int, starts: tuple[int, ...]) -> list[tuple[slice, int, slice]]:
+    """Stretches whose lengths come again in turns: which are as long, the number of turns, and their rows in one."""
+    even = starts == tuple(i * count // len(starts) for i in range(len(starts)))
+    turns = int(np.gcd(count, len(starts))) if even else 1
+    some, edges = len(starts) // turns, [*starts[: len(starts) // turns], count // turns]
+    return [(slice(place, None, some), turns, slice(*edges[place : place + 2])) for place in range(some)]

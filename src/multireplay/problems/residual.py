@@ -15,14 +15,12 @@ from multireplay.buffer.columns import Columns
 from multireplay.buffer.foreign import array_of, as_numpy, is_foreign, like
 from multireplay.errors import FeatureError, InputError
 from multireplay.problems.base import GROWTH, UNBOUNDED, Problem, picked, row_blocks
-from multireplay.problems.packed import IndexedRows, Rows, largest_square, square_lengths
+from multireplay.problems.packed import IndexedRows, Rows, largest_square, square_lengths, stretch_totals
 
 NARROW = 32
 """Up to so many features moments are summed in pieces …"""
 PIECE = 900_000
 """… of so many multiplications, below what OpenBLAS takes for a small product (10⁶)."""
-FEW_COLUMNS = 8
-"""Sums of fewer columns than this are as fast by themselves as by products."""
 DENSE = 2000
 """Up to this many sparse features a d × d matrix is made dense."""
 
@@ -59,8 +57,8 @@ class Penalty:
 
     def diagonal(self, dim: int) -> Vector:
         """λ by coordinate, 0 where it is left out."""
-        values = np.full(dim, self.ridge)
-        values[dim - self.unpenalized :] = 0.0
+        values = np.zeros(dim)
+        values[: dim - self.unpenalized] = self.ridge
         return values
 
     def added(self, value: Vector, x: Vector) -> Vector:
@@ -149,7 +147,7 @@ class ResidualProblem(Problem):
             return found[0], found[1:]
         squares = np.square(picked(rows, which), dtype=np.float64)
         heavy = squares if weights is None else squares * weights[:, None]
-        return errors @ squares, stretch_totals(heavy, starts)
+        return np.dot(errors, squares), stretch_totals(heavy, starts)
 
     def operator_along(self, x: Vector, directions: Vector, columns: Columns) -> Vector:
         return np.asarray(self.residuals_at(x, columns)[:, None] * (self.rows(columns) @ directions))
@@ -213,14 +211,6 @@ def squared_products(rows: Rows, weights: Vector, which: Positions | None) -> Ve
     chosen = rows if which is None else rows[:, which]
     squares = chosen.astype(np.float64).power(2) if issparse(chosen) else np.square(chosen, dtype=np.float64)
     return np.asarray((squares.T @ weights.T).T)
-
-
-def stretch_totals(values: Vector, starts: Positions) -> Vector:
-    """The sums of the rows from each of `starts` to the next: by products with ones where they are as many each."""
-    (count, dim), size = values.shape, len(values) // len(starts)
-    if dim < FEW_COLUMNS or count % len(starts) or not np.array_equal(starts, np.arange(0, count, size)):
-        return np.add.reduceat(values, starts, axis=0)
-    return np.asarray(np.matmul(np.ones(size), values.reshape(len(starts), size, dim)))
 
 
 def weighted(values: Vector, columns: Columns) -> Vector:

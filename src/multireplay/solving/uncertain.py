@@ -17,6 +17,7 @@ from multireplay.inference.left_out import HELD
 from multireplay.inference.on_set import boundary_sentence
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.inference.sight import SPREAD, RecordAt
+from multireplay.inference.slow import PIECES, stretched
 from multireplay.inference.uncertainty import Uncertainty
 from multireplay.result import CONVERGED
 from multireplay.show.text import plural
@@ -36,6 +37,11 @@ HALF, FAR = 0.5, 2.0
 """A bias of fewer standard errors costs at most 2 % of coverage, and is left alone; of more, it is marked: no interval
 around what is left would hold x itself."""
 BIASED = "with few rows a coordinate the fit is off by up to {:.2g} standard errors: intervals allow for it"
+TOLD = 1.05
+LONG = (
+    "the record's memory looks longer than 32 batches can show: standard errors allow for it as LongMemory() does, and "
+    "are up to {:.2g} times those of the batches"
+)
 NO_FIT = "the fit was not found, or does not exist, so that x is no estimate"
 LEFT_BEHIND = "the result was pickled before they were worked out, and has left its record behind"
 
@@ -63,6 +69,8 @@ def uncertainty_of(result: Result) -> Uncertainty:
         images = replace(images, held=settled_by_penalty(images, run.problem.penalty_diagonal(len(x))))
     notes = () if images is None else _notes(result, images, names)
     found = Uncertainty(x, names, images, source, why, notes)
+    if images is not None and source is not None and images.through is not None and found.slow:
+        images = found.images = _of_long_memory(found, source, images)
     if images is None or run is None or run.record is None or images.unknown is not None or not run.on_the_whole_space:
         return found
     if not images.left_out and found.crowded > HELD:  # batches hold the answer: each is left out to see how it varies
@@ -72,6 +80,15 @@ def uncertainty_of(result: Result) -> Uncertainty:
     return found
 
 
+def _of_long_memory(found: Uncertainty, source: RecordAt, images: Images) -> Images:
+    """Images with the spread that `LongMemory` finds, in one more pass, and a note where it is more than they have."""
+    slow = stretched(images, found.images_of(source.scores(PIECES)))
+    most = float(np.max(slow.stretch))
+    if most > TOLD:
+        found.notes = (*found.notes, LONG.format(most))
+    return slow
+
+
 def _centred(run: Run, found: Uncertainty, images: Images) -> Images:
     """Images with what the curvature of a link moves the answer by, where that is much beside a standard error.
 
@@ -79,8 +96,9 @@ def _centred(run: Run, found: Uncertainty, images: Images) -> Images:
     """
     if not is_bent(run.record.problem):
         return images
-    visits = 0.0 if found.visits is None else float(np.median(found.visits)) * max(1.0, run.rows / SPREAD)
-    off = bias_at(run, found.x, images) if len(found.x) ** 2 > visits else None
+    visits = np.zeros(1) if found.visits is None else found.visits * max(1.0, run.rows / SPREAD)
+    many = len(found.x) ** 2 > visits.min() and len(found.x) ** 2 > np.median(visits)  # which takes its time
+    off = bias_at(run, found.x, images) if many else None
     if off is None:
         return images
     if _pulled(run.record.problem, found.x, images) > HALF:

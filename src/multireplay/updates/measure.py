@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 import numpy as np
@@ -29,6 +28,7 @@ from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.base import as_double
 from multireplay.problems.constrained import affine_vi
 from multireplay.problems.glm import GLM
+from multireplay.problems.packed import alike
 from multireplay.updates.base import Unsuitable
 from multireplay.updates.coarse import MOST_NUMBERS, coarse_rows
 from multireplay.updates.corrections import AFFORDABLE, CHEAP, PRODUCTS, images_of, linearized
@@ -135,8 +135,7 @@ def left_out_at(run: Run, x: Vector, images: Images) -> Images:
     record, problem, penalty = run.record, run.record.problem, run.record.problem.penalty_diagonal(len(x))
     if record.dim > WIDEST_HELD or record.length * record.dim**2 > MULTIPLICATIONS:
         return images
-    x, bounds = problem.evaluable(x), batch_bounds(record.length, record.dim)
-    rows = np.diff(bounds).astype(np.float64)
+    x, bounds, rows = problem.evaluable(x), batch_bounds(record.length, record.dim), images.rows
     with one_thread_each() if problem.on_host else nullcontext():
         if isinstance(problem, GLM) and is_one_block(record):
             sums, matrices = jacobians_of(problem, x, as_double(record.spread(record.length)), bounds)
@@ -161,9 +160,10 @@ def jacobians_of(problem: GLM, x: Vector, columns: Columns, bounds: Positions) -
     rows, errors, slopes = problem.rows(columns), problem.residuals_at(x, columns), problem.slopes(x, columns)
     half = rows if slopes is None else rows * np.sqrt(np.maximum(slopes, 0))[:, None]
     sums, matrices = np.empty((len(bounds) - 1, len(x))), np.empty((len(bounds) - 1, len(x), len(x)))
-    for batch, (start, end) in enumerate(pairwise(bounds.tolist())):
-        np.dot(errors[start:end], rows[start:end], out=sums[batch])
-        np.dot(half[start:end].T, half[start:end], out=matrices[batch])  # of one with itself: half the work
+    for which, turns, some in alike(len(rows), tuple(bounds[:-1].tolist())):  # those of one length by one call
+        part, root = (every.reshape(turns, -1, len(x))[:, some] for every in (rows, half))
+        np.matmul(errors.reshape(turns, 1, -1)[:, :, some], part, out=sums[which, None])
+        np.matmul(root.transpose(0, 2, 1), root, out=matrices[which])  # of one with itself: half the work
     return sums, matrices
 
 
@@ -182,7 +182,7 @@ def bias_at(run: Run, x: Vector, images: Images) -> Vector | None:
     problem, count = run.record.problem, len(images.values)
     if images.through is None or not is_bent(problem):
         return None
-    moves = (images.values - images.values.mean(axis=0)) / np.sqrt(count * (count - 1.0))
+    moves = (images.values - np.add.reduce(images.values) / count) / np.sqrt(count * (count - 1.0))
     with one_thread_each():
         pull = problem.bend(x, run.record.spread(BENT), moves)
     return None if pull is None or not np.isfinite(pull).all() else -images.of(pull[None, :])[0]

@@ -43,10 +43,10 @@ class BatchMeans(LongRun):
 
     pieces: ClassVar[int] = 32
 
-    def spread(self, values: Vector) -> Spread:
+    def spread(self, values: Vector, variance: Vector | None = None) -> Spread:
         count = len(values)
         return Spread(
-            variance_of_mean(values),
+            mean_and_variance(values)[1] if variance is None else variance,
             lambda level: np.asarray(stdtrit(count - 1, (1 + level) / 2)),
             lambda ratio: np.asarray(2 * stdtr(count - 1, -np.abs(ratio))),
         )
@@ -54,7 +54,7 @@ class BatchMeans(LongRun):
     def covariance(self, values: Vector) -> Vector:
         """The covariances of the batches, each coordinate inflated as in `spread`."""
         count, parts = len(values), centred(values)
-        roots = np.sqrt(inflation(autocorrelation(values)[1], count))
+        roots = np.sqrt(inflation(autocorrelation(values)[2], count))
         return np.asarray(roots[:, None] * (parts.T @ parts) * roots / (count - 1) / count)
 
     def wald(self, values: Vector, off: Vector) -> WaldTest:
@@ -80,21 +80,21 @@ class BatchMeans(LongRun):
         return WaldTest(statistic, (float(q), float(count - q)), float(fdtrc(q, count - q, statistic)))
 
 
-def variance_of_mean(values: Vector) -> Vector:
-    """The variance of the mean of every column, see `BatchMeans`."""
-    count, (squares, found) = len(values), autocorrelation(values)
-    return np.asarray(squares * (inflation(found, count) / ((count - 1) * count)))
+def mean_and_variance(values: Vector) -> tuple[Vector, Vector]:
+    """The mean of every column, and the variance of that, see `BatchMeans`."""
+    count, (mean, squares, found) = len(values), autocorrelation(values)
+    return mean, np.asarray(squares * (inflation(found, count) / ((count - 1) * count)))
 
 
-def autocorrelation(values: Vector) -> tuple[Vector, Vector]:
-    """The sum of squares of every column about its mean, and its lag-1 autocorrelation, 0 of a constant one."""
-    parts = centred(values)
-    squares = np.add.reduce(parts * parts, axis=0)
-    lagged = np.add.reduce(parts[1:] * parts[:-1], axis=0)  # 0 of a constant
-    return squares, lagged / np.maximum(squares, TINY)
+def autocorrelation(values: Vector) -> tuple[Vector, Vector, Vector]:
+    """The mean of every column, the sum of squares about it, and the lag-1 autocorrelation, 0 of a constant one."""
+    parts = values - (mean := np.add.reduce(values) / float(len(values)))
+    squares = np.add.reduce(parts * parts)
+    lagged = np.add.reduce(parts[1:] * parts[:-1])  # 0 of a constant
+    return mean, squares, lagged / np.maximum(squares, TINY)
 
 
 def inflation(found: Vector, count: int) -> Vector:
     """(1 + r̃)/(1 − r̃) for the autocorrelation r̂ that was found in so many numbers."""
-    share = np.minimum(np.maximum(found * (1 + 3 / count) + 1 / count, 0.0), MOST)
-    return np.asarray((1 + share) / (1 - share))
+    left = np.minimum(np.maximum((1 - 1 / count) - found * (1 + 3 / count), 1 - MOST), 1.0)  # 1 − r̃
+    return np.asarray(2.0 / left - 1.0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import stdtr
+from scipy.special import ndtr, stdtr
 
 from multireplay._check import Positions, Vector
 from multireplay.inference.longrun.base import LongRun, Spread, centred
@@ -27,7 +28,7 @@ SHARES = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99])
 NO_ORDER, NO_MEMORY, NO_SHARE = 0.8, 0.3, 0.8
 """What is believed at first of the first of each; the others have the rest in equal parts. Chosen on means of simulated
 records: with less for the first, intervals of independent rows were half as long again as they need be."""
-UNBELIEVED, HALVINGS = 1e-7, 30
+UNBELIEVED, HALVINGS, FREE = 1e-7, 30, 100
 
 
 class LongMemory(LongRun):
@@ -66,8 +67,7 @@ class LongMemory(LongRun):
         ratios, starts = np.where(ratios > 0, ratios, 1.0), np.searchsorted(of, np.arange(len(mean)))
 
         def outside(bound: Vector) -> Vector:
-            tails = 2 * stdtr(2 * family.frequencies, -np.abs(bound)[of] / ratios)
-            return np.asarray(np.add.reduceat(weights * tails, starts))
+            return np.asarray(np.add.reduceat(weights * _tails(np.abs(bound)[of] / ratios, family), starts))
 
         return Spread(mean, lambda level: _crossing(outside, 1 - level, len(mean)), outside)
 
@@ -87,9 +87,12 @@ class Family(NamedTuple):
     """Where bands of frequencies begin."""
     spectra: Vector
     """The expected periodogram of each in every band, in units of its variance."""
+    inverses: Vector
     at_zero: Vector
-    """That at frequency 0: the variance of the mean times the number of them."""
+    """The expected periodogram at frequency 0: the variance of the mean times the number of them."""
     prior: Vector
+    fit: Vector
+    """What the likelihood of each has that does not depend on the numbers, and what is believed at first."""
 
     @property
     def frequencies(self) -> int:
@@ -103,14 +106,54 @@ class Believed(NamedTuple):
     scales: Vector
 
 
+def belief_in_long_memory(values: Vector) -> Vector:
+    """How far it is believed of each column that its autocorrelations fall like a power, from 0 to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multireplay.inference.longrun.long_memory import belief_in_long_memory
+    >>> belief_in_long_memory(np.random.default_rng(0).standard_normal((2048, 2))) < 0.2
+    array([ True,  True])
+    """
+    weights = _believed(values)[1].weights
+    return np.asarray(np.add.reduce(weights[len(MEMORIES) * len(SHARES) :]))  # the first have no fractional order
+
+
+def odds_of_long_memory(values: Vector) -> float:
+    """The logarithm of the odds that autocorrelations fall like a power, for one series.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multireplay.inference.longrun.long_memory import odds_of_long_memory
+    >>> odds_of_long_memory(np.random.default_rng(0).standard_normal(2048)) < -2
+    True
+    """
+    family, first = family_of(len(values)), len(MEMORIES) * len(SHARES)  # those without a fractional order
+    waves = rfft(values - np.add.reduce(values) / float(len(values)))[: family.edges[-1]]
+    scales = family.inverses.dot(np.add.reduceat(waves.real**2 + waves.imag**2, family.edges[:-1]))
+    if not scales[0] > 0:
+        return -math.inf
+    fit = family.fit - float(family.frequencies) * np.log(scales)
+    likely = np.exp(fit - np.maximum.reduce(fit))
+    return math.log(np.add.reduce(likely[first:]) / np.add.reduce(likely[:first]))
+
+
+def _tails(bounds: Vector, family: Family) -> Vector:
+    """The chance of a t with so many degrees of freedom beyond ± each bound, by Wallace's (1959) normal one if many."""
+    freedom = 2 * family.frequencies
+    if freedom < 2 * FREE:
+        return np.asarray(2 * stdtr(freedom, -bounds))
+    return np.asarray(2 * ndtr(-bounds * (1 - 1 / (4 * freedom)) / np.sqrt(1 + bounds**2 / (2 * freedom))))
+
+
 def _believed(values: Vector) -> tuple[Family, Believed]:
     family, parts = family_of(len(values)), centred(values)
-    widths = np.diff(family.edges)[:, None].astype(np.float64)
     squares = np.abs(rfft(parts, axis=0)[: family.edges[-1]]) ** 2 / len(values)
     seen = np.add.reduceat(squares, family.edges[:-1], axis=0)
-    scales = (1 / family.spectra) @ seen / family.frequencies
-    fit = np.log(family.prior)[:, None] - np.log(family.spectra) @ widths
-    fit = fit - family.frequencies * np.log(np.where(scales > 0, scales, 1.0))  # 0 of a column that does not vary
+    scales = family.inverses @ seen / family.frequencies
+    fit = family.fit[:, None] - family.frequencies * np.log(np.where(scales > 0, scales, 1.0))  # 0 if it does not vary
     weights = np.exp(fit - fit.max(axis=0))
     return family, Believed(weights / weights.sum(axis=0), scales)
 
@@ -129,7 +172,7 @@ def family_of(count: int) -> Family:
     whole = np.array(spectra)
     bands = np.add.reduceat(whole, edges[:-1], axis=1) / np.diff(edges)
     prior = np.einsum("i,j,k->ijk", *beliefs).ravel()
-    return Family(edges, bands, whole[:, 0], prior)
+    return Family(edges, bands, 1 / bands, whole[:, 0], prior, np.log(prior) - np.log(bands) @ np.diff(edges))
 
 
 def _expected(count: int) -> list[Vector]:
