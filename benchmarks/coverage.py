@@ -9,9 +9,10 @@ averaged without its sign. The goal: coverage from 93 to 97 % where the ESS is a
 90 % from 15 on, and below that, or with fewer visits than 15, a mark in at least 95 % of the runs. Rivals are in
 benchmarks/coverage_rivals.py; for 2·10⁵ rows they have fewer replications, as have the other estimators of
 `mr.inference` but `LongMemory`; these are asked about means, long memory and hidden components. Every finished cell is
-written at once, and one that is there with as many replications is not run again.
+written at once, and one that is there with as many replications is not run again, but with --ours, which leaves rivals
+and other estimators as they are: their records are the same.
 Usage: python benchmarks/coverage.py [--cells "linear*n = 2000,*"] [--replications 1000] [--jobs 2] [--minutes 60]
-[--cost] [--small] [--tables] [--device cuda]
+[--cost] [--small] [--tables] [--ours] [--device cuda]
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ SMALL = (Cell("mean", 0.5, 2_000, 1), Cell("linear", 0.9, 2_000, 5), Cell("tabul
 Ends = tuple[Array, Array]
 Drawer = Callable[[Cell, int, int], Sample]
 """What draws one record of a cell, for a replication and a seed."""
+Asked = Callable[[Cell, Sample, int, int], tuple[dict[str, Ends], dict[str, Array]]]
 
 
 def few(cell: Cell, rows: float, replications: int) -> int:
@@ -71,11 +73,12 @@ def few(cell: Cell, rows: float, replications: int) -> int:
     return min(replications, max(200, int(rows / cell.rows)))
 
 
-def ask(cell: Cell, sample: Sample, number: int, replications: int) -> tuple[dict[str, Ends], dict[str, Array]]:
-    """The ends of all intervals by method, and what is known of one replication."""
+def ask_us(sample: Sample) -> tuple[dict[str, Ends], dict[str, Any]]:
+    """Our intervals alone, and what is known of the replication."""
     result = mr.solve(sample.problem, mr.Buffer(**sample.columns), threads=1)
     known, functions = result.uncertainty, sample.functions
-    about = {
+    about: dict[str, Any] = {
+        "result": result,
         "estimate": functions @ result.x,
         "truth": functions @ sample.truth,
         "marked": np.ones(len(functions), dtype=bool),
@@ -85,6 +88,19 @@ def ask(cell: Cell, sample: Sample, number: int, replications: int) -> tuple[dic
     if not known.why_not:
         ends[OURS] = tuple(result.interval(of=functions).T)
         about["marked"] = (functions[:, list(known.doubts)] != 0).any(axis=1)
+    return ends, about
+
+
+def only_us(cell: Cell, sample: Sample, number: int, replications: int) -> tuple[dict[str, Ends], dict[str, Array]]:
+    """The ends of our intervals, and what is known of one replication."""
+    ends, about = ask_us(sample)
+    return ends, {name: value for name, value in about.items() if name != "result"}
+
+
+def ask(cell: Cell, sample: Sample, number: int, replications: int) -> tuple[dict[str, Ends], dict[str, Array]]:
+    """The ends of all intervals by method, and what is known of one replication."""
+    ends, about = ask_us(sample)
+    result, functions = about.pop("result"), sample.functions
     simple = cell.problem == "linear" and cell.dim <= 5
     if cell.family in ASKED:
         others = {**LONG, **(OTHERS if number < few(cell, OTHERS_ROWS, replications) else {})}
@@ -108,14 +124,14 @@ def drawn_here(cell: Cell, replication: int, seed: int) -> Sample:
     return draw(cell, cell.generator(replication, seed))
 
 
-def block(cell: Cell, numbers: Iterable[int], replications: int, seed: int, drawn: Drawer) -> list[Any]:
+def block(cell: Cell, numbers: Iterable[int], replications: int, seed: int, drawn: Drawer, asked: Asked) -> list[Any]:
     """Some replications: whether each function was covered and how wide the intervals are, by method."""
     found = []
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for number in numbers:
             sample = drawn(cell, number, seed)
-            ends, about = ask(cell, sample, number, replications)
+            ends, about = asked(cell, sample, number, replications)
             truth = about["truth"]
             covered = {
                 name: np.where(np.isnan(low), np.nan, (low <= truth[: len(low)]) & (truth[: len(low)] <= high))
@@ -126,16 +142,16 @@ def block(cell: Cell, numbers: Iterable[int], replications: int, seed: int, draw
 
 
 def measure(
-    cell: Cell, replications: int, jobs: int, seed: int = SEED, drawn: Drawer = drawn_here
+    cell: Cell, replications: int, jobs: int, seed: int = SEED, drawn: Drawer = drawn_here, asked: Asked = ask
 ) -> list[dict[str, Any]]:
     """The lines of one cell."""
     size = max(1, min(50, replications // (4 * jobs)))
     numbers = [range(k, min(k + size, replications)) for k in range(0, replications, size)]
     if jobs == 1:
-        blocks = [block(cell, some, replications, seed, drawn) for some in numbers]
+        blocks = [block(cell, some, replications, seed, drawn, asked) for some in numbers]
     else:
         with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
-            blocks = Parallel()(delayed(block)(cell, some, replications, seed, drawn) for some in numbers)
+            blocks = Parallel()(delayed(block)(cell, some, replications, seed, drawn, asked) for some in numbers)
     runs = list(itertools.chain.from_iterable(blocks))
     about = {name: np.array([run[2][name] for run in runs]) for name in runs[0][2]}
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -299,6 +315,7 @@ def main() -> None:
     options.add_argument("--small", action="store_true", help="the three cells of the tests, 100 replications")
     options.add_argument("--tables", action="store_true", help="print what is in the file, and run nothing")
     options.add_argument("--cost", action="store_true", help="the time of a summary over that of a fit, and no more")
+    options.add_argument("--ours", action="store_true", help="run our own intervals again, and keep the rest")
     options.add_argument("--device", help="where PyTorch draws regressions, one after the other, and they are fitted")
     given = options.parse_args()
     if given.cost:
@@ -313,11 +330,12 @@ def main() -> None:
         jobs, drawn = 1, drawer(given.device)
     for cell in () if given.tables else cells:
         done = max((line["replications"] for line in lines.get(str(cell), ())), default=0)
-        if done >= replications or time.perf_counter() - began > 60 * given.minutes:
+        if (done >= replications and not given.ours) or time.perf_counter() - began > 60 * given.minutes:
             continue
         start = time.perf_counter()
-        found = measure(cell, replications, jobs, drawn=drawn)
-        lines[str(cell)] = [{**line, "cell": cell} for line in found]
+        found = measure(cell, replications, jobs, drawn=drawn, asked=only_us if given.ours else ask)
+        others = [line for line in lines.get(str(cell), ()) if given.ours and line["method"] != OURS]
+        lines[str(cell)] = [{**line, "cell": cell} for line in found] + others
         write(out, lines)
         for line in (line for line in found if line["method"] == OURS):
             print(f"{cell}, {line['what']}: {line['coverage']:.1f} ± {line['error']:.1f} %, width {line['width']:.2f}, "
