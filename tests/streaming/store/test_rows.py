@@ -150,7 +150,8 @@ def test_the_layout_is_the_documented_one(tmp_path):
     assert (magic, kind, number, position) == (b"mrj1", 1, 0, 0)
     assert checks == [zlib.crc32(data[40 : 40 + length]), zlib.crc32(data[:36])]
     schema = json.loads(data[40 : 40 + length])
-    assert schema == {"columns": [["features", "<f8", [2]], ["targets", "<f8", []]], "names": None}
+    store = json.loads((tmp_path / "run" / "store.json").read_text())["content"]["store"]
+    assert schema == {"columns": [["features", "<f8", [2]], ["targets", "<f8", []]], "names": None, "store": store}
     at = 40 + length
     length = struct.unpack("<Q", data[at + 24 : at + 32])[0]
     rows = np.frombuffer(data[at + 40 : at + 40 + length])

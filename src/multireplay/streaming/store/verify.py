@@ -53,9 +53,19 @@ def verify(path: Path, problem: Any = None) -> Verified:
     if damaged:
         found.wrong.append(f"{path / 'quarantine.ndjson'} has {damaged} damaged lines")
     for older, newer in pairwise(states):
-        found.wrong += _compared(path, Stream.from_state(found.made["problem"], states[older]["state"]), older, newer)
+        player = Player(
+            Stream.from_state(found.made["problem"], states[older]["state"]),
+            states[older]["position"],
+            0,
+            found.made.get("store", ""),
+        )
+        found.wrong += _compared(path, player, older, newer)
     try:
         found.stream = Stream.open(path, problem, read_only=True)
+        aside = sum(row["position"] < found.stream.position for row in found.quarantined) + damaged
+        if found.writer is None and aside != found.stream.quarantined:
+            counted = f"{found.stream.quarantined} rows were put aside"
+            found.wrong.append(f"{path / 'quarantine.ndjson'} has {aside} rows, and {counted}")
     except InputError as error:
         found.wrong.append(str(error))
     return found
@@ -99,9 +109,8 @@ def _states(path: Path, found: Verified) -> Iterator[tuple[int, dict[str, Any]]]
         found.parts.append({"file": file.name, "from": position, "bytes": size, "about": about})
 
 
-def _compared(path: Path, stream: Any, older: int, newer: int) -> Iterator[str]:
+def _compared(path: Path, player: Player, older: int, newer: int) -> Iterator[str]:
     """What is wrong with a snapshot, given the one before it and the journal between them."""
-    player = Player(stream, stream.position, 0)
     try:
         for number, file in segments(path).items():
             for record in records(file, number) if older <= number < newer else ():
@@ -110,7 +119,7 @@ def _compared(path: Path, stream: Any, older: int, newer: int) -> Iterator[str]:
         kept = load(snapshots(path)[newer])["state"]
     except (Torn, InputError, OSError):
         return  # which was said before
-    made = stream.state()
+    made = player.stream.state()
     for name in made.keys() | kept.keys():
         one, other = (np.asarray(np.nan if state.get(name) is None else state.get(name)) for state in (made, kept))
         if one.shape != other.shape or not np.array_equal(one, other, equal_nan=one.dtype.kind == "f"):
