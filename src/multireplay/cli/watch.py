@@ -81,20 +81,31 @@ def watch(
 
     Example: multireplay watch --store run --target y --report live.html < rows.ndjson
     """
-    from multireplay.cli.told import Outputs
-    from multireplay.cli.watched import Watched
-    from multireplay.cli.watching import Feeding, declared, half_life, open_stream, parsed, rows_from, watch_rows
-
-    asked = None if features is None else tuple(names_in(features))
-    categories = () if categorical is None else tuple(names_in(categorical))
-    wanted = Watched(target, model.value, asked, time, group, categories, declared(levels or []), learn)
-    how = {"sync": sync.value, "keep": keep, "bad": bad.value, "forget": half_life(forget), "window": window}
+    stream = None
     try:
+        from multireplay.cli.told import Outputs
+        from multireplay.cli.watched import Watched
+        from multireplay.cli.watching import (
+            Feeding,
+            declared,
+            half_life,
+            open_stream,
+            parsed,
+            rows_from,
+            said_at_end,
+            watch_rows,
+        )
+
+        asked = None if features is None else tuple(names_in(features))
+        categories = () if categorical is None else tuple(names_in(categorical))
+        wanted = Watched(target, model.value, asked, time, group, categories, declared(levels or []), learn)
+        how = {"sync": sync.value, "keep": keep, "bad": bad.value, "forget": half_life(forget), "window": window}
         stream, reading, rows = open_stream(store, wanted, parsed(rows_from(follow, once), wanted), how)
-    except SystemExit:  # SIGTERM while levels are learnt
-        note("0 rows were taken.", "green")
+        with stream:
+            outputs = Outputs(stream, every, report, metrics, as_json)
+            taking = Feeding(stream, reading, missing is Missing.drop)
+            code = watch_rows(taking, rows, stream.position if new_rows else 0, outputs)
+    except SystemExit:  # SIGTERM, before the first row or after the last one
+        note("No row was taken." if stream is None else said_at_end(stream), "green")
         raise typer.Exit from None
-    with stream:
-        outputs = Outputs(stream, every, report, metrics, as_json)
-        taking = Feeding(stream, reading, missing is Missing.drop)
-        raise typer.Exit(watch_rows(taking, rows, stream.position if new_rows else 0, outputs))
+    raise typer.Exit(code)

@@ -10,7 +10,7 @@ import select
 import sys
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from pathlib import Path
@@ -24,7 +24,7 @@ from multireplay.buffer.disk.tidy import NOTHING
 from multireplay.cli.app import INTERRUPTED, UNEXPECTED, note
 from multireplay.cli.options import names_in
 from multireplay.cli.told import Outputs
-from multireplay.cli.watched import Nothing, RowReading, Watched
+from multireplay.cli.watched import FILE, Nothing, RowReading, Watched, value_of
 from multireplay.errors import InputError
 from multireplay.problems import GLM
 from multireplay.streaming import Stream
@@ -49,6 +49,8 @@ def open_stream(store: Path, wanted: Watched, rows: Lines, how: dict[str, Any]) 
     there = RowReading.load(store) if (store / "store.json").exists() else None
     if there or ((store / "store.json").exists() and Stream.open(store, read_only=True).position):
         stream, reading = _going_on(store, wanted, there, how)
+        if there is None:
+            rows = _of_numbers(rows, (*reading.recipe.columns, reading.target), store)
     else:
         reading, seen = learnt(wanted, rows)
         clock: Any = "rows" if wanted.time is None else "time"
@@ -63,6 +65,8 @@ def open_stream(store: Path, wanted: Watched, rows: Lines, how: dict[str, Any]) 
 
 def _going_on(store: Path, wanted: Watched, there: RowReading | None, how: dict[str, Any]) -> tuple[Stream, RowReading]:
     """The stream that is there, which is refused where another is asked for; without a reading it has numbers alone."""
+    if there is None and wanted.group is not None:
+        raise InputError(f"{store} has no {FILE}, which says what number each {wanted.group!r} has")
     stream = Stream.open(store, sync=how["sync"], bad=how["bad"])
     names = (stream._intake.names or (INTERCEPT,))[:-1]
     reading = there or RowReading(wanted.target, Recipe(tuple(map(Term, names))), time=wanted.time, group=wanted.group)
@@ -76,6 +80,18 @@ def _going_on(store: Path, wanted: Watched, there: RowReading | None, how: dict[
     beside = "".join(f", {what} {name!r}" for what in ("time", "group") if (name := getattr(reading, what)))
     beside += "".join(f", {name} {made[name]}" for name in other)
     raise InputError(f"{store} is a stream of {stream.problem!r}: {given}{beside}, and not what is asked for")
+
+
+def _of_numbers(rows: Lines, columns: Sequence[str], store: Path) -> Lines:
+    """Rows, of which the first that can be read is to have numbers in these columns."""
+    known = False
+    for chunk in rows:
+        for row in (row for _, row in chunk if isinstance(row, dict) and not known):
+            for name in (name for name in columns if name not in row or isinstance(value_of(row[name]), str)):
+                which = f"{name!r} is {row[name]!r}" if name in row else f"it has no {name!r}"
+                raise InputError(f"{store} has no {FILE}, which says how rows are read, and of the first one {which}")
+            known = True
+        yield chunk
 
 
 def learnt(wanted: Watched, rows: Lines) -> tuple[RowReading, list[list[tuple[bytes, Any]]]]:
@@ -295,6 +311,11 @@ def watch_rows(taking: Feeding, rows: Lines, start: int, outputs: Outputs) -> in
     except SystemExit:  # SIGTERM
         code = 0
     outputs.tell(last=True)
-    aside = f", {stream.quarantined:,} of them put aside" if stream.quarantined else ""
-    note(f"{stream.position:,} rows were taken{aside}; the same command goes on from there.", "green")
+    note(said_at_end(stream), "green")
     return code
+
+
+def said_at_end(stream: Stream) -> str:
+    """How many rows were taken."""
+    aside = f", {stream.quarantined:,} of them put aside" if stream.quarantined else ""
+    return f"{stream.position:,} rows were taken{aside}; the same command goes on from there."

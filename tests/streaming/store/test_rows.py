@@ -21,6 +21,7 @@ import multireplay as mr
 from multireplay.errors import InputError
 from multireplay.streaming.store import store as of_store
 from multireplay.streaming.store.journal import records, segments
+from multireplay.streaming.store.verify import verify
 
 RNG = np.random.default_rng(11)
 A = RNG.standard_normal((60, 2))
@@ -92,6 +93,24 @@ def test_bad_rows_are_put_aside_by_choice(tmp_path):
     again = mr.Stream.open(tmp_path / "copied")
     assert (again.position, again.quarantined) == (61, 4)
     assert same(again.state(), stream.state())
+
+
+def test_readers_know_how_many_rows_were_put_aside(tmp_path):
+    stream = mr.Stream(mr.GLM(), store=tmp_path / "run", bad="quarantine")
+    stream.observe_many(features=np.array([[1.0, np.nan], [1.0, 2.0]]), targets=[1.0, 2.0])
+    assert mr.Stream.open(tmp_path / "run", read_only=True).quarantined == stream.quarantined == 1
+    stream.close()
+    assert verify(tmp_path / "run").wrong == []
+    (tmp_path / "run" / "quarantine.ndjson").unlink()
+    assert "quarantine.ndjson has 0 rows, and 1 rows were put aside" in verify(tmp_path / "run").wrong[0]
+
+
+def test_rows_put_aside_are_on_the_disk_where_all_are_to_be(tmp_path, monkeypatch):
+    stream = mr.Stream(mr.GLM(), store=tmp_path / "run", bad="quarantine", sync="always")
+    own, synced = os.fsync, set()
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.add(os.readlink(f"/proc/self/fd/{file}")), own(file)))
+    stream.observe(features=[np.nan, 1.0], targets=1.0)
+    assert f"{tmp_path / 'run' / 'quarantine.ndjson'}" in synced
 
 
 def test_a_row_put_aside_whose_record_is_lost_is_put_aside_once(tmp_path):
