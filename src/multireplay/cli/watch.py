@@ -77,7 +77,7 @@ def watch(
 
     The current answer is printed at intervals. Ctrl-C (exit code 130) and SIGTERM (0) end it, and so does the end of
     standard input (0); in whatever way it ends, the same command goes on: rows that it has taken are known by their
-    number, and skipped; a source that ends before it comes to new ones is an error.
+    number, and skipped; a source with another first row, or that ends before it comes to new ones, is an error.
 
     Example: multireplay watch --store run --target y --report live.html < rows.ndjson
     """

@@ -34,18 +34,20 @@ class Lock:
         self.release = weakref.finalize(self, _release, place, self.process)
         try:
             _take(place)
+            _held.add(self)
+            with suppress(OSError):  # who it is is only for messages
+                since = f"{datetime.now(UTC):%F %T} UTC"
+                os.ftruncate(place, 0)
+                os.pwrite(place, json.dumps({"process": self.process, "since": since}).encode(), 0)
         except OSError as error:
             self.release()
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise InputError(f"{folder} cannot be locked, which one writer needs: {error.strerror}") from None
             other = "mr.Stream.open(path, read_only=True) may read it"
             raise InputError(f"{folder} is being written by {writer_of(folder)}; {other}") from None
-        _held.add(self)
-        with suppress(OSError):  # who it is is only for messages
-            os.ftruncate(place, 0)
-            os.pwrite(
-                place, json.dumps({"process": self.process, "since": f"{datetime.now(UTC):%F %T} UTC"}).encode(), 0
-            )
+        except BaseException:
+            self.release()
+            raise
 
     def __enter__(self) -> Lock:
         return self
