@@ -83,29 +83,20 @@ def watch(
     """
     stream = None
     try:
-        from multireplay.cli.told import Outputs
-        from multireplay.cli.watched import Watched
-        from multireplay.cli.watching import (
-            Feeding,
-            declared,
-            half_life,
-            open_stream,
-            parsed,
-            rows_from,
-            said_at_end,
-            watch_rows,
-        )
+        from multireplay.cli import told, watched, watching
 
         asked = None if features is None else tuple(names_in(features))
         categories = () if categorical is None else tuple(names_in(categorical))
-        wanted = Watched(target, model.value, asked, time, group, categories, declared(levels or []), learn)
-        how = {"sync": sync.value, "keep": keep, "bad": bad.value, "forget": half_life(forget), "window": window}
-        stream, reading, rows = open_stream(store, wanted, parsed(rows_from(follow, once), wanted), how)
+        known, half_life = watching.declared(levels or []), watching.half_life(forget)
+        wanted = watched.Watched(target, model.value, asked, time, group, categories, known, learn)
+        how = {"sync": sync.value, "keep": keep, "bad": bad.value, "forget": half_life, "window": window}
+        lines = watching.parsed(watching.rows_from(follow, once), wanted)
+        stream, reading, rows = watching.open_stream(store, wanted, lines, how)
         with stream:
-            outputs = Outputs(stream, every, report, metrics, as_json)
-            taking = Feeding(stream, reading, missing is Missing.drop)
-            code = watch_rows(taking, rows, stream.position if new_rows else 0, outputs)
+            outputs = told.Outputs(stream, every, report, metrics, as_json)
+            taking = watching.Feeding(stream, reading, missing is Missing.drop)
+            code = watching.watch_rows(taking, rows, stream.position if new_rows else 0, outputs)
     except SystemExit:  # SIGTERM, before the first row or after the last one
-        note("No row was taken." if stream is None else said_at_end(stream), "green")
+        note("No row was taken." if stream is None else watching.said_at_end(stream), "green")
         raise typer.Exit from None
     raise typer.Exit(code)
