@@ -202,3 +202,6 @@ def test_inspect_shows_and_verifies(run, watch, rows, tmp_path):
         assert result.exit_code == 3, name
         assert "WRONG" in result.stdout
         path.write_bytes(data)
+    (tmp_path / "run" / "store.json").unlink()
+    result = run("inspect", tmp_path / "run")
+    assert (result.exit_code, "it has no store.json" in result.output) == (3, True)

@@ -20,6 +20,7 @@ from stream_events import feed, give, regression, steps
 
 import multireplay as mr
 from multireplay.streaming.store import store as of_store
+from multireplay.streaming.store.verify import verify
 
 WORLDS = {"linear": regression(200), "logistic": regression(200, 1, "logistic"), "steps": steps(120)}
 
@@ -241,6 +242,7 @@ def test_readers_beside_a_writer(tmp_path):
                 reader = mr.Stream.open(tmp_path / "run", read_only=True)
                 assert same(reader.state(), states[reader.position])
                 seen.add(reader.position)
+                assert verify(tmp_path / "run").wrong == []
     assert writer.returncode == 0
     assert len(seen) > 3
     assert mr.Stream.open(tmp_path / "run", read_only=True).position == 900
