@@ -155,3 +155,21 @@ def test_rows_of_another_source_are_not_those_that_were_taken(watch, tmp_path):
     assert "--new-rows takes" in said
     assert "350 rows were taken" in watch(as_lines(ROWS[50:300]), "--new-rows")
     assert "400 rows were taken" in watch(as_lines(ROWS[:400]))
+
+
+def test_sigterm_ends_it_with_0_also_before_the_first_row(watch, tmp_path, monkeypatch):
+    watch(as_lines(ROWS[:100]))
+
+    def ended(*what):
+        raise SystemExit(143)
+
+    for place, name, said in (
+        (told, "Outputs", "100 rows were taken;"),
+        (watching, "open_stream", "No row was taken."),
+    ):
+        monkeypatch.setattr(place, name, ended)
+        assert watch(as_lines(ROWS[:200])).endswith(
+            said + " the same command goes on from there." * (name == "Outputs")
+        )
+    monkeypatch.undo()
+    assert "200 rows were taken" in watch(as_lines(ROWS[:200]))
