@@ -45,11 +45,11 @@ class Interruption:
 def main() -> None:
     """Run the command in ``sys.argv``."""
     stop = Interruption()
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
-    stop.watch()
-    sys.unraisablehook = _again
     try:
+        signal.signal(signal.SIGINT, stop)
+        signal.signal(signal.SIGTERM, stop)
+        stop.watch()
+        sys.unraisablehook = _again
         from multireplay.cli import app
 
         try:

@@ -137,7 +137,15 @@ def test_a_page_and_its_past(watch, rows, tmp_path):
     text = page.read_text(encoding="utf-8")
     for words in ('http-equiv="refresh" content="7"', "Over time", "Drift and rate", "(intercept)"):
         assert words in text, words
-    assert [one["position"] for one in json.loads((tmp_path / "run" / "history.json").read_text())] == [200, 300, 400]
+    assert [one["position"] for one in past(tmp_path / "run")] == [200, 300, 400]
+    file = tmp_path / "run" / "history.json"
+    file.write_text(file.read_text().replace(".", ",", 1))  # one bit of it: all is JSON, and a list is longer
+    watch(rows, "--report", page, "--new-rows")
+    assert [one["position"] for one in past(tmp_path / "run")] == [800]
+
+
+def past(folder):
+    return json.loads((folder / "history.json").read_text())["answers"]
 
 
 def test_metrics(tmp_path, rows):
@@ -194,3 +202,6 @@ def test_inspect_shows_and_verifies(run, watch, rows, tmp_path):
         assert result.exit_code == 3, name
         assert "WRONG" in result.stdout
         path.write_bytes(data)
+    (tmp_path / "run" / "store.json").unlink()
+    result = run("inspect", tmp_path / "run")
+    assert (result.exit_code, "it has no store.json" in result.output) == (3, True)

@@ -171,3 +171,16 @@ def test_a_stream_that_python_began_has_numbers_alone(watch, rows, tmp_path):
         stream.observe_many(features=[[row["a"], 1.0] for row in rows[:50]], targets=[row["y"] for row in rows[:50]])
     found, _ = watch(as_lines(rows))
     assert (found["position"], found["names"]) == (600, ["a", "(intercept)"])
+
+
+def test_how_rows_are_read_is_not_guessed(watch, rows, tmp_path):
+    """Where the file that says it is gone, levels, labels and the numbers of groups are not known."""
+    for store, more in {
+        "levels": FEATURES,
+        "labels": ("--features", "a", "--model", "logistic", "--target", "bought"),
+        "groups": ("--features", "a", "--group", "sensor"),
+    }.items():
+        watch(as_lines(rows[:100]), *more, store=store)
+        (tmp_path / store / "watch.json").unlink()
+        assert "has no watch.json, which says" in watch(as_lines(rows), *more[2:], store=store, code=3)[1]
+        assert mr.Stream.open(tmp_path / store, read_only=True).position == 100

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import multireplay as mr
 from multireplay.cli import app, told, watching
 from multireplay.cli.watched import Watched
+from multireplay.errors import InputError
 
 RNG = np.random.default_rng(3)
 ROWS = [{"a": a, "y": 2 * a + e} for a, e in RNG.standard_normal((6000, 2)).tolist()]
@@ -124,3 +125,51 @@ def test_no_room_for_rows(watch, tmp_path):
     whole = mr.Stream(mr.GLM())
     whole.observe_many(features=[[row["a"], 1.0] for row in ROWS], targets=[row["y"] for row in ROWS])
     assert mr.Stream.open(tmp_path / "run", read_only=True).x.tobytes() == whole.x.tobytes()
+
+
+@pytest.mark.parametrize("new", [0, 3, 300])
+def test_a_file_whose_name_another_has(tmp_path, new, monkeypatch):
+    """What is still written to the old one is read; the new one is another source."""
+    monkeypatch.setattr(watching, "WAIT", 0.01)
+    monkeypatch.setattr(watching, "LATE", 0.05)
+    path = tmp_path / "rows.ndjson"
+    path.write_text(as_lines(ROWS[:20]))
+    chunks = watching.rows_from(path, False)
+    assert len(next(chunks)) == 20
+    path.rename(tmp_path / "old")
+    if new:
+        path.write_text(as_lines(ROWS[20 : 20 + new]))
+    assert next(chunks) == []
+    with (tmp_path / "old").open("a") as file:
+        file.write(as_lines(ROWS[:1]))
+    assert len(next(chunks)) == 1
+    with pytest.raises(InputError, match="rows.ndjson is another file now" if new else "rows.ndjson was deleted"):
+        list(chunks)
+
+
+def test_rows_of_another_source_are_not_those_that_were_taken(watch, tmp_path):
+    """As after a log was rotated, or from `tail -f`, which begins somewhere."""
+    watch(as_lines(ROWS[:100]))
+    said = watch(as_lines(ROWS[50:300]), code=3)
+    assert "which is not the first row of" in said
+    assert "--new-rows takes" in said
+    assert "350 rows were taken" in watch(as_lines(ROWS[50:300]), "--new-rows")
+    assert "400 rows were taken" in watch(as_lines(ROWS[:400]))
+
+
+def test_sigterm_ends_it_with_0_also_before_the_first_row(watch, tmp_path, monkeypatch):
+    watch(as_lines(ROWS[:100]))
+
+    def ended(*what):
+        raise SystemExit(143)
+
+    for place, name, said in (
+        (told, "Outputs", "100 rows were taken;"),
+        (watching, "open_stream", "No row was taken."),
+    ):
+        monkeypatch.setattr(place, name, ended)
+        assert watch(as_lines(ROWS[:200])).endswith(
+            said + " the same command goes on from there." * (name == "Outputs")
+        )
+    monkeypatch.undo()
+    assert "200 rows were taken" in watch(as_lines(ROWS[:200]))

@@ -92,3 +92,37 @@ def test_sensors_have_times_of_their_own():
     for late in ({"group": 1, "time": times[groups == 1].max() - 1}, {"time": times[groups == 0].max() - 1}):
         with pytest.raises(mr.InputError, match="time falls"):
             streams[0].observe(features=features[0], targets=0.0, **late)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"features": [1.0, 2.0, 3.0], "rewards": 1.0},
+        {"features": [1.0, 2.0], "rewards": 1.0, "terminated": False},
+        {"features": [1.0, 2.0], "rewards": 1.0, "weights": -1.0},
+    ],
+)
+@pytest.mark.parametrize("before", ["nothing", "a step", "a transition", "a gap"])
+def test_a_step_that_cannot_be_used_is_refused_when_it_comes(bad, before, tmp_path):
+    """And not the next one, for ever, with which it would be a transition."""
+    good = {"features": [1.0, 2.0], "rewards": 1.0}
+    known = ["nothing", "a step", "a transition", "a gap"].index(before)
+    for how in ("refuse", "quarantine"):
+        stream = mr.Stream(mr.PolicyEvaluation(0.5), store=tmp_path / how, bad=how)
+        for _ in range(known):
+            stream.observe(**good)
+        if before == "a gap":
+            stream.break_here()
+        if known or "weights" in bad:
+            if how == "refuse":
+                with pytest.raises(mr.InputError):
+                    stream.observe(**bad)
+            else:
+                stream.observe(**bad, group=1)
+                assert stream.quarantined == 1
+        for _ in range(3):
+            stream.observe(**good)
+            stream.observe(**good, group=1)
+        stream.close()
+        state = mr.Stream.open(tmp_path / how, read_only=True).state()
+        assert same(state, stream.state())

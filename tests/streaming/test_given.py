@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from datetime import UTC, date, datetime
 
 import numpy as np
@@ -183,3 +184,12 @@ def test_one_step_is_no_transition():
     assert str(stream.status) == "A transition needs two steps, one after the other, and none is whole yet."
     with pytest.raises(InputError, match="A transition needs two steps"):
         stream.predict([1.0])
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_short_floats_are_read_without_a_warning(kind):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stream = mr.Stream(mr.GLM())
+        stream.observe_many(features=np.ones((3, 2), kind), targets=np.ones(3, kind))
+    assert stream.position == 3

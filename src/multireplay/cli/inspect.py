@@ -43,10 +43,10 @@ def inspect(
 
     Example: multireplay inspect model.json
     """
-    from multireplay.cli.inspecting import LookedAtData, LookedAtModel, LookedAtStore, is_model
+    from multireplay.cli.inspecting import LookedAtData, LookedAtModel, LookedAtStore, is_model, is_store
 
     found: LookedAtModel | LookedAtData | LookedAtStore
-    if isinstance(file, Path) and (file / "store.json").exists():
+    if is_store(file):
         found = LookedAtStore.of(file)
     elif is_model(file):
         found = LookedAtModel.of(file)

@@ -17,12 +17,18 @@ from multireplay.cli.model import Model
 from multireplay.cli.watched import RowReading
 from multireplay.errors import InputError
 from multireplay.show.text import TextTable, plural, short
+from multireplay.streaming.store.journal import segments
 from multireplay.streaming.store.verify import Verified, verify
 from multireplay.tables import Kind, look_at
 from multireplay.tables.cells import as_numbers
 
 FEW = 12
 """Names of columns and levels of a category that are written out."""
+
+
+def is_store(path: Path) -> bool:
+    """Whether a folder has what the stores of streams have, be it damaged."""
+    return isinstance(path, Path) and ((path / "store.json").exists() or bool(segments(path)))
 
 
 def is_model(path: Path) -> bool:

@@ -8,6 +8,7 @@ import json
 import threading
 import time
 import warnings
+import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -54,10 +55,9 @@ class Outputs:
         known = {"position": self.stream.position, "quarantined": self.stream.quarantined, "rate": 0.0}
         self.text = metrics_text(known)
         with suppress(OSError, ValueError, TypeError, KeyError):
-            past = json.loads(self._file.read_text())
-            self.history = [
-                one for one in past if one["position"] <= self.stream.position and one.keys() >= set(NUMBERS)
-            ]
+            found = json.loads(self._file.read_text())
+            whole = found["crc32"] == zlib.crc32(json.dumps(found["answers"]).encode())
+            self.history = [one for one in found["answers"] if whole and one["position"] <= self.stream.position]
         self.server = None if self.metrics is None else _served(self, self.metrics)
 
     def tell(self, last: bool = False, silent: bool = False) -> None:
@@ -101,7 +101,8 @@ class Outputs:
         self.history.append({name: value for name, value in known.items() if name != "names"})
         if len(self.history) > POINTS:
             del self.history[1:-1:2]
-        self._write(save_text, self._file, json.dumps(plain(self.history)))
+        text = json.dumps(plain(self.history))
+        self._write(save_text, self._file, f'{{"crc32": {zlib.crc32(text.encode())}, "answers": {text}}}')
         if self.as_json:
             print(json.dumps(plain(known)), flush=True)
         else:

@@ -77,24 +77,26 @@ def watch(
 
     The current answer is printed at intervals. Ctrl-C (exit code 130) and SIGTERM (0) end it, and so does the end of
     standard input (0); in whatever way it ends, the same command goes on: rows that it has taken are known by their
-    number, and skipped; a source that ends before it comes to new ones is an error.
+    number, and skipped; a source with another first row, or that ends before it comes to new ones, is an error.
 
     Example: multireplay watch --store run --target y --report live.html < rows.ndjson
     """
-    from multireplay.cli.told import Outputs
-    from multireplay.cli.watched import Watched
-    from multireplay.cli.watching import Feeding, declared, half_life, open_stream, parsed, rows_from, watch_rows
-
-    asked = None if features is None else tuple(names_in(features))
-    categories = () if categorical is None else tuple(names_in(categorical))
-    wanted = Watched(target, model.value, asked, time, group, categories, declared(levels or []), learn)
-    how = {"sync": sync.value, "keep": keep, "bad": bad.value, "forget": half_life(forget), "window": window}
+    stream = None
     try:
-        stream, reading, rows = open_stream(store, wanted, parsed(rows_from(follow, once), wanted), how)
-    except SystemExit:  # SIGTERM while levels are learnt
-        note("0 rows were taken.", "green")
+        from multireplay.cli import told, watched, watching
+
+        asked = None if features is None else tuple(names_in(features))
+        categories = () if categorical is None else tuple(names_in(categorical))
+        known, half_life = watching.declared(levels or []), watching.half_life(forget)
+        wanted = watched.Watched(target, model.value, asked, time, group, categories, known, learn)
+        how = {"sync": sync.value, "keep": keep, "bad": bad.value, "forget": half_life, "window": window}
+        lines = watching.parsed(watching.rows_from(follow, once), wanted)
+        stream, reading, rows = watching.open_stream(store, wanted, lines, how)
+        with stream:
+            outputs = told.Outputs(stream, every, report, metrics, as_json)
+            taking = watching.Feeding(stream, reading, missing is Missing.drop)
+            code = watching.watch_rows(taking, rows, stream.position if new_rows else 0, outputs)
+    except SystemExit:  # SIGTERM, before the first row or after the last one
+        note("No row was taken." if stream is None else watching.said_at_end(stream), "green")
         raise typer.Exit from None
-    with stream:
-        outputs = Outputs(stream, every, report, metrics, as_json)
-        taking = Feeding(stream, reading, missing is Missing.drop)
-        raise typer.Exit(watch_rows(taking, rows, stream.position if new_rows else 0, outputs))
+    raise typer.Exit(code)

@@ -74,9 +74,11 @@ class RowReading:
     """The groups so far, whose place here is their number."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Columns that are not used, and why."""
+    first: int | None = None
+    """The checksum of the first row's line."""
 
     def __post_init__(self) -> None:
-        self._kept = -1
+        self._kept: Any = None
         self._numbers = {name: number for number, name in enumerate(self.groups)}
 
     @classmethod
@@ -115,9 +117,10 @@ class RowReading:
 
     def keep(self, folder: Path) -> None:
         """Write it to the store, if it is not there as it is now."""
-        if self._kept != len(self.groups):
+        now = len(self.groups), self.first
+        if self._kept != now:
             save(folder / FILE, {**asdict(self), "recipe": self.recipe.to_dict()})
-            self._kept = len(self.groups)
+            self._kept = now
 
     def serves(self, wanted: Watched) -> bool:
         """Whether this is what is asked for."""

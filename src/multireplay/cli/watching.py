@@ -9,7 +9,8 @@ import os
 import select
 import sys
 import time
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from pathlib import Path
@@ -23,7 +24,7 @@ from multireplay.buffer.disk.tidy import NOTHING
 from multireplay.cli.app import INTERRUPTED, UNEXPECTED, note
 from multireplay.cli.options import names_in
 from multireplay.cli.told import Outputs
-from multireplay.cli.watched import Nothing, RowReading, Watched
+from multireplay.cli.watched import FILE, Nothing, RowReading, Watched, value_of
 from multireplay.errors import InputError
 from multireplay.problems import GLM
 from multireplay.streaming import Stream
@@ -33,7 +34,9 @@ LINKS = {"linear": "identity", "logistic": "logistic", "poisson": "exp"}
 INTERCEPT = "(intercept)"
 UNASKED = {"forget": "auto", "window": None, "keep": 0}
 """What options are that were not given."""
-CHUNK, WAIT = 1 << 16, 0.2
+CHUNK, WAIT, LATE = 1 << 16, 0.2, 2.0
+"""Bytes that are read at once; seconds until it is looked again, and until nothing more comes for a file renamed."""
+ANOTHER = "--new-rows takes the rows of another source as new ones"
 EMPTY = {*pyarrow.csv.ConvertOptions().null_values, *NOTHING}
 """What stands for nothing in a cell of a text table."""
 
@@ -46,6 +49,8 @@ def open_stream(store: Path, wanted: Watched, rows: Lines, how: dict[str, Any]) 
     there = RowReading.load(store) if (store / "store.json").exists() else None
     if there or ((store / "store.json").exists() and Stream.open(store, read_only=True).position):
         stream, reading = _going_on(store, wanted, there, how)
+        if there is None:
+            rows = _of_numbers(rows, (*reading.recipe.columns, reading.target), store)
     else:
         reading, seen = learnt(wanted, rows)
         clock: Any = "rows" if wanted.time is None else "time"
@@ -60,6 +65,8 @@ def open_stream(store: Path, wanted: Watched, rows: Lines, how: dict[str, Any]) 
 
 def _going_on(store: Path, wanted: Watched, there: RowReading | None, how: dict[str, Any]) -> tuple[Stream, RowReading]:
     """The stream that is there, which is refused where another is asked for; without a reading it has numbers alone."""
+    if there is None and wanted.group is not None:
+        raise InputError(f"{store} has no {FILE}, which says what number each {wanted.group!r} has")
     stream = Stream.open(store, sync=how["sync"], bad=how["bad"])
     names = (stream._intake.names or (INTERCEPT,))[:-1]
     reading = there or RowReading(wanted.target, Recipe(tuple(map(Term, names))), time=wanted.time, group=wanted.group)
@@ -73,6 +80,18 @@ def _going_on(store: Path, wanted: Watched, there: RowReading | None, how: dict[
     beside = "".join(f", {what} {name!r}" for what in ("time", "group") if (name := getattr(reading, what)))
     beside += "".join(f", {name} {made[name]}" for name in other)
     raise InputError(f"{store} is a stream of {stream.problem!r}: {given}{beside}, and not what is asked for")
+
+
+def _of_numbers(rows: Lines, columns: Sequence[str], store: Path) -> Lines:
+    """Rows, of which the first that can be read is to have numbers in these columns."""
+    known = False
+    for chunk in rows:
+        for row in (row for _, row in chunk if isinstance(row, dict) and not known):
+            for name in (name for name in columns if name not in row or isinstance(value_of(row[name]), str)):
+                which = f"{name!r} is {row[name]!r}" if name in row else f"it has no {name!r}"
+                raise InputError(f"{store} has no {FILE}, which says how rows are read, and of the first one {which}")
+            known = True
+        yield chunk
 
 
 def learnt(wanted: Watched, rows: Lines) -> tuple[RowReading, list[list[tuple[bytes, Any]]]]:
@@ -144,18 +163,30 @@ def _piped(source: Any) -> Iterator[bytes]:
 
 def _growing(path: Path, once: bool) -> Iterator[bytes]:
     """What a file has, and (nothing while there is no more) what is added to it; or what comes from a named pipe."""
-    piped, begun = path.is_fifo(), False
+    piped, begun, silent = path.is_fifo(), False, 0
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file:  # a pipe may have no writer yet
         while True:
             data = file.read(CHUNK)
             begun = begun or bool(data) or not piped
             if data == b"" and once and begun:
                 return
-            if not data and not piped and path.stat().st_size < file.tell():
-                raise InputError(f"{path} has become shorter: rows are added to a file that is followed")
+            silent = 0 if data else silent + 1
+            if silent and not piped:
+                _refuse_another(path, file, silent * WAIT > LATE)
             if not data:
                 time.sleep(WAIT)
             yield data or b""
+
+
+def _refuse_another(path: Path, file: Any, late: bool) -> None:
+    """Raise where a file has been cut, or where others have its name and nothing more comes for it."""
+    there = os.stat(path) if path.exists() else None
+    if there is not None and os.path.samestat(there, os.fstat(file.fileno())):
+        if there.st_size < file.tell():
+            raise InputError(f"{path} has become shorter: rows are added to a file that is followed")
+    elif late:
+        what = "was deleted" if there is None else "is another file now"
+        raise InputError(f"{path} {what}, and all rows of the one that was followed are taken; {ANOTHER}")
 
 
 def _lines(parts: Iterable[bytes], ends: bool) -> Iterator[list[bytes]]:
@@ -227,6 +258,8 @@ class Feeding:
 
     def take(self, rows: list[tuple[bytes, Any]], start: int) -> int:
         """Take in rows that are new: those that can be used together, the others by themselves; the next position."""
+        if start == 0 and rows:
+            self._begin(rows[0][0])
         new = [(line, self.reading.read(row)) for line, row in rows[max(self.stream.position - start, 0) :]]
         self.reading.keep(self.stream._kept_in().folder)
         for bad, some in groupby(new, lambda pair: isinstance(pair[1], InputError)):
@@ -237,6 +270,14 @@ class Feeding:
             for line, why in found if bad else ():
                 self._put_aside(line, why)
         return start + len(rows)
+
+    def _begin(self, line: bytes) -> None:
+        """Remember with which line a stream began; rows of another source are not those that were taken before."""
+        first = zlib.crc32(line)
+        if self.stream.position and self.reading.first not in (None, first):
+            began = f"the source begins with {line[:80]!r}, which is not the first row of {self.stream._folder}"
+            raise InputError(f"{began}: none of it was taken before. {ANOTHER}")
+        self.reading.first = first
 
     def _put_aside(self, line: bytes, why: Any) -> None:
         drop = self.drop and isinstance(why, Nothing)
@@ -263,13 +304,18 @@ def watch_rows(taking: Feeding, rows: Lines, start: int, outputs: Outputs) -> in
         else:
             if 0 < start < stream.position:
                 ends = f"the source ends after {start:,} rows, and {stream.position:,} were taken before"
-                ways = "--new-rows takes its rows as new ones; another stream needs another --store"
+                ways = f"{ANOTHER}; another stream needs another --store"
                 raise InputError(f"{ends}: it has nothing new. {ways}")
     except KeyboardInterrupt:
         code = INTERRUPTED
     except SystemExit:  # SIGTERM
         code = 0
     outputs.tell(last=True)
-    aside = f", {stream.quarantined:,} of them put aside" if stream.quarantined else ""
-    note(f"{stream.position:,} rows were taken{aside}; the same command goes on from there.", "green")
+    note(said_at_end(stream), "green")
     return code
+
+
+def said_at_end(stream: Stream) -> str:
+    """How many rows were taken."""
+    aside = f", {stream.quarantined:,} of them put aside" if stream.quarantined else ""
+    return f"{stream.position:,} rows were taken{aside}; the same command goes on from there."

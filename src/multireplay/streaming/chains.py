@@ -25,9 +25,14 @@ class OpenSteps:
         self.waiting: dict[int, Steps] = {}
 
     def transitions(self, steps: Steps, groups: NDArray[np.int64]) -> tuple[Steps, dict[int, Steps], list[int]]:
-        """Transitions that these steps complete, in that order, what waits then, and the step that completed each."""
+        """Transitions that these steps complete, in that order, what waits then, and the step that completed each.
+
+        At the end is one more for every step that waits now, from it to itself, so that it is looked at like others.
+        """
         own = next(name for name in NEXT if name in steps)
         waiting, made, at = dict(self.waiting), [], []
+        if waiting:  # all that wait are alike
+            _refuse_other(next(iter(waiting.values())), steps)
         ended = steps.get("terminated", np.zeros(len(groups), dtype=bool))
         for row, group in enumerate(groups.tolist()):
             step = {name: column[row : row + 1] for name, column in steps.items()}
@@ -40,6 +45,9 @@ class OpenSteps:
                 at.append(row)
             else:
                 waiting[group] = step
+        made += [
+            {**step, NEXT[own]: step[own]} for group, step in waiting.items() if step is not self.waiting.get(group)
+        ]
         columns = made[0].keys() if made else ()
         return {name: np.concatenate([row[name] for row in made]) for name in columns}, waiting, at
 
@@ -60,6 +68,13 @@ class OpenSteps:
             int(group): {name.removeprefix("column."): state[name][at : at + 1].copy() for name in names}
             for at, group in enumerate(state["groups"])
         }
+
+
+def _refuse_other(before: Steps, steps: Steps) -> None:
+    was, now = ({name: column.shape[1:] for name, column in one.items()} for one in (before, steps))
+    if was != now:
+        had, has = (", ".join(f"{name} {shape}" for name, shape in sorted(one.items())) for one in (was, now))
+        raise InputError(f"the step before came with {had} a row, and these come with {has}")
 
 
 def as_groups(groups: Any, rows: int) -> NDArray[np.int64]:

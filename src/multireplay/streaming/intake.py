@@ -34,6 +34,8 @@ class Taken(NamedTuple):
     """What was given, with times and groups."""
     columns: Columns | None
     """None where no transition is complete."""
+    seen: Columns | None
+    """The columns, and after them the steps that wait."""
     stamps: Vector
     """The time of every row of the columns; nothing where rows are counted."""
     waiting: dict[int, Steps]
@@ -73,8 +75,10 @@ class Intake:
             steps, waiting, at = self.steps.transitions(dict(buffer.columns), numbers)
             made = Buffer(**steps) if steps else None
             stamps = stamps[at] if self.timed else stamps
-        columns = None if made is None else problem.columns(made)
-        return Taken(len(buffer), rows, columns, stamps, waiting, lasts, self.names or buffer.feature_names)
+        seen = columns = None if made is None else problem.columns(made)
+        if stepwise and seen is not None:
+            columns = {name: column[: len(at)] for name, column in seen.items()} if at else None
+        return Taken(len(buffer), rows, columns, seen, stamps, waiting, lasts, self.names or buffer.feature_names)
 
     def _moments(self, times: Any, groups: NDArray[np.int64]) -> tuple[Vector, dict[int, float]]:
         """The time of every row, which never falls within a group, and the last of each; nothing without a clock."""
@@ -121,7 +125,8 @@ class Intake:
 def _refuse_beyond(buffer: Buffer) -> None:
     """Numbers whose squares are none would end the stream: sums never lose them again."""
     for name, column in buffer.columns.items():
-        if isinstance(column, np.ndarray) and column.dtype.kind == "f" and np.abs(column).max(initial=0.0) > LARGEST:
+        small = not isinstance(column, np.ndarray) or column.dtype.kind != "f" or column.dtype.itemsize < 8
+        if not small and np.abs(column).max(initial=0.0) > LARGEST:
             row = int(np.argmax((np.abs(column) > LARGEST).reshape(len(column), -1).any(axis=1)))
             raise InputError(f"column {name!r} holds a number beyond {LARGEST:g} at row {row} (counting from 0)")
 
@@ -135,19 +140,26 @@ def uninterrupted(stream: Any) -> Iterator[None]:
     came: list[Any] = []
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     ours = {number: handler for number, handler in before.items() if callable(handler)}
-    for number in ours:
-        signal.signal(number, lambda *what: came.append(what))
     try:
+        for number in ours:
+            signal.signal(number, lambda *what: came.append(what))
         yield
     finally:
-        for number, handler in ours.items():
-            signal.signal(number, handler)
+        try:
+            _put_back(ours)
+        finally:  # one may be called as soon as it is back, and raise before the other is
+            _put_back(ours)
         for number, frame in came[-1:]:
             try:
                 ours[number](number, frame)
             except BaseException as stop:
                 say_taken(stop, stream)
                 raise
+
+
+def _put_back(handlers: Mapping[Any, Any]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 def say_taken(stop: BaseException, stream: Any) -> None:

@@ -161,8 +161,8 @@ class Stream(Storable):
         taken = self._intake.of(given)
         if taken.columns is not None and self._open is None:
             self._prepare(taken.columns)
-        elif taken.columns is not None and self._open is not None:
-            self._open.check(taken.columns)
+        elif taken.seen is not None and self._open is not None:
+            self._open.check(taken.seen)
         with uninterrupted(self), self._journaled(taken.rows, taken.names):
             used = 0 if taken.columns is None else self._put(taken.columns, taken.stamps)
             self._held += taken.given - used

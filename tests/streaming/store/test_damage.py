@@ -6,6 +6,7 @@ import copy
 import errno
 import json
 import os
+import shutil
 import warnings
 import zlib
 
@@ -17,7 +18,7 @@ from stream_events import feed, give, regression
 
 import multireplay as mr
 from multireplay.errors import InputError
-from multireplay.streaming.store import kept
+from multireplay.streaming.store import journal, kept
 from multireplay.streaming.store import store as of_store
 
 PROBLEM, EVENTS = regression(300, 8)
@@ -269,3 +270,93 @@ def test_another_problem_is_refused(tmp_path, problem, how, message):
     mr.Stream(PROBLEM, store=tmp_path / "run").close()
     with pytest.raises(InputError, match=message):
         mr.Stream(problem, store=tmp_path / "run", **how)
+
+
+def test_a_part_of_the_journal_that_is_gone(folder, states):
+    """Also the last one, which is there before its snapshot is, and the first one."""
+    for gone, position in ((max(folder.glob("journal-*.bin")), None), (folder / "journal-none", 0)):
+        for path in [] if position is None else [*folder.glob("journal-*.bin"), *folder.glob("snapshot-*")]:
+            path.unlink()
+        gone.unlink(missing_ok=True)
+        for how in ({}, {"read_only": True}):
+            with pytest.raises(InputError, match="lacks the part of its journal" if position is None else "no whole"):
+                mr.Stream.open(folder, **how)
+        if position is None:
+            stream, told = opened(folder, repair=True)
+            assert "feed again from position" in told[0]
+            assert same(stream.state(), states[stream.position])
+            feed(stream, EVENTS)
+            assert same(stream.state(), states[stream.position])
+            stream.close()
+
+
+def test_what_is_behind_damage_is_put_aside(folder, states):
+    """It may be read by hand; of two repairs both are there."""
+    for number in (1, 2):
+        path = max(path for path in folder.glob("journal-*.bin") if path.stat().st_size)
+        data = bytearray(path.read_bytes())
+        data[60] ^= 255
+        path.write_bytes(data)
+        for snapshot in folder.glob("snapshot-*"):
+            if int(snapshot.stem.partition("-")[2]) > int(path.stem.partition("-")[2]):
+                snapshot.unlink()
+        stream, _ = opened(folder, repair=True)
+        aside = sorted(folder.glob("damaged-*journal-*"), key=lambda file: file.stat().st_mtime_ns)
+        assert len(aside) >= number
+        assert any(file.read_bytes() == data for file in aside)
+        feed(stream, EVENTS)
+        assert same(stream.state(), states[stream.position])
+        stream._store.journal.close()
+        stream._store._lock.release()
+
+
+def test_files_of_another_store(folder, tmp_path, states):
+    """They are whole, and are not what belongs there."""
+    with mr.Stream(PROBLEM, store=tmp_path / "other") as other:
+        feed(other, EVENTS)
+    newest, journal = max((tmp_path / "other").glob("snapshot-*.json")), min((tmp_path / "other").glob("journal-*.bin"))
+    for path in (newest, newest.with_suffix(".npy")):
+        shutil.copy(path, folder)
+    stream, told = opened(folder, read_only=True)
+    assert "is of another store" in told[0]
+    assert same(stream.state(), states[stream.position])
+    for path in folder.glob("snapshot-*"):
+        path.unlink()
+    shutil.copy(journal, folder)
+    with pytest.raises(InputError, match="its rows are those of another store"):
+        mr.Stream.open(folder)
+
+
+def test_a_kill_before_there_is_a_store(tmp_path):
+    """What was written until then is no reason to refuse the folder."""
+    problem = mr.GLM(constraint=mr.sets.Box(np.zeros(3), np.ones(3)))
+    stream = mr.Stream(problem, store=tmp_path / "run")
+    stream._store._lock.release()
+    left = [path for path in (tmp_path / "run").iterdir() if path.name != "store.json"]
+    assert {path.name for path in left} >= {"lock", "store.npy", f"journal-{0:020}.bin"}
+    (tmp_path / "run" / "store.json").unlink()
+    with mr.Stream(problem, store=tmp_path / "run") as stream:
+        feed(stream, EVENTS)
+    (tmp_path / "run" / "store.json").unlink()
+    with pytest.raises(InputError, match="is not the store of a stream"):  # it has rows
+        mr.Stream(problem, store=tmp_path / "run")
+
+
+def test_what_a_writer_adds_while_it_is_read_is_no_damage(folder, monkeypatch):
+    """A reader that comes upon the beginning of a record finds whole ones behind it when it looks again."""
+    path = max(folder.glob("journal-*.bin"))
+    data = path.read_bytes()
+    last = [record.start for record in journal.records(path)][-3]
+    path.write_bytes(data[: last + 20])
+    own = journal._header
+
+    def slow(head):
+        if len(head) < journal.SIZE:
+            path.write_bytes(data)
+        return own(head)
+
+    monkeypatch.setattr(journal, "_header", slow)
+    with pytest.raises(journal.Torn):
+        list(journal.records(path))
+    monkeypatch.undo()
+    assert len(list(journal.records(path))) > 3

@@ -20,6 +20,7 @@ from stream_events import feed, give, regression, steps
 
 import multireplay as mr
 from multireplay.streaming.store import store as of_store
+from multireplay.streaming.store.verify import verify
 
 WORLDS = {"linear": regression(200), "logistic": regression(200, 1, "logistic"), "steps": steps(120)}
 
@@ -241,6 +242,58 @@ def test_readers_beside_a_writer(tmp_path):
                 reader = mr.Stream.open(tmp_path / "run", read_only=True)
                 assert same(reader.state(), states[reader.position])
                 seen.add(reader.position)
+                assert verify(tmp_path / "run").wrong == []
     assert writer.returncode == 0
     assert len(seen) > 3
     assert mr.Stream.open(tmp_path / "run", read_only=True).position == 900
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_handler_that_is_called_as_soon_as_it_is_back_leaves_the_other_to_be_put_back(number, monkeypatch):
+    own, ours = signal.signal, {}
+    for one in (signal.SIGINT, signal.SIGTERM):
+        ours[one] = lambda *what: None
+    before = {one: own(one, handler) for one, handler in ours.items()}
+
+    def interrupted(one, handler):
+        found = own(one, handler)
+        if one == number and handler is ours[one]:
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+        return found
+
+    try:
+        monkeypatch.setattr(signal, "signal", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            mr.Stream(mr.GLM()).observe_many(features=[[1.0]], targets=[1.0])
+        assert {one: signal.getsignal(one) for one in ours} == ours
+    finally:
+        for one, handler in before.items():
+            own(one, handler)
+
+
+def test_ctrl_c_while_a_source_is_waited_for_says_how_many_rows_were_taken(tmp_path):
+    def rows():
+        for number in range(7):
+            yield {"features": [1.0 + number], "targets": 2.0}
+        raise KeyboardInterrupt
+
+    stream = mr.Stream(mr.GLM(), store=tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt) as stop:
+        list(stream.follow(rows()))
+    assert "7 rows were taken in all" in stop.value.__notes__[0]
+
+
+def test_ctrl_c_within_close_waits_until_it_is_closed(tmp_path, monkeypatch):
+    stream = mr.Stream(mr.GLM(), store=tmp_path / "run")
+    stream.observe(features=[1.0], targets=2.0)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    own = stream._read_only
+    monkeypatch.setattr(stream, "_read_only", lambda: (own(), signal.raise_signal(signal.SIGINT)))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            stream.close()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with mr.Stream.open(tmp_path / "run") as again:
+        assert again.position == 1

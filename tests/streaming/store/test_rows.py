@@ -21,6 +21,7 @@ import multireplay as mr
 from multireplay.errors import InputError
 from multireplay.streaming.store import store as of_store
 from multireplay.streaming.store.journal import records, segments
+from multireplay.streaming.store.verify import verify
 
 RNG = np.random.default_rng(11)
 A = RNG.standard_normal((60, 2))
@@ -94,6 +95,24 @@ def test_bad_rows_are_put_aside_by_choice(tmp_path):
     assert same(again.state(), stream.state())
 
 
+def test_readers_know_how_many_rows_were_put_aside(tmp_path):
+    stream = mr.Stream(mr.GLM(), store=tmp_path / "run", bad="quarantine")
+    stream.observe_many(features=np.array([[1.0, np.nan], [1.0, 2.0]]), targets=[1.0, 2.0])
+    assert mr.Stream.open(tmp_path / "run", read_only=True).quarantined == stream.quarantined == 1
+    stream.close()
+    assert verify(tmp_path / "run").wrong == []
+    (tmp_path / "run" / "quarantine.ndjson").unlink()
+    assert "quarantine.ndjson has 0 rows, and 1 rows were put aside" in verify(tmp_path / "run").wrong[0]
+
+
+def test_rows_put_aside_are_on_the_disk_where_all_are_to_be(tmp_path, monkeypatch):
+    stream = mr.Stream(mr.GLM(), store=tmp_path / "run", bad="quarantine", sync="always")
+    own, synced = os.fsync, set()
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.add(os.readlink(f"/proc/self/fd/{file}")), own(file)))
+    stream.observe(features=[np.nan, 1.0], targets=1.0)
+    assert f"{tmp_path / 'run' / 'quarantine.ndjson'}" in synced
+
+
 def test_a_row_put_aside_whose_record_is_lost_is_put_aside_once(tmp_path):
     stream = mr.Stream(mr.GLM(), store=tmp_path / "run", bad="quarantine")
     stream.observe_many(features=A, targets=Y)
@@ -150,7 +169,8 @@ def test_the_layout_is_the_documented_one(tmp_path):
     assert (magic, kind, number, position) == (b"mrj1", 1, 0, 0)
     assert checks == [zlib.crc32(data[40 : 40 + length]), zlib.crc32(data[:36])]
     schema = json.loads(data[40 : 40 + length])
-    assert schema == {"columns": [["features", "<f8", [2]], ["targets", "<f8", []]], "names": None}
+    store = json.loads((tmp_path / "run" / "store.json").read_text())["content"]["store"]
+    assert schema == {"columns": [["features", "<f8", [2]], ["targets", "<f8", []]], "names": None, "store": store}
     at = 40 + length
     length = struct.unpack("<Q", data[at + 24 : at + 32])[0]
     rows = np.frombuffer(data[at + 40 : at + 40 + length])

@@ -127,6 +127,8 @@ def _check(whole: dict[str, Any]) -> int:
 
 
 def _arrays(path: Path, entries: list[dict[str, int]]) -> list[Any]:
+    if entries and not path.exists():
+        raise Damaged(f"{path} is not there, which belongs to {path.with_suffix('.json').name}")
     data = path.read_bytes() if entries else b""
     if len(data) != sum(entry["length"] for entry in entries):
         raise Damaged(f"{path} is damaged: it has {len(data)} bytes, which are not those that were written")

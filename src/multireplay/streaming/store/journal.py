@@ -159,13 +159,13 @@ def records(path: Path, number: int | None = None, start: int = 0) -> Iterator[J
         while start < size:
             found = _header(file.read(SIZE))
             if found is None:
-                raise _broken(path, start)
+                raise _broken(path, start, size)
             kind, own, before, length, check = found
             if start + SIZE + length > size:
                 raise Torn(start, size - start)
             payload = file.read(length)
             if zlib.crc32(payload) != check:
-                raise _broken(path, start)
+                raise _broken(path, start, size)
             if number not in (None, own) or (position is not None and before < position):
                 raise Damaged(f"{path} is damaged at byte {start}: record {own} stands where {number} should")
             yield JournalRecord(kind, own, before, payload, start)
@@ -179,11 +179,14 @@ def _header(data: bytes) -> tuple[int, int, int, int, int] | None:
     return kind, number, position, length, check
 
 
-def _broken(path: Path, start: int) -> Exception:
-    """What is wrong at a place: a record that was never whole is the last; one that others follow was damaged."""
+def _broken(path: Path, start: int, size: int) -> Exception:
+    """What is wrong at a place: a record that was never whole is the last; one that others follow was damaged.
+
+    What a writer has added since the file had that size is none of it.
+    """
     with path.open("rb") as file:
         file.seek(start + 1)
-        rest = file.read()
+        rest = file.read(size - start - 1)
     at = rest.find(MAGIC)
     while at >= 0:
         if _header(rest[at : at + SIZE]) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ from multireplay.streaming.chains import NEXT
 from multireplay.streaming.intake import say_taken, uninterrupted
 from multireplay.streaming.store.checked import Damaged, alike, load, save
 from multireplay.streaming.store.columns import GROUPS, MappedRows
-from multireplay.streaming.store.journal import Sync
+from multireplay.streaming.store.journal import Sync, segment
 from multireplay.streaming.store.quarantine import part_of_rows, rows_in
 from multireplay.streaming.store.replay import Recovered, check_folder, recovered
 from multireplay.streaming.store.store import Settings, StreamStore, begin, remove_orphans
@@ -38,6 +39,8 @@ class Storable:
     _folder: Path | None = None
     _store: StreamStore | None = None
     _reads_only = False
+    _set_aside = 0
+    """Rows in quarantine, of a reader."""
     _held: int
     _open: Any
     _size: int
@@ -86,13 +89,13 @@ class Storable:
             reader: Self = _read(cls, folder, problem)
             reader._folder = folder
             return reader
-        lock = begin(folder)
-        made = load(folder / "store.json", {"problem": problem})
-        remove_orphans(folder)
-        found = _found(cls, folder, made, repair)
-        stream: Self = found.stream
-        stream._folder = folder
-        stream._store = StreamStore(folder, lock, Settings.chosen({"sync": sync, "bad": bad}, made["settings"]), found)
+        with begin(folder) as lock:
+            made = load(folder / "store.json", {"problem": problem})
+            settings = Settings.chosen({"sync": sync, "bad": bad}, made["settings"])
+            remove_orphans(folder)
+            found = _found(cls, folder, made, repair)
+            stream: Self = found.stream
+            stream._folder, stream._store = folder, StreamStore(folder, lock, settings, found)
         return stream
 
     def _attach(self, path: str | os.PathLike[str] | None, arguments: Mapping[str, Any], given: Any) -> None:
@@ -102,23 +105,25 @@ class Storable:
                 raise InputError(f"{name}= is of a store: give store=path too")
             return
         folder, described = Path(path), {name: arguments[name] for name in ARGUMENTS}
-        self._folder = folder
-        there = (folder / "store.json").is_file()
         settings = Settings.chosen(given)
-        lock = begin(folder)
-        if not there:
-            save(folder / "store.json", {"problem": self.problem, "arguments": described, "settings": vars(settings)})
-            self._store = StreamStore(folder, lock, settings, Recovered(self))
-            return
-        made = load(folder / "store.json", {"problem": self.problem})
-        pairs = ("another problem", made["problem"], self.problem), ("other arguments", made["arguments"], described)
-        for name, was, now in pairs:
-            if not alike(was, now):
-                raise InputError(f"{folder} was made with {name}: {was!r}, and not {now!r}")
-        remove_orphans(folder)
-        found = _found(type(self), folder, made)
-        vars(self).update(vars(found.stream) | {"_folder": folder})
-        self._store = StreamStore(folder, lock, Settings.chosen(given, made["settings"]), found)
+        with begin(folder) as lock:
+            if not (folder / "store.json").is_file():
+                name = uuid.uuid4().hex
+                about = {"problem": self.problem, "arguments": described, "settings": vars(settings)}
+                segment(folder, 0).touch()
+                save(folder / "store.json", {"store": name, **about})
+                self._folder, self._store = folder, StreamStore(folder, lock, settings, Recovered(self, name))
+                return
+            made = load(folder / "store.json", {"problem": self.problem})
+            for name, now in (("problem", self.problem), ("arguments", described)):
+                if not alike(made[name], now):
+                    other = "another problem" if name == "problem" else "other arguments"
+                    raise InputError(f"{folder} was made with {other}: {made[name]!r}, and not {now!r}")
+            settings = Settings.chosen(given, made["settings"])
+            remove_orphans(folder)
+            found = _found(type(self), folder, made)
+            vars(self).update(vars(found.stream) | {"_folder": folder})
+            self._store = StreamStore(folder, lock, settings, found)
 
     @property
     def position(self) -> int:
@@ -128,7 +133,7 @@ class Storable:
     @property
     def quarantined(self) -> int:
         """Rows that were put aside because they cannot be used; they count in `position`."""
-        return 0 if self._store is None else self._store.quarantine.count
+        return self._set_aside if self._store is None else self._store.quarantine.count
 
     def save(self) -> None:
         """Write what was learnt to the store now, as `close` does, and as happens by itself as rows come in."""
@@ -137,8 +142,9 @@ class Storable:
     def close(self) -> None:
         """Write what was learnt to the store, and let others write to it. Rows are no longer taken in."""
         if self._store is not None and not self._reads_only:
-            self._read_only()
-            self._store.close(self)
+            with uninterrupted(self):
+                self._read_only()
+                self._store.close(self)
 
     def __enter__(self: Self) -> Self:
         return self
@@ -188,12 +194,16 @@ class Storable:
         >>> list(stream.follow(rows)), list(stream.follow(rows))
         ([1, 2], [2, 2])
         """
-        for number, row in enumerate(rows, start=1):
-            count = self._rows(row)
-            self.observe(**{**row, "position": start})
-            start += 1 if count is None else count
-            if number % every == 0:
-                yield self.position
+        try:
+            for number, row in enumerate(rows, start=1):
+                count = self._rows(row)
+                self.observe(**{**row, "position": start})
+                start += 1 if count is None else count
+                if number % every == 0:
+                    yield self.position
+        except (KeyboardInterrupt, SystemExit) as stop:
+            self._stopped(stop)
+            raise
 
     def _kept_in(self) -> StreamStore:
         if self._store is None:
@@ -304,7 +314,8 @@ class Storable:
 
 def _found(cls: Any, folder: Path, made: Mapping[str, Any], repair: bool = False) -> Recovered:
     problem, arguments = made["problem"], made["arguments"]
-    return recovered(folder, lambda: cls(problem, **arguments), lambda state: cls.from_state(problem, state), repair)
+    fresh, resume = lambda: cls(problem, **arguments), lambda state: cls.from_state(problem, state)
+    return recovered(folder, made.get("store", ""), fresh, resume, repair)
 
 
 def _read(cls: Any, folder: Path, problem: Problem | None) -> Any:
@@ -322,5 +333,6 @@ def _read(cls: Any, folder: Path, problem: Problem | None) -> Any:
             time.sleep(0.02)
     for note in found.notes if found.aside else ():
         warn(note)
+    found.stream._set_aside = found.quarantined
     found.stream._read_only()
     return found.stream

@@ -21,8 +21,8 @@ BESIDE = ("time", "group")
 class Quarantine:
     """The side file of a store, ``quarantine.ndjson``. What is in it is in the journal too, as a count."""
 
-    def __init__(self, folder: Path, count: int, position: int) -> None:
-        self.path, self.count = folder / "quarantine.ndjson", count
+    def __init__(self, folder: Path, count: int, position: int, waits: bool) -> None:
+        self.path, self.count, self._waits = folder / "quarantine.ndjson", count, waits
         self.cut(position)
 
     def add(self, position: int, row: Mapping[str, Any], why: str) -> None:
@@ -33,6 +33,8 @@ class Quarantine:
             try:
                 file.write(f'{text[:-1]}, "crc32": {zlib.crc32(text.encode())}}}\n'.encode())
                 file.flush()
+                if self._waits:
+                    os.fsync(file.fileno())
             except OSError:
                 os.ftruncate(file.fileno(), start)
                 raise

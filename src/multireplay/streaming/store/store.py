@@ -17,10 +17,10 @@ from multireplay.buffer.foreign import as_numpy
 from multireplay.errors import InputError, warn
 from multireplay.streaming.intake import uninterrupted
 from multireplay.streaming.store.checked import Damaged, save
-from multireplay.streaming.store.journal import Journal, RecordKind, Sync, Torn, records, segments
+from multireplay.streaming.store.journal import Journal, RecordKind, Sync, Torn, records, segment, segments
 from multireplay.streaming.store.lock import Lock
 from multireplay.streaming.store.quarantine import Quarantine
-from multireplay.streaming.store.replay import Recovered, Schema, move_aside, snapshots
+from multireplay.streaming.store.replay import Recovered, Schema, put_aside, snapshots
 
 LEAST, TIMES = 1 << 24, 4
 """A snapshot is written when the journal has grown by so many bytes, and by so many times the last snapshot."""
@@ -75,11 +75,11 @@ class StreamStore:
     """
 
     def __init__(self, folder: Path, lock: Lock, settings: Settings, found: Recovered) -> None:
-        self.folder, self.settings, self._lock = folder, settings, lock
-        move_aside(found.aside)
+        self.folder, self.settings, self._lock, self._name = folder, settings, lock, found.store
+        put_aside(found)
         self.journal = Journal(folder, found.at, found.first, settings.sync)
         self.journal.cut()
-        self.quarantine = Quarantine(folder, found.quarantined, found.at.position)
+        self.quarantine = Quarantine(folder, found.quarantined, found.at.position, settings.sync == "always")
         self._schema: Schema | None = None
         self._of_block: Schema | None = None
         self._block: Any = None
@@ -127,6 +127,7 @@ class StreamStore:
         """Journal what the next rows look like, if it is not what the last ones did."""
         self._check()
         if schema is not self._schema and schema != self._schema:
+            schema.store = self._name
             self.journal.append(RecordKind.SCHEMA, [schema.to_bytes()])
         self._schema = schema
 
@@ -172,7 +173,8 @@ class StreamStore:
                 return
             self.journal.to_disk()
             path = self.folder / f"snapshot-{number:020}.json"
-            content = {"position": stream.position, "quarantined": self.quarantine.count, "state": stream.state()}
+            content = {"store": self._name, "position": stream.position, "quarantined": self.quarantine.count}
+            content["state"] = stream.state()
             try:
                 self.journal.rotate()
                 self._schema = None
@@ -220,7 +222,7 @@ def begin(folder: Path) -> Lock:
     """Make a folder, if it is not there, and take the right to write to it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        strangers = [path.name for path in folder.iterdir() if path.name != "lock" and not path.name.startswith(".")]
+        strangers = [path.name for path in folder.iterdir() if not _is_of_a_beginning(path)]
         if strangers and not (folder / "store.json").is_file():
             raise InputError(f"{folder} is not the store of a stream: it holds {strangers[0]!r}; give a new folder")
         return Lock(folder)
@@ -229,6 +231,12 @@ def begin(folder: Path) -> Lock:
     except OSError as error:
         reading = "; mr.Stream.open(path, read_only=True) reads it" if (folder / "store.json").exists() else ""
         raise InputError(f"{folder} cannot be written: {error.strerror}{reading}") from None
+
+
+def _is_of_a_beginning(path: Path) -> bool:
+    """Whether a file is what a writer leaves that was killed before there was a ``store.json``, or hidden."""
+    empty = path.name == segment(path.parent, 0).name and path.stat().st_size == 0
+    return empty or path.name in ("lock", "store.npy") or path.name.startswith(".")
 
 
 def remove_orphans(folder: Path) -> None:

@@ -17,6 +17,8 @@ from multireplay.streaming.store.lock import is_locked, writer_of
 from multireplay.streaming.store.quarantine import read
 from multireplay.streaming.store.replay import Player, Schema, check_folder, snapshots
 
+TRIES = 20
+
 
 @dataclass
 class Verified:
@@ -38,10 +40,27 @@ class Verified:
 
 
 def verify(path: Path, problem: Any = None) -> Verified:
-    """Read every byte of a store and compare it with its checksums, and snapshots with what the journal gives."""
+    """Read every byte of a store and compare it with its checksums, and snapshots with what the journal gives.
+
+    Where a writer has thrown away meanwhile what was to be read, it is read again.
+    """
+    check_folder(path)
+    for left in reversed(range(TRIES)):
+        files = {*segments(path).values(), *snapshots(path).values()}
+        try:
+            found = _verified(path, problem)
+        except FileNotFoundError:
+            if not left:
+                raise
+            continue
+        if not found.wrong or all(file.exists() for file in files):
+            break
+    return found
+
+
+def _verified(path: Path, problem: Any) -> Verified:
     from multireplay.streaming.stream import Stream
 
-    check_folder(path)
     found = Verified(path, load(path / "store.json", {"problem": problem}))
     found.writer = writer_of(path) if is_locked(path) else None
     files = list(segments(path).values())
@@ -53,9 +72,15 @@ def verify(path: Path, problem: Any = None) -> Verified:
     if damaged:
         found.wrong.append(f"{path / 'quarantine.ndjson'} has {damaged} damaged lines")
     for older, newer in pairwise(states):
-        found.wrong += _compared(path, Stream.from_state(found.made["problem"], states[older]["state"]), older, newer)
+        stream, name = Stream.from_state(found.made["problem"], states[older]["state"]), found.made.get("store", "")
+        player = Player(stream, states[older]["position"], 0, name)
+        found.wrong += _compared(path, player, older, newer)
     try:
         found.stream = Stream.open(path, problem, read_only=True)
+        aside = sum(row["position"] < found.stream.position for row in found.quarantined) + damaged
+        if found.writer is None and aside != found.stream.quarantined:
+            counted = f"{found.stream.quarantined} rows were put aside"
+            found.wrong.append(f"{path / 'quarantine.ndjson'} has {aside} rows, and {counted}")
     except InputError as error:
         found.wrong.append(str(error))
     return found
@@ -99,18 +124,17 @@ def _states(path: Path, found: Verified) -> Iterator[tuple[int, dict[str, Any]]]
         found.parts.append({"file": file.name, "from": position, "bytes": size, "about": about})
 
 
-def _compared(path: Path, stream: Any, older: int, newer: int) -> Iterator[str]:
+def _compared(path: Path, player: Player, older: int, newer: int) -> Iterator[str]:
     """What is wrong with a snapshot, given the one before it and the journal between them."""
-    player = Player(stream, stream.position, 0)
     try:
         for number, file in segments(path).items():
             for record in records(file, number) if older <= number < newer else ():
                 player.play(record, file)
         player.flush()
-        kept = load(snapshots(path)[newer])["state"]
+        kept = load(path / f"snapshot-{newer:020}.json")["state"]
     except (Torn, InputError, OSError):
         return  # which was said before
-    made = stream.state()
+    made = player.stream.state()
     for name in made.keys() | kept.keys():
         one, other = (np.asarray(np.nan if state.get(name) is None else state.get(name)) for state in (made, kept))
         if one.shape != other.shape or not np.array_equal(one, other, equal_nan=one.dtype.kind == "f"):
