@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,10 +20,10 @@ from multireplay.streaming.batches import SHARE, EqualBatches, Memory, Sums, par
 from multireplay.streaming.beliefs import Around, spared
 from multireplay.streaming.drift import KNOWN, SHORTEST, Chart, Excerpt, Rivals
 from multireplay.streaming.fading import Fading
-from multireplay.streaming.fitting import Fitting, SpreadPart, divided, sums_of
+from multireplay.streaming.fitting import Fitting, divided, sums_of
 from multireplay.streaming.fresh import Beginning
-from multireplay.streaming.ridges import Ridges, curvatures, held_back
-from multireplay.streaming.spread_rows import SpreadRows
+from multireplay.streaming.ridges import Ridges, curvatures, held_back, least_curvatures
+from multireplay.streaming.spread_rows import HEAVIEST, HeavyRows, SpreadPart, SpreadRows, parts_between
 
 AGAIN = 0.25
 """The point about which sums are known is moved whenever there are so many more rows than when it was last …"""
@@ -34,6 +35,8 @@ FINE = 32
 """Rows of the largest block where there is drift."""
 FEW = 64.0
 """Rows that hold answers which forget at most; one where they are believed, because x is then not what it was."""
+DROWNS = 16.0
+"""A block drowns others whose Jacobian has a diagonal so many times as large."""
 KEPT = 100
 """Alarms that are remembered."""
 
@@ -58,6 +61,8 @@ class Learner:
         self.second = np.zeros((self.dim, self.dim))
         """Σ ψψᵀ of an operator that is no gradient, since the last change."""
         self.around: Around | None = None
+        self.flattest = np.zeros(self.dim)
+        """What a row that says 0 holds at least."""
         self._example = {name: column[:1] for name, column in example.items()}
         self._begin()
         self.chart, self.rivals = Chart(self.dim), Rivals(self.dim)
@@ -66,7 +71,7 @@ class Learner:
 
     def _begin(self) -> None:
         self.batches = EqualBatches(self.dim, self.memory.window, self.memory.half_life)
-        self.spread = SpreadRows(self._example)
+        self.spread, self.heavy = SpreadRows(self._example), HeavyRows(self._example, self.problem)
 
     @property
     def drifting(self) -> bool:
@@ -88,18 +93,21 @@ class Learner:
     def add(self, block: Columns, stamp: float) -> None:
         """Take in a full block; `stamp` is its last row's number or time."""
         count = row_count(block)
-        part = sums_of(self.problem, self.point, block)
+        part = self._sums(block)
         self.rows, self.now = self.rows + count, stamp
-        energy = part.slopes
+        second = None
         if not self.problem.is_gradient and self.problem.is_linear:
-            energy = self.problem.second_moments(block)
-            self.second += energy
+            second = self.problem.second_moments(block)
+        shares = self.heavy.shares(block, self.point, self.batches.diagonal + np.diag(part.slopes))
         alarm, around = 0, self.around
         if around is not None:
-            if self.rows - self.begun > max(256, 8 * self.dim):
-                alarm = self._look(part, energy, around)
+            if self.rows - self.begun > self._early:
+                seen = self._but(shares > HEAVIEST, block, part)
+                alarm = self._look(seen, seen.slopes if second is None else second, around)
             if self.memory.adapts:
                 self.fading.judge(part, around)
+        if second is not None:
+            self.second += second
         self.fading.add(part)
         if alarm:
             self._change()
@@ -110,20 +118,62 @@ class Learner:
         first = self.rows - count - self.begun
         if self.batches.add(part, stamp):
             self.spread.drop_before(int(self.batches.dropped))
+            self.heavy.drop_before(int(self.batches.dropped))
         self.spread.add(block, first, count)
+        self.heavy.add(block, first, self.point, self.batches.diagonal)
         self._refer()
         self._settle()
         if self.around is not None and self.ridges.due(self.batches) and not self.wavers:
             one_row = self._one_row(self.batches.total(self.now))
             self.ridges.renew(self.batches, self.around, one_row, self.penalty, self.now)
 
+    def _sums(self, block: Columns) -> Sums:
+        """The sums of a block; where they would drown all others, about another point, which knows of the block.
+
+        In a direction that rows have hardly shown an answer may be far off, and exp() has no bounds.
+        """
+        part, zero = sums_of(self.problem, self.point, block), np.zeros(self.dim)
+        if self.problem.is_linear or self._is_tame(part, block):
+            return part
+        held = 0.0 if self.around is None else self.around.held
+        fitting = Fitting(self.problem, self.point)
+        for point in (fitting.root(self.batches.total(self.now), self._parts(), block, zero, held).x, zero):
+            self._move(point)
+            part = sums_of(self.problem, self.point, block)
+            if self._is_tame(part, block):
+                break
+        return part
+
+    def _is_tame(self, part: Sums, block: Columns) -> bool:
+        """Whether a block is no more than some times what it would be at 0 and what there is, by coordinate."""
+        own = np.diag(part.slopes)
+        if not (np.isfinite(part.values).all() and np.isfinite(part.slopes).all()):
+            return False
+        usual = self.batches.diagonal + (0.0 if self.around is None else part.rows * np.diag(self.around.slope))
+        return bool(
+            (own <= DROWNS * usual).all()
+            or (own <= DROWNS * (usual + self.problem.jacobian_diagonal(np.zeros(self.dim), block))).all()
+        )
+
+    @property
+    def _early(self) -> int:
+        """Rows before which nothing is looked for, and how often a nonlinear fit is worked out anew at most."""
+        return max(256, 8 * self.dim)
+
+    def _but(self, some: Vector, block: Columns, part: Sums) -> Sums:
+        """The sums of a block but for some rows: F̂ of those that tell most of a coordinate says nothing of a change."""
+        if not some.any():
+            return part
+        rest = sums_of(self.problem, self.point, {name: column[~some] for name, column in block.items()})
+        return rest._replace(rows=part.rows)
+
     def _look(self, part: Sums, energy: Vector, around: Around) -> int:
         """Whether this block shows a change: the rows that did, or 0."""
         penalty, known = part.rows * self.penalty, self._counted
         left = part.values + part.slopes @ (around.x - self.point) + penalty * around.x
-        typical = (around.slope if self._second_mean is None else self._second_mean) + np.diag(around.held) / known
-        most = SHARE * known if self.memory.ends else np.inf
-        found = self.chart.look(Excerpt(left, energy, part.rows), typical, known, most, around.whitened)
+        mean = around.slope if self._second_mean is None else self._second_mean
+        typical, most = mean + np.diag(around.held) / known, SHARE * known if self.memory.ends else np.inf
+        found = self.chart.look(Excerpt(left, energy, part.rows), typical, known * mean, most, around.whitened)
         if self.drifting or self.memory.ends:
             return found
         gains = spared(self.rivals.active, around.x, part, around, penalty)
@@ -157,13 +207,20 @@ class Learner:
         known = float(self.batches.rows.sum())
         due = min(AGAIN * known, MOST) if self.wavers else AGAIN * known
         few = not self.problem.is_linear and known < 2 * self.dim
-        if self.around is not None and (self.rows - self.referred < due or few):
+        since = self.rows - self.referred
+        if self.around is not None and (few or (since < due and not self._knows_more(self.around, since))):
             return
         self.referred, total = self.rows, self.batches.total(self.now)
         self.around = self._about(total)
         if not self.problem.is_linear:
             self._move(self.x if self.drifting else self.around.x)
-            self.around = self.around._replace(point=self.point)
+
+    def _knows_more(self, around: Around, since: int) -> bool:
+        """Whether a coordinate of which little was known is known much better than when the answer was worked out."""
+        if since < (0 if self.problem.is_linear else self._early):
+            return False
+        before = np.diag(around.slope) * (float(self.batches.rows.sum()) - since)
+        return bool((self.batches.diagonal > (1 + AGAIN) * np.abs(before)).any())
 
     def _about(self, total: Sums) -> Around:
         """The answer so far, held back where there are few rows, and the Jacobian about it."""
@@ -171,6 +228,7 @@ class Learner:
         mean = self._second_mean
         if mean is not None:
             symmetric = divided(mean + np.diag(np.diag(mean)) * self.dim / rows, np.eye(self.dim))
+        self.flattest = least_curvatures(self.problem, self._parts(), self.dim)
         each = self._one_row(total)
         held = self.ridges.rows * each
         around = Around(
@@ -195,7 +253,8 @@ class Learner:
     def _one_row(self, total: Sums) -> Vector:
         """What a row that says 0 holds, by coordinate: all but nothing where the problem's own penalty has none."""
         slopes = total.slopes + np.diag(total.rows * self.penalty)
-        return np.where(self.free, 1e-6, 1.0) * curvatures(slopes, total.rows, self._second_mean)
+        found = curvatures(slopes, total.rows, self._second_mean)
+        return np.where(self.free, 1e-6, 1.0) * np.maximum(found, self.flattest)
 
     @property
     def _counted(self) -> float:
@@ -204,34 +263,32 @@ class Learner:
 
     def _move(self, point: Vector) -> None:
         """Linearize all sums at another point."""
-        step, fitting = point - self.point, Fitting(self.problem, self.point)
-        batches = self.batches
-        for batch, part in enumerate(self._parts_by_batch()):
-            value, slope = fitting.left_out(point, iter([part]))
+        step, fitting, batches = point - self.point, Fitting(self.problem, self.point), self.batches
+        self.fading.move(step)
+        age = float(batches.rows.sum())
+        for batch, parts in enumerate(self._parts_by_batch()):
+            value, slope = fitting.left_out(point, iter(parts))
             batches.values[batch] += batches.slopes[batch] @ step + value
             batches.slopes[batch] += slope
-        self.fading.move(step)
+            age -= float(batches.rows[batch])
+            self.fading.add_left_out(value, slope, (age, age + float(batches.rows[batch])))
         self.point = point
+        self.around = self.around and self.around._replace(point=point)
 
-    def _parts_by_batch(self) -> list[SpreadPart]:
-        """The spread rows of every batch, and for how many rows each stands."""
-        ends = (self.batches.dropped + np.cumsum(self.batches.rows[: self.batches.count])).astype(np.int64)
-        parts, begin = [], int(self.batches.dropped)
-        for rows, end in zip(self.batches.rows, ends, strict=False):
-            columns = self.spread.between(begin, int(end))
-            parts.append(SpreadPart(columns, rows / max(row_count(columns), 1)))
-            begin = int(end)
-        return parts
+    def _parts_by_batch(self) -> list[list[SpreadPart]]:
+        """The kept rows of every batch, and for how many rows each stands."""
+        ends = (self.batches.dropped + np.cumsum([0, *self.batches.rows[: self.batches.count]])).astype(int).tolist()
+        stretches = zip(itertools.pairwise(ends), self.batches.rows, strict=False)
+        return [parts_between(self.spread, self.heavy, stretch, rows) for stretch, rows in stretches]
 
     def _parts(self) -> list[SpreadPart]:
         if self.problem.is_linear or not self.spread.length:
             return []
         weights = self.batches.weights(self.now)
         if weights is None:
-            rows = float(self.batches.rows.sum())
-            return [SpreadPart(self.spread.between(0, self.rows), rows / self.spread.length)]
-        parts = zip(weights, self._parts_by_batch(), strict=True)
-        return [SpreadPart(part.columns, weight * part.weight) for weight, part in parts if row_count(part.columns)]
+            return parts_between(self.spread, self.heavy, (0, self.rows), float(self.batches.rows.sum()))
+        batches = zip(weights, self._parts_by_batch(), strict=True)
+        return [SpreadPart(part.columns, weight * part.weight) for weight, parts in batches for part in parts]
 
     @property
     def x(self) -> Vector:
@@ -294,8 +351,8 @@ class Learner:
         slopes, rows = batches.slopes[:count].copy(), batches.rows[:count].copy()
         if not self.problem.is_linear:
             fitting = Fitting(self.problem, self.point)
-            for batch, part in enumerate(self._parts_by_batch()):
-                value, slope = fitting.left_out(x, iter([part]))
+            for batch, parts in enumerate(self._parts_by_batch()):
+                value, slope = fitting.left_out(x, iter(parts))
                 scores[batch] += value
                 slopes[batch] += slope
         if count > 1 and rows[-1] < 0.5 * batches.size:  # the open one is too short for a batch of its own
@@ -321,7 +378,12 @@ class Learner:
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays and numbers, in one flat dictionary."""
-        parts: dict[str, Any] = {"batches": self.batches, "spread": self.spread, "chart": self.chart}
+        parts: dict[str, Any] = {
+            "batches": self.batches,
+            "spread": self.spread,
+            "heavy": self.heavy,
+            "chart": self.chart,
+        }
         parts |= {"ridges": self.ridges, "rivals": self.rivals, "fading": self.fading}
         found = {f"{part}.{name}": value for part in parts for name, value in parts[part].state().items()}
         if self.around is not None:
@@ -331,13 +393,19 @@ class Learner:
         return (
             found
             | numbers
-            | {"point": self.point, "second": self.second, "alarms": np.array(self.alarms, dtype=np.int64)}
+            | {
+                "point": self.point,
+                "second": self.second,
+                "flattest": self.flattest,
+                "alarms": np.array(self.alarms, dtype=np.int64),
+            }
         )
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`."""
         self.batches.restore(part_of(state, "batches"))
-        self.spread = SpreadRows.from_state(part_of(state, "spread"))
+        self.spread.restore(part_of(state, "spread"))
+        self.heavy.restore(part_of(state, "heavy"))
         self.chart.restore(part_of(state, "chart"))
         self.ridges.restore(part_of(state, "ridges"))
         self.rivals.restore(part_of(state, "rivals"))
@@ -346,5 +414,5 @@ class Learner:
         self.around = Around(**around) if around else None
         for name in ("rows", "begun", "referred", "drift_ends"):
             setattr(self, name, int(state[name]))
-        self.second[:] = state["second"]
+        self.second[:], self.flattest[:] = state["second"], state["flattest"]
         self.now, self.point, self.alarms = float(state["now"]), state["point"].copy(), state["alarms"].tolist()
