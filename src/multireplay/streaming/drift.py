@@ -41,14 +41,14 @@ class Excerpt(NamedTuple):
 class Chart:
     """For sudden changes: looks at F̂ of consecutive stretches of 64, 128, 256, … rows at the answer so far.
 
-    What is charted is log F̂ᵀV⁻¹F̂, with V larger than M by what the answer may be off, and M the mean of what a row of this stretch and a row so far say of the size of F̂'s
-    noise (ψψᵀ, but for a factor): where features move, or one comes that was always 0, F̂ is larger and nothing has
-    changed. How much it varies between stretches of one length is seen directly, whatever the dependence inside of
-    them; if it is autocorrelated itself, stretches count for fewer. A stretch that is further above the mean than those
-    before it allow is an alarm. The chance of one is shared out over all looks there will ever be (Bonferroni): look i
-    at stretches of 2^k rows gets a share of 1/((k − 5)² i²). Tails are those of a t distribution with as many degrees
-    of freedom as stretches that were independent: the logarithm of a quadratic form has light ones, also where rows
-    have not.
+    What is charted is log F̂ᵀV⁻¹F̂, with V = M + M K⁻¹ M for the noise of a stretch and for that of the answer. M is the
+    mean of what a row of this stretch and a row so far say of the size of F̂'s noise (ψψᵀ, but for a factor), K its sum
+    over all rows so far: where features move, or one comes that was always 0, F̂ is larger and nothing has changed. How
+    much it varies between stretches of one length is seen directly, whatever the dependence inside of them; if it is
+    autocorrelated itself, stretches count for fewer. One that is further above the mean than those before it allow is
+    an alarm. The chance of one is shared out over all looks there will ever be (Bonferroni): look i at stretches of
+    2^k rows gets a share of 1/((k − 5)² i²). Tails are those of a t distribution with as many degrees of freedom as
+    stretches that were independent: the logarithm of a quadratic form has light ones, also where rows have not.
 
     It is a control chart on batch means (Runger and Willemain 1995), at all dyadic lengths at once.
     """
@@ -72,8 +72,8 @@ class Chart:
     ) -> int:
         """Take in a block of 2^k rows; the rows of the longest stretch that gives an alarm, or 0.
 
-        `typical` is M of a row so far, and `known` that of all rows behind the answer, which is itself off. Stretches of
-        more rows than `most` are not looked at. `whitened` is W, for `noise`.
+        `typical` is M of a row so far, and `known` K. Stretches of more rows than `most` are not looked at. `whitened`
+        is W, for `noise`.
         """
         scale, alarm = int(part.rows).bit_length() - 1, 0
         for shorter in range(scale):
@@ -116,13 +116,13 @@ class Chart:
 
     @property
     def noise(self) -> Vector:
-        """For every rival F̂ᵀWF̂ times its rows, as large as stretches of any length have it; 0 where it is not known.
+        """For every rival the variance of F̂, as large as stretches of any length have it; infinite where none is known.
 
-        Where it still grows with the length of stretches, noise has a longer memory than they have: it is taken to
+        Where that still grows with the length of stretches, noise has a longer memory than they have: it is taken to
         grow as much two times more.
         """
         typical = np.where(self.seen >= KNOWN / 4, self.sizes / np.maximum(self.seen, 1.0), -np.inf)
-        found, longest = np.zeros(RIVALS), int(np.flatnonzero(np.isfinite(typical)).max(initial=0))
+        found, longest = np.full(RIVALS, np.inf), int(np.flatnonzero(np.isfinite(typical)).max(initial=0))
         for rival, gap in enumerate(GAPS):
             last = min(longest, gap + 2)
             if last >= gap:
@@ -146,11 +146,7 @@ class Chart:
 
 
 def _size(score: Vector, own: Vector, known: Vector) -> float:
-    """FᵀV⁻¹F with V = M + M K⁻¹ M: the noise of a stretch, and that of an answer for which K is known.
-
-    Where a feature was always 0, K is 0, and F̂ says nothing of a change. Matrices, or the diagonals of some. V⁻¹ is
-    M⁻¹ − (M + K)⁻¹.
-    """
+    """FᵀV⁻¹F, with V⁻¹ = M⁻¹ − (M + K)⁻¹ of matrices, or the diagonals of some: 0 where K is, as nothing is known."""
     if own.ndim == 1:
         shares = np.divide(known, own * (own + known), out=np.zeros_like(score), where=own > 0)
         return float(score @ (shares * score))
@@ -194,7 +190,7 @@ class Rivals:
 
     def judge(self, gains: Vector, noise: Vector, rows: int) -> int:
         """Take in what each spares on a block; the rows of the shortest memory that gives an alarm, or 0."""
-        known = (self.taken >= 2) & (noise > 0) & np.isfinite(gains)
+        known = (self.taken >= 2) & np.isfinite(noise) & np.isfinite(gains)
         added = np.minimum(gains / np.where(known, noise, 1.0), MOST)
         self.evidence = np.where(known, np.maximum(self.evidence + added, 0.0), 0.0)
         looks = np.maximum(rows / HALF_LIVES, 1.0)

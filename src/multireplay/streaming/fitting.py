@@ -111,8 +111,8 @@ class Fitting:
                     break
                 sizes = np.sqrt(np.abs(np.diag(slope)))
                 if np.abs(sizes * step).max() <= CLOSE * max(np.abs(sizes * x).max(), 1e-300):
-                    flat = np.diag(slope) < FLAT * np.diag(first)
-                    return Root(x + step, not flat.any(), first if flat.any() else slope)
+                    flat = _is_flat(slope, first)
+                    return Root(x + step, not flat, first if flat else slope)
                 share, size = 1.0, float(step @ -value)
                 for _ in range(HALVINGS):  # the slope along a step towards a root of a monotone operator
                     new, derivative = at(x + share * step)
@@ -128,6 +128,14 @@ class Fitting:
         if not isinstance(feasible, WholeSpace):
             return affine_vi(slope, slope @ x - value, feasible, start=feasible.projected(x)).x
         return x - divided(slope, value)
+
+
+def _is_flat(slope: Vector, first: Vector) -> bool:
+    """Whether a Jacobian is next to nothing in some direction, beside the first, in units in which that one's is 1."""
+    sizes = np.sqrt(np.abs(np.diag(first)))
+    scale = 1 / np.where(sizes > 0, sizes, 1.0)
+    least = (np.linalg.svd(scale[:, None] * each * scale, compute_uv=False)[-1] for each in (slope, first))
+    return bool((np.diag(slope) < FLAT * np.diag(first)).any() or next(least) < FLAT * next(least))
 
 
 def divided(matrix: Vector, vector: Vector) -> Vector:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,14 +15,14 @@ from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.problems import Problem
 from multireplay.result import Status
 from multireplay.streaming.answer import Drift, LeftOpen, SpreadAt, Told
-from multireplay.streaming.batches import SHARE, EqualBatches, Memory, Sums, part_of
+from multireplay.streaming.batches import SHARE, Memory, Sums, part_of
 from multireplay.streaming.beliefs import Around, spared
 from multireplay.streaming.drift import KNOWN, SHORTEST, Chart, Excerpt, Rivals
-from multireplay.streaming.fading import Fading
-from multireplay.streaming.fitting import Fitting, divided, sums_of
+from multireplay.streaming.fitting import Fitting, divided
 from multireplay.streaming.fresh import Beginning
+from multireplay.streaming.linearized import Linearized
 from multireplay.streaming.ridges import Ridges, curvatures, held_back, least_curvatures
-from multireplay.streaming.spread_rows import HEAVIEST, HeavyRows, SpreadPart, SpreadRows, parts_between
+from multireplay.streaming.spread_rows import HEAVIEST
 
 AGAIN = 0.25
 """The point about which sums are known is moved whenever there are so many more rows than when it was last …"""
@@ -35,43 +34,28 @@ FINE = 32
 """Rows of the largest block where there is drift."""
 FEW = 64.0
 """Rows that hold answers which forget at most; one where they are believed, because x is then not what it was."""
-DROWNS = 16.0
-"""A block drowns others whose Jacobian has a diagonal so many times as large."""
 KEPT = 100
 """Alarms that are remembered."""
+PARTS = ("batches", "spread", "heavy", "chart", "ridges", "rivals", "fading")
 
 
-class Learner:
+class Learner(Linearized):
     """What full blocks have taught, in bounded memory. It is the same whenever an answer is asked for, or how often."""
 
     def __init__(self, problem: Problem, example: Columns, memory: Memory) -> None:
-        self.problem, self.memory = problem, memory
-        self.dim = problem.dim(example)
-        self.penalty = problem.penalty_diagonal(self.dim)
+        super().__init__(problem, example, memory)
         self.free = (self.penalty == 0) & self.penalty.any()
-        self.rows = 0
-        """Rows of all full blocks."""
         self.begun = 0
         """Rows at the last change, and when the point was last moved."""
         self.referred = 0
-        self.now = 0.0
         self.alarms: list[int] = []
         self.drift_ends = 0
-        self.point = np.zeros(self.dim)
         self.second = np.zeros((self.dim, self.dim))
         """Σ ψψᵀ of an operator that is no gradient, since the last change."""
-        self.around: Around | None = None
         self.flattest = np.zeros(self.dim)
         """What a row that says 0 holds at least."""
-        self._example = {name: column[:1] for name, column in example.items()}
-        self._begin()
         self.chart, self.rivals = Chart(self.dim), Rivals(self.dim)
-        self.fading = Fading(problem, self.dim)
         self.ridges = Ridges()
-
-    def _begin(self) -> None:
-        self.batches = EqualBatches(self.dim, self.memory.window, self.memory.half_life)
-        self.spread, self.heavy = SpreadRows(self._example), HeavyRows(self._example, self.problem)
 
     @property
     def drifting(self) -> bool:
@@ -116,56 +100,17 @@ class Learner:
         if alarm and self.memory.adapts:
             return
         first = self.rows - count - self.begun
-        if self.batches.add(part, stamp):
-            self.spread.drop_before(int(self.batches.dropped))
-            self.heavy.drop_before(int(self.batches.dropped))
-        self.spread.add(block, first, count)
-        self.heavy.add(block, first, self.point, self.batches.diagonal)
+        self._keep(block, part, first)
         self._refer()
         self._settle()
         if self.around is not None and self.ridges.due(self.batches) and not self.wavers:
             one_row = self._one_row(self.batches.total(self.now))
             self.ridges.renew(self.batches, self.around, one_row, self.penalty, self.now)
 
-    def _sums(self, block: Columns) -> Sums:
-        """The sums of a block; where they would drown all others, about another point, which knows of the block.
-
-        In a direction that rows have hardly shown an answer may be far off, and exp() has no bounds.
-        """
-        part, zero = sums_of(self.problem, self.point, block), np.zeros(self.dim)
-        if self.problem.is_linear or self._is_tame(part, block):
-            return part
-        held = 0.0 if self.around is None else self.around.held
-        fitting = Fitting(self.problem, self.point)
-        for point in (fitting.root(self.batches.total(self.now), self._parts(), block, zero, held).x, zero):
-            self._move(point)
-            part = sums_of(self.problem, self.point, block)
-            if self._is_tame(part, block):
-                break
-        return part
-
-    def _is_tame(self, part: Sums, block: Columns) -> bool:
-        """Whether a block is no more than some times what it would be at 0 and what there is, by coordinate."""
-        own = np.diag(part.slopes)
-        if not (np.isfinite(part.values).all() and np.isfinite(part.slopes).all()):
-            return False
-        usual = self.batches.diagonal + (0.0 if self.around is None else part.rows * np.diag(self.around.slope))
-        return bool(
-            (own <= DROWNS * usual).all()
-            or (own <= DROWNS * (usual + self.problem.jacobian_diagonal(np.zeros(self.dim), block))).all()
-        )
-
     @property
     def _early(self) -> int:
         """Rows before which nothing is looked for, and how often a nonlinear fit is worked out anew at most."""
         return max(256, 8 * self.dim)
-
-    def _but(self, some: Vector, block: Columns, part: Sums) -> Sums:
-        """The sums of a block but for some rows: F̂ of those that tell most of a coordinate says nothing of a change."""
-        if not some.any():
-            return part
-        rest = sums_of(self.problem, self.point, {name: column[~some] for name, column in block.items()})
-        return rest._replace(rows=part.rows)
 
     def _look(self, part: Sums, energy: Vector, around: Around) -> int:
         """Whether this block shows a change: the rows that did, or 0."""
@@ -261,35 +206,6 @@ class Learner:
         """Rows, as they count now."""
         return float(self._weights(self.batches.count) @ self.batches.rows[: self.batches.count])
 
-    def _move(self, point: Vector) -> None:
-        """Linearize all sums at another point."""
-        step, fitting, batches = point - self.point, Fitting(self.problem, self.point), self.batches
-        self.fading.move(step)
-        age = float(batches.rows.sum())
-        for batch, parts in enumerate(self._parts_by_batch()):
-            value, slope = fitting.left_out(point, iter(parts))
-            batches.values[batch] += batches.slopes[batch] @ step + value
-            batches.slopes[batch] += slope
-            age -= float(batches.rows[batch])
-            self.fading.add_left_out(value, slope, (age, age + float(batches.rows[batch])))
-        self.point = point
-        self.around = self.around and self.around._replace(point=point)
-
-    def _parts_by_batch(self) -> list[list[SpreadPart]]:
-        """The kept rows of every batch, and for how many rows each stands."""
-        ends = (self.batches.dropped + np.cumsum([0, *self.batches.rows[: self.batches.count]])).astype(int).tolist()
-        stretches = zip(itertools.pairwise(ends), self.batches.rows, strict=False)
-        return [parts_between(self.spread, self.heavy, stretch, rows) for stretch, rows in stretches]
-
-    def _parts(self) -> list[SpreadPart]:
-        if self.problem.is_linear or not self.spread.length:
-            return []
-        weights = self.batches.weights(self.now)
-        if weights is None:
-            return parts_between(self.spread, self.heavy, (0, self.rows), float(self.batches.rows.sum()))
-        batches = zip(weights, self._parts_by_batch(), strict=True)
-        return [SpreadPart(part.columns, weight * part.weight) for weight, parts in batches for part in parts]
-
     @property
     def x(self) -> Vector:
         """The answer where there is drift."""
@@ -347,14 +263,8 @@ class Learner:
         if not np.isfinite(x).all():
             return None
         batches, count = self.batches, self.batches.count
-        scores = batches.values[:count] + batches.slopes[:count] @ (x - self.point)
-        slopes, rows = batches.slopes[:count].copy(), batches.rows[:count].copy()
-        if not self.problem.is_linear:
-            fitting = Fitting(self.problem, self.point)
-            for batch, parts in enumerate(self._parts_by_batch()):
-                value, slope = fitting.left_out(x, iter(parts))
-                scores[batch] += value
-                slopes[batch] += slope
+        scores, slopes = self._at(x)
+        rows = batches.rows[:count].copy()
         if count > 1 and rows[-1] < 0.5 * batches.size:  # the open one is too short for a batch of its own
             for array in (scores, slopes, rows):
                 array[-2] += array[-1]
@@ -378,38 +288,17 @@ class Learner:
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays and numbers, in one flat dictionary."""
-        parts: dict[str, Any] = {
-            "batches": self.batches,
-            "spread": self.spread,
-            "heavy": self.heavy,
-            "chart": self.chart,
-        }
-        parts |= {"ridges": self.ridges, "rivals": self.rivals, "fading": self.fading}
-        found = {f"{part}.{name}": value for part in parts for name, value in parts[part].state().items()}
+        found = {f"{part}.{name}": value for part in PARTS for name, value in getattr(self, part).state().items()}
         if self.around is not None:
             around = zip(Around._fields, self.around, strict=True)
             found |= {f"around.{name}": value for name, value in around if value is not None}
-        numbers = {name: getattr(self, name) for name in ("rows", "begun", "referred", "now", "drift_ends")}
-        return (
-            found
-            | numbers
-            | {
-                "point": self.point,
-                "second": self.second,
-                "flattest": self.flattest,
-                "alarms": np.array(self.alarms, dtype=np.int64),
-            }
-        )
+        names = ("rows", "begun", "referred", "now", "drift_ends", "point", "second", "flattest")
+        return found | {name: getattr(self, name) for name in names} | {"alarms": np.array(self.alarms, dtype=np.int64)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`."""
-        self.batches.restore(part_of(state, "batches"))
-        self.spread.restore(part_of(state, "spread"))
-        self.heavy.restore(part_of(state, "heavy"))
-        self.chart.restore(part_of(state, "chart"))
-        self.ridges.restore(part_of(state, "ridges"))
-        self.rivals.restore(part_of(state, "rivals"))
-        self.fading.restore(part_of(state, "fading"))
+        for part in PARTS:
+            getattr(self, part).restore(part_of(state, part))
         around = part_of(state, "around")
         self.around = Around(**around) if around else None
         for name in ("rows", "begun", "referred", "drift_ends"):
