@@ -100,7 +100,7 @@ class Learner(Linearized):
         if alarm and self.memory.adapts:
             return
         first = self.rows - count - self.begun
-        self._keep(block, part, first)
+        self._keep(block, part, first, shares)
         self._refer()
         self._settle()
         if self.around is not None and self.ridges.due(self.batches) and not self.wavers:
@@ -161,8 +161,11 @@ class Learner(Linearized):
             self._move(self.x if self.drifting else self.around.x)
 
     def _knows_more(self, around: Around, since: int) -> bool:
-        """Whether a coordinate of which little was known is known much better than when the answer was worked out."""
-        if since < (0 if self.problem.is_linear else self._early):
+        """Whether a coordinate of which little was known is known much better than when the answer was worked out.
+
+        Not in policy evaluation, where the sums that tell it are noisy.
+        """
+        if not self.problem.is_gradient or since < (0 if self.problem.is_linear else self._early):
             return False
         before = np.diag(around.slope) * (float(self.batches.rows.sum()) - since)
         return bool((self.batches.diagonal > (1 + AGAIN) * np.abs(before)).any())

@@ -40,13 +40,13 @@ class Linearized:
         self.batches = EqualBatches(self.dim, self.memory.window, self.memory.half_life)
         self.spread, self.heavy = SpreadRows(self._example), HeavyRows(self._example, self.problem)
 
-    def _keep(self, block: Columns, part: Sums, first: int) -> None:
+    def _keep(self, block: Columns, part: Sums, first: int, shares: Vector) -> None:
         """Put a block away, whose first row has that number: its sums, and those of its rows that are kept."""
         if self.batches.add(part, self.now):
             self.spread.drop_before(int(self.batches.dropped))
             self.heavy.drop_before(int(self.batches.dropped))
         self.spread.add(block, first, row_count(block))
-        self.heavy.add(block, first, self.point, self.batches.diagonal)
+        self.heavy.add(block, first, shares, self.point, self.batches.diagonal)
 
     def _sums(self, block: Columns) -> Sums:
         """The sums of a block; where they would drown all others, about another point, which knows of the block.

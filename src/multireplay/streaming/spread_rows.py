@@ -124,27 +124,31 @@ class HeavyRows(KeptRows):
         super().__init__(example, 2 * HEAVY if flat else 0)
         self.problem = problem
 
-    def add(self, block: Columns, first: int, point: Vector, known: Vector) -> None:
-        """Take in the heavy rows of a block; `known` is Σsa² by coordinate, of all rows with this block."""
-        chosen = first + np.flatnonzero(self.shares(block, point, known) > SHARE)
+    def add(self, block: Columns, first: int, shares: Vector, point: Vector, known: Vector) -> None:
+        """Take in the heavy rows of a block, whose `shares` these are; `known` is Σsa² by coordinate, of all rows."""
+        chosen = first + np.flatnonzero(shares > SHARE)
         if self.length + len(chosen) > len(self.numbers):
-            shares = self.shares(self.between(0, first), point, known)
+            shares = self._shares(self.between(0, first), point, known)
             self._keep(shares >= max(np.partition(shares, -HEAVY)[-HEAVY], np.nextafter(0, 1)))
             if self.length > HEAVY:  # many are equal: the newest
                 self._keep(np.arange(self.length) >= self.length - HEAVY)
         self._put(block, first, chosen)
 
-    def shares(self, rows: Columns, point: Vector, known: Vector) -> Vector:
-        """The largest share of every row in what is known of a coordinate; 0 where no rows are kept.
-
-        Its slope counts as the mean one at least: where an answer is far off, all slopes may be next to 0.
-        """
+    def shares(self, block: Columns, point: Vector, known: Vector) -> Vector:
+        """The largest share of every row in what is known of a coordinate; 0 where no row is heavy."""
         if not len(self.numbers):
-            return np.zeros(row_count(rows))
+            return np.zeros(row_count(block))
+        return self._shares(block, point, known, SHARE)
+
+    def _shares(self, rows: Columns, point: Vector, known: Vector, least: float = 0.0) -> Vector:
+        """Or 0, if none can be as large as `least`. A slope counts as the mean one at least: far off, all may be 0."""
         slopes, features = self.problem.slopes(point, rows), rows["features"]
-        least = known.reshape(-1, features.shape[1]).min(axis=0)
-        shares = np.square(features) / np.where(least > 0, least, np.inf)
-        return np.asarray(shares.max(axis=1) * (1.0 if slopes is None else np.maximum(slopes, slopes.mean())))
+        less = known.reshape(-1, features.shape[1]).min(axis=0)
+        heavy = 1.0 if slopes is None else np.maximum(slopes, slopes.mean())
+        scale = 1 / np.where(less > 0, less, np.inf)
+        if (np.maximum(features.max(axis=0), -features.min(axis=0)) ** 2 * scale).max() * np.max(heavy) <= least:
+            return np.zeros(len(features))
+        return np.asarray((np.square(features) * scale).max(axis=1) * heavy)
 
 
 def parts_between(spread: SpreadRows, heavy: HeavyRows, ends: tuple[int, int], rows: float) -> list[SpreadPart]:
