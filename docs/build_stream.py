@@ -56,7 +56,7 @@ def times() -> Iterator[str]:
     shown = [
         {
             "method": "`mr.Stream`" if method == OURS else NAMES.get(method, method),
-            "µs a row": f"{min(float(line['microseconds a row']) for line in lines if line['method'] == method):.2g}",
+            "µs a row": f"{min(float(line['microseconds a row']) for line in lines if line['method'] == method):.3g}",
         }
         for method in methods
     ]
