@@ -88,7 +88,7 @@ class Learner(Linearized):
             if self.rows - self.begun > self._early:
                 seen = self._but(shares > HEAVIEST, block, part)
                 alarm = self._look(seen, seen.slopes if second is None else second, around)
-            if self.memory.adapts:
+            if self.memory.adapts and (self.problem.is_linear or self.rows > 4 * self.dim):  # before, answers are wild
                 self.fading.judge(part, around)
         if second is not None:
             self.second += second
