@@ -4,7 +4,9 @@ Regression on 3 coefficients, with features and noise that are both AR(rho). A f
 nothing changes. In others a coefficient changes by 1 or 3 standard deviations of the noise half-way, or is a random
 walk that goes 3 of them far over the whole stream: found is an alarm after the change began.
 
-    python benchmarks/stream_alarms.py --streams 200 --out benchmarks/stream_alarms.csv && python docs/build_stream.py
+    python benchmarks/stream_alarms.py --streams 1000 --out benchmarks/stream_alarms.csv
+    python benchmarks/stream_alarms.py --streams 200 --rows 40000 --out benchmarks/stream_alarms.csv
+    python docs/build_stream.py
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from scipy.signal import lfilter
 import multireplay as mr
 from multireplay.show.text import TextTable
 
-RHOS = (0.0, 0.9, 0.99)
+RHOS = (0.0, 0.9, 0.99, 0.999)
+FEW = 50
+"""Streams in which something changes."""
 FIRST = 5000
 """The first seed: the thresholds were chosen on others."""
 
@@ -57,7 +61,7 @@ def line_of(rho: float, streams: int, rows: int) -> dict[str, str]:
         "false alarms": f"{false}", "rate": f"{share:.4f}",
         "standard error": f"{math.sqrt(max(share, 1 / streams) * (1 - share) / streams):.4f}",
     }  # fmt: skip
-    few = seeds[: streams // 4]
+    few = seeds[:FEW]
     for size in (1.0, 3.0):
         after = [[at for at in alarms(seed, rows, rho, size) if at > rows // 2] for seed in few]
         delays = [found[0] - rows // 2 for found in after if found]
@@ -78,11 +82,12 @@ def main() -> None:
     if given.out:
         path = Path(given.out)
         kept = list(csv.DictReader(path.open(newline=""))) if path.exists() else []
-        lines += [line for line in kept if float(line["rho"]) not in given.rho and line.keys() == lines[0].keys()]
+        done = {(line["rho"], line["rows"]) for line in lines}
+        lines += [line for line in kept if (line["rho"], line["rows"]) not in done]
         with path.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(lines[0]))
             writer.writeheader()
-            writer.writerows(sorted(lines, key=lambda line: float(line["rho"])))
+            writer.writerows(sorted(lines, key=lambda line: (int(line["rows"]), float(line["rho"]))))
 
 
 if __name__ == "__main__":

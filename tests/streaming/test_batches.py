@@ -50,7 +50,7 @@ def test_spread_rows_are_one_of_every_stretch(sizes, drop):
     assert np.array_equal(kept.columns["features"][: kept.length, 0], numbers)
     assert np.array_equal(numbers >> kept.level, np.unique(numbers >> kept.level))
     assert kept.length >= min(first, CAPACITY // 2) - 1
-    again = SpreadRows.from_state(kept.state())
+    again = SpreadRows({"features": np.zeros((1, 1))}).restore(kept.state())
     again.drop_before(first // (drop + 1))
     assert again.length == (numbers >= first // (drop + 1)).sum()
     assert len(again.between(0, first)["features"]) == again.length

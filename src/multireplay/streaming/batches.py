@@ -121,6 +121,11 @@ class EqualBatches:
         begin = np.concatenate([[2 * self.stamps[0] - self.stamps[min(1, count - 1)]], self.stamps[: count - 1]])
         return np.asarray(0.5 ** ((now - (begin + self.stamps[:count]) / 2) / self.half_life))
 
+    @property
+    def diagonal(self) -> Vector:
+        """Of the sum of Jacobians over all batches, whatever they weigh."""
+        return np.asarray(np.einsum("kii->i", self.slopes[: self.count]))
+
     def total(self, now: float) -> Sums:
         """The sums over all batches, as old ones weigh at that stamp."""
         return self._sums(slice(0, self.count), self.weights(now))

@@ -22,6 +22,8 @@ CHANCE = 0.01
 """The chance of an alarm, ever, where nothing changes."""
 RIVALS = 6
 HALF_LIVES = 64.0 * 4.0 ** np.arange(RIVALS)
+MOST = 3.0
+"""Evidence that one block may give: a single far row is none of a slow change."""
 GAP = 4
 """Rivals are so many half-lives old, or up to twice as many."""
 GAPS = np.log2(GAP * HALF_LIVES).astype(int).tolist()
@@ -39,14 +41,14 @@ class Excerpt(NamedTuple):
 class Chart:
     """For sudden changes: looks at F̂ of consecutive stretches of 64, 128, 256, … rows at the answer so far.
 
-    What is charted is log F̂ᵀM⁻¹F̂, with M the mean of what a row of this stretch and a row so far say of the size of F̂'s
-    noise (ψψᵀ, but for a factor): where features move, or one comes that was always 0, F̂ is larger and nothing has
-    changed. How much it varies between stretches of one length is seen directly, whatever the dependence inside of
-    them; if it is autocorrelated itself, stretches count for fewer. A stretch that is further above the mean than those
-    before it allow is an alarm. The chance of one is shared out over all looks there will ever be (Bonferroni): look i
-    at stretches of 2^k rows gets a share of 1/((k − 5)² i²). Tails are those of a t distribution with as many degrees
-    of freedom as stretches that were independent: the logarithm of a quadratic form has light ones, also where rows
-    have not.
+    What is charted is log F̂ᵀV⁻¹F̂, with V = M + M K⁻¹ M for the noise of a stretch and for that of the answer. M is the
+    mean of what a row of this stretch and a row so far say of the size of F̂'s noise (ψψᵀ, but for a factor), K its sum
+    over all rows so far: where features move, or one comes that was always 0, F̂ is larger and nothing has changed. How
+    much it varies between stretches of one length is seen directly, whatever the dependence inside of them; if it is
+    autocorrelated itself, stretches count for fewer. One that is further above the mean than those before it allow is
+    an alarm. The chance of one is shared out over all looks there will ever be (Bonferroni): look i at stretches of
+    2^k rows gets a share of 1/((k − 5)² i²). Tails are those of a t distribution with as many degrees of freedom as
+    stretches that were independent: the logarithm of a quadratic form has light ones, also where rows have not.
 
     It is a control chart on batch means (Runger and Willemain 1995), at all dyadic lengths at once.
     """
@@ -61,17 +63,17 @@ class Chart:
         self.sums = np.zeros((SCALES, 3))
         """What is charted, its squares, and its products with the one before, added up."""
         self.sizes = np.zeros(SCALES)
-        """log F̂ᵀWF̂ added up, with W the inverse of M of all rows."""
+        """log F̂ᵀWF̂/tr(WM) added up, with W the inverse of M of all rows."""
         self.statistic, self.threshold = 0.0, math.inf
         """The last look, in standard deviations, and where the alarm is."""
 
     def look(
-        self, part: Excerpt, typical: Vector, known: float, most: float = math.inf, whitened: Vector | None = None
+        self, part: Excerpt, typical: Vector, known: Vector, most: float = math.inf, whitened: Vector | None = None
     ) -> int:
         """Take in a block of 2^k rows; the rows of the longest stretch that gives an alarm, or 0.
 
-        `typical` is M of a row so far, and `known` the rows behind the answer, which is itself off: F̂ of L rows is
-        larger by 1 + L/n for that. Stretches of more rows than `most` are not looked at. `whitened` is W, for `noise`.
+        `typical` is M of a row so far, and `known` K. Stretches of more rows than `most` are not looked at. `whitened`
+        is W, for `noise`.
         """
         scale, alarm = int(part.rows).bit_length() - 1, 0
         for shorter in range(scale):
@@ -81,11 +83,11 @@ class Chart:
         while scale < SCALES:
             rows = 1 << scale
             if scale >= SHORTEST and rows <= most:
-                size = _size(score, energy / rows + typical) / (rows + rows**2 / known)
-                if self._is_far(size, scale):
+                if self._is_far(_size(score, (energy + rows * typical) / 2, known), scale):
                     alarm = rows
                 elif whitened is not None:
-                    self.sizes[scale] += math.log(max(float(score @ whitened @ score) / rows, 1e-300))
+                    size = len(score) * float(score @ whitened @ score) / max(float((whitened * energy).sum()), 1e-300)
+                    self.sizes[scale] += math.log(max(size, 1e-300))
             if not self.waiting[scale]:
                 self.waiting[scale], self.open[scale], self.energies[scale] = 1.0, score, energy
                 return alarm
@@ -114,13 +116,13 @@ class Chart:
 
     @property
     def noise(self) -> Vector:
-        """For every rival F̂ᵀWF̂ times its rows, as large as stretches of any length have it; 0 where it is not known.
+        """For every rival the variance of F̂, as large as stretches of any length have it; infinite where none is known.
 
-        Where it still grows with the length of stretches, noise has a longer memory than they have: it is taken to
+        Where that still grows with the length of stretches, noise has a longer memory than they have: it is taken to
         grow as much two times more.
         """
         typical = np.where(self.seen >= KNOWN / 4, self.sizes / np.maximum(self.seen, 1.0), -np.inf)
-        found, longest = np.zeros(RIVALS), int(np.flatnonzero(np.isfinite(typical)).max(initial=0))
+        found, longest = np.full(RIVALS, np.inf), int(np.flatnonzero(np.isfinite(typical)).max(initial=0))
         for rival, gap in enumerate(GAPS):
             last = min(longest, gap + 2)
             if last >= gap:
@@ -143,12 +145,14 @@ class Chart:
         self.energies = dict(zip(waiting, state["energies"], strict=True))
 
 
-def _size(score: Vector, both: Vector) -> float:
-    """FᵀM⁻¹F, with M half of `both`: a matrix, or the diagonal of one."""
-    if both.ndim == 1:
-        return float(2 * score @ np.divide(score, both, out=np.zeros_like(score), where=both > 0))
-    _, whitened, fault = dposv(both, score)
-    return 0.0 if fault else float(2 * score @ whitened)
+def _size(score: Vector, own: Vector, known: Vector) -> float:
+    """FᵀV⁻¹F, with V⁻¹ = M⁻¹ − (M + K)⁻¹ of matrices, or the diagonals of some: 0 where K is, as nothing is known."""
+    if own.ndim == 1:
+        shares = np.divide(known, own * (own + known), out=np.zeros_like(score), where=own > 0)
+        return float(score @ (shares * score))
+    _, first, fault = dposv(own, score)
+    _, second, other = dposv(own + known, score)
+    return 0.0 if fault or other else max(float(score @ (first - second)), 0.0)
 
 
 def _moments(means: Vector) -> tuple[float, float, float]:
@@ -186,8 +190,8 @@ class Rivals:
 
     def judge(self, gains: Vector, noise: Vector, rows: int) -> int:
         """Take in what each spares on a block; the rows of the shortest memory that gives an alarm, or 0."""
-        known = (self.taken >= 2) & (noise > 0) & np.isfinite(gains)
-        added = gains / np.where(known, noise, 1.0)
+        known = (self.taken >= 2) & np.isfinite(noise) & np.isfinite(gains)
+        added = np.minimum(gains / np.where(known, noise, 1.0), MOST)
         self.evidence = np.where(known, np.maximum(self.evidence + added, 0.0), 0.0)
         looks = np.maximum(rows / HALF_LIVES, 1.0)
         certain = self.evidence > np.log(RIVALS * looks**2 / CHANCE)

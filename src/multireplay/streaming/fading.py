@@ -78,6 +78,13 @@ class Fading:
         """Linearize all sums at a point a step further."""
         self.values += self.slopes @ step
 
+    def add_left_out(self, value: Vector, slope: Vector, ages: tuple[float, float]) -> None:
+        """Add to all sums what linearization had left out of the rows of these ages, as they weigh in each."""
+        past, spans = (np.log(2) * age / self.half_lives for age in (ages[0], ages[1] - ages[0]))
+        weights = np.exp(-past) * np.divide(-np.expm1(-spans), spans, out=np.ones(COUNT + 1), where=spans > 0)
+        self.values += weights[:, None] * value
+        self.slopes += weights[:, None, None] * slope
+
     @property
     def x(self) -> Vector:
         """The mean of all answers, as they are believed."""

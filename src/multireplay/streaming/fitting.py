@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from multireplay.problems.constrained import affine_vi
 from multireplay.problems.directions import is_nearly_singular
 from multireplay.sets import WholeSpace
 from multireplay.streaming.batches import Sums
+from multireplay.streaming.spread_rows import SpreadPart
 
 STEPS = 60
 CLOSE = 1e-10
@@ -30,14 +30,6 @@ class Root(NamedTuple):
     x: Vector
     found: bool
     slope: Vector
-
-
-@dataclass(frozen=True)
-class SpreadPart:
-    """Some spread rows, and for how many rows each of them stands."""
-
-    columns: Columns
-    weight: float
 
 
 def sums_of(problem: Problem, point: Vector, block: Columns) -> Sums:
@@ -90,9 +82,10 @@ class Fitting:
                 total = Sums(total.values + last.values, total.slopes + last.slopes, rows)
             slope = total.slopes + np.diag(penalty)
             return Root(self._linear(slope, total.values, np.zeros(len(start))), True, slope)
-        found = self._newton(total, parts, tail, start, penalty)
-        if found.found:
-            return found
+        for begin in (start, np.zeros(len(start))):
+            found = self._newton(total, parts, tail, begin, penalty)
+            if found.found:
+                return found
         penalty = np.maximum(penalty, np.maximum(np.diag(found.slope), 1e-12) / max(rows, 1.0))
         return self._newton(total, parts, tail, np.zeros(len(start)), penalty)._replace(found=False)
 
@@ -118,8 +111,8 @@ class Fitting:
                     break
                 sizes = np.sqrt(np.abs(np.diag(slope)))
                 if np.abs(sizes * step).max() <= CLOSE * max(np.abs(sizes * x).max(), 1e-300):
-                    flat = np.diag(slope) < FLAT * np.diag(first)
-                    return Root(x + step, not flat.any(), first if flat.any() else slope)
+                    flat = _is_flat(slope, first)
+                    return Root(x + step, not flat, first if flat else slope)
                 share, size = 1.0, float(step @ -value)
                 for _ in range(HALVINGS):  # the slope along a step towards a root of a monotone operator
                     new, derivative = at(x + share * step)
@@ -135,6 +128,14 @@ class Fitting:
         if not isinstance(feasible, WholeSpace):
             return affine_vi(slope, slope @ x - value, feasible, start=feasible.projected(x)).x
         return x - divided(slope, value)
+
+
+def _is_flat(slope: Vector, first: Vector) -> bool:
+    """Whether a Jacobian is next to nothing in some direction, beside the first, in units in which that one's is 1."""
+    sizes = np.sqrt(np.abs(np.diag(first)))
+    scale = 1 / np.where(sizes > 0, sizes, 1.0)
+    least = (np.linalg.svd(scale[:, None] * each * scale, compute_uv=False)[-1] for each in (slope, first))
+    return bool((np.diag(slope) < FLAT * np.diag(first)).any() or next(least) < FLAT * next(least))
 
 
 def divided(matrix: Vector, vector: Vector) -> Vector:

@@ -15,14 +15,14 @@ from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.problems import Problem
 from multireplay.result import Status
 from multireplay.streaming.answer import Drift, LeftOpen, SpreadAt, Told
-from multireplay.streaming.batches import SHARE, EqualBatches, Memory, Sums, part_of
+from multireplay.streaming.batches import SHARE, Memory, Sums, part_of
 from multireplay.streaming.beliefs import Around, spared
 from multireplay.streaming.drift import KNOWN, SHORTEST, Chart, Excerpt, Rivals
-from multireplay.streaming.fading import Fading
-from multireplay.streaming.fitting import Fitting, SpreadPart, divided, sums_of
+from multireplay.streaming.fitting import Fitting, divided
 from multireplay.streaming.fresh import Beginning
-from multireplay.streaming.ridges import Ridges, curvatures, held_back
-from multireplay.streaming.spread_rows import SpreadRows
+from multireplay.streaming.linearized import Linearized
+from multireplay.streaming.ridges import Ridges, curvatures, held_back, least_curvatures
+from multireplay.streaming.spread_rows import HEAVIEST
 
 AGAIN = 0.25
 """The point about which sums are known is moved whenever there are so many more rows than when it was last …"""
@@ -36,37 +36,26 @@ FEW = 64.0
 """Rows that hold answers which forget at most; one where they are believed, because x is then not what it was."""
 KEPT = 100
 """Alarms that are remembered."""
+PARTS = ("batches", "spread", "heavy", "chart", "ridges", "rivals", "fading")
 
 
-class Learner:
+class Learner(Linearized):
     """What full blocks have taught, in bounded memory. It is the same whenever an answer is asked for, or how often."""
 
     def __init__(self, problem: Problem, example: Columns, memory: Memory) -> None:
-        self.problem, self.memory = problem, memory
-        self.dim = problem.dim(example)
-        self.penalty = problem.penalty_diagonal(self.dim)
+        super().__init__(problem, example, memory)
         self.free = (self.penalty == 0) & self.penalty.any()
-        self.rows = 0
-        """Rows of all full blocks."""
         self.begun = 0
         """Rows at the last change, and when the point was last moved."""
         self.referred = 0
-        self.now = 0.0
         self.alarms: list[int] = []
         self.drift_ends = 0
-        self.point = np.zeros(self.dim)
         self.second = np.zeros((self.dim, self.dim))
         """Σ ψψᵀ of an operator that is no gradient, since the last change."""
-        self.around: Around | None = None
-        self._example = {name: column[:1] for name, column in example.items()}
-        self._begin()
+        self.flattest = np.zeros(self.dim)
+        """What a row that says 0 holds at least."""
         self.chart, self.rivals = Chart(self.dim), Rivals(self.dim)
-        self.fading = Fading(problem, self.dim)
         self.ridges = Ridges()
-
-    def _begin(self) -> None:
-        self.batches = EqualBatches(self.dim, self.memory.window, self.memory.half_life)
-        self.spread = SpreadRows(self._example)
 
     @property
     def drifting(self) -> bool:
@@ -88,18 +77,21 @@ class Learner:
     def add(self, block: Columns, stamp: float) -> None:
         """Take in a full block; `stamp` is its last row's number or time."""
         count = row_count(block)
-        part = sums_of(self.problem, self.point, block)
+        part = self._sums(block)
         self.rows, self.now = self.rows + count, stamp
-        energy = part.slopes
+        second = None
         if not self.problem.is_gradient and self.problem.is_linear:
-            energy = self.problem.second_moments(block)
-            self.second += energy
+            second = self.problem.second_moments(block)
+        shares = self.heavy.shares(block, self.point, self.batches.diagonal + np.diag(part.slopes))
         alarm, around = 0, self.around
         if around is not None:
-            if self.rows - self.begun > max(256, 8 * self.dim):
-                alarm = self._look(part, energy, around)
-            if self.memory.adapts:
+            if self.rows - self.begun > self._early:
+                seen = self._but(shares > HEAVIEST, block, part)
+                alarm = self._look(seen, seen.slopes if second is None else second, around)
+            if self.memory.adapts and (self.problem.is_linear or self.rows > 4 * self.dim):  # before, answers are wild
                 self.fading.judge(part, around)
+        if second is not None:
+            self.second += second
         self.fading.add(part)
         if alarm:
             self._change()
@@ -108,22 +100,25 @@ class Learner:
         if alarm and self.memory.adapts:
             return
         first = self.rows - count - self.begun
-        if self.batches.add(part, stamp):
-            self.spread.drop_before(int(self.batches.dropped))
-        self.spread.add(block, first, count)
+        self._keep(block, part, first, shares)
         self._refer()
         self._settle()
         if self.around is not None and self.ridges.due(self.batches) and not self.wavers:
             one_row = self._one_row(self.batches.total(self.now))
             self.ridges.renew(self.batches, self.around, one_row, self.penalty, self.now)
 
+    @property
+    def _early(self) -> int:
+        """Rows before which nothing is looked for, and how often a nonlinear fit is worked out anew at most."""
+        return max(256, 8 * self.dim)
+
     def _look(self, part: Sums, energy: Vector, around: Around) -> int:
         """Whether this block shows a change: the rows that did, or 0."""
         penalty, known = part.rows * self.penalty, self._counted
         left = part.values + part.slopes @ (around.x - self.point) + penalty * around.x
-        typical = (around.slope if self._second_mean is None else self._second_mean) + np.diag(around.held) / known
-        most = SHARE * known if self.memory.ends else np.inf
-        found = self.chart.look(Excerpt(left, energy, part.rows), typical, known, most, around.whitened)
+        mean = around.slope if self._second_mean is None else self._second_mean
+        typical, most = mean + np.diag(around.held) / known, SHARE * known if self.memory.ends else np.inf
+        found = self.chart.look(Excerpt(left, energy, part.rows), typical, known * mean, most, around.whitened)
         if self.drifting or self.memory.ends:
             return found
         gains = spared(self.rivals.active, around.x, part, around, penalty)
@@ -157,13 +152,23 @@ class Learner:
         known = float(self.batches.rows.sum())
         due = min(AGAIN * known, MOST) if self.wavers else AGAIN * known
         few = not self.problem.is_linear and known < 2 * self.dim
-        if self.around is not None and (self.rows - self.referred < due or few):
+        since = self.rows - self.referred
+        if self.around is not None and (few or (since < due and not self._knows_more(self.around, since))):
             return
         self.referred, total = self.rows, self.batches.total(self.now)
         self.around = self._about(total)
         if not self.problem.is_linear:
             self._move(self.x if self.drifting else self.around.x)
-            self.around = self.around._replace(point=self.point)
+
+    def _knows_more(self, around: Around, since: int) -> bool:
+        """Whether a coordinate of which little was known is known much better than when the answer was worked out.
+
+        Not in policy evaluation, where the sums that tell it are noisy.
+        """
+        if not self.problem.is_gradient or since < (0 if self.problem.is_linear else self._early):
+            return False
+        before = np.diag(around.slope) * (float(self.batches.rows.sum()) - since)
+        return bool((self.batches.diagonal > (1 + AGAIN) * np.abs(before)).any())
 
     def _about(self, total: Sums) -> Around:
         """The answer so far, held back where there are few rows, and the Jacobian about it."""
@@ -171,6 +176,7 @@ class Learner:
         mean = self._second_mean
         if mean is not None:
             symmetric = divided(mean + np.diag(np.diag(mean)) * self.dim / rows, np.eye(self.dim))
+        self.flattest = least_curvatures(self.problem, self._parts(), self.dim)
         each = self._one_row(total)
         held = self.ridges.rows * each
         around = Around(
@@ -195,43 +201,13 @@ class Learner:
     def _one_row(self, total: Sums) -> Vector:
         """What a row that says 0 holds, by coordinate: all but nothing where the problem's own penalty has none."""
         slopes = total.slopes + np.diag(total.rows * self.penalty)
-        return np.where(self.free, 1e-6, 1.0) * curvatures(slopes, total.rows, self._second_mean)
+        found = curvatures(slopes, total.rows, self._second_mean)
+        return np.where(self.free, 1e-6, 1.0) * np.maximum(found, self.flattest)
 
     @property
     def _counted(self) -> float:
         """Rows, as they count now."""
         return float(self._weights(self.batches.count) @ self.batches.rows[: self.batches.count])
-
-    def _move(self, point: Vector) -> None:
-        """Linearize all sums at another point."""
-        step, fitting = point - self.point, Fitting(self.problem, self.point)
-        batches = self.batches
-        for batch, part in enumerate(self._parts_by_batch()):
-            value, slope = fitting.left_out(point, iter([part]))
-            batches.values[batch] += batches.slopes[batch] @ step + value
-            batches.slopes[batch] += slope
-        self.fading.move(step)
-        self.point = point
-
-    def _parts_by_batch(self) -> list[SpreadPart]:
-        """The spread rows of every batch, and for how many rows each stands."""
-        ends = (self.batches.dropped + np.cumsum(self.batches.rows[: self.batches.count])).astype(np.int64)
-        parts, begin = [], int(self.batches.dropped)
-        for rows, end in zip(self.batches.rows, ends, strict=False):
-            columns = self.spread.between(begin, int(end))
-            parts.append(SpreadPart(columns, rows / max(row_count(columns), 1)))
-            begin = int(end)
-        return parts
-
-    def _parts(self) -> list[SpreadPart]:
-        if self.problem.is_linear or not self.spread.length:
-            return []
-        weights = self.batches.weights(self.now)
-        if weights is None:
-            rows = float(self.batches.rows.sum())
-            return [SpreadPart(self.spread.between(0, self.rows), rows / self.spread.length)]
-        parts = zip(weights, self._parts_by_batch(), strict=True)
-        return [SpreadPart(part.columns, weight * part.weight) for weight, part in parts if row_count(part.columns)]
 
     @property
     def x(self) -> Vector:
@@ -290,14 +266,8 @@ class Learner:
         if not np.isfinite(x).all():
             return None
         batches, count = self.batches, self.batches.count
-        scores = batches.values[:count] + batches.slopes[:count] @ (x - self.point)
-        slopes, rows = batches.slopes[:count].copy(), batches.rows[:count].copy()
-        if not self.problem.is_linear:
-            fitting = Fitting(self.problem, self.point)
-            for batch, part in enumerate(self._parts_by_batch()):
-                value, slope = fitting.left_out(x, iter([part]))
-                scores[batch] += value
-                slopes[batch] += slope
+        scores, slopes = self._at(x)
+        rows = batches.rows[:count].copy()
         if count > 1 and rows[-1] < 0.5 * batches.size:  # the open one is too short for a batch of its own
             for array in (scores, slopes, rows):
                 array[-2] += array[-1]
@@ -321,30 +291,20 @@ class Learner:
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays and numbers, in one flat dictionary."""
-        parts: dict[str, Any] = {"batches": self.batches, "spread": self.spread, "chart": self.chart}
-        parts |= {"ridges": self.ridges, "rivals": self.rivals, "fading": self.fading}
-        found = {f"{part}.{name}": value for part in parts for name, value in parts[part].state().items()}
+        found = {f"{part}.{name}": value for part in PARTS for name, value in getattr(self, part).state().items()}
         if self.around is not None:
             around = zip(Around._fields, self.around, strict=True)
             found |= {f"around.{name}": value for name, value in around if value is not None}
-        numbers = {name: getattr(self, name) for name in ("rows", "begun", "referred", "now", "drift_ends")}
-        return (
-            found
-            | numbers
-            | {"point": self.point, "second": self.second, "alarms": np.array(self.alarms, dtype=np.int64)}
-        )
+        names = ("rows", "begun", "referred", "now", "drift_ends", "point", "second", "flattest")
+        return found | {name: getattr(self, name) for name in names} | {"alarms": np.array(self.alarms, dtype=np.int64)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`."""
-        self.batches.restore(part_of(state, "batches"))
-        self.spread = SpreadRows.from_state(part_of(state, "spread"))
-        self.chart.restore(part_of(state, "chart"))
-        self.ridges.restore(part_of(state, "ridges"))
-        self.rivals.restore(part_of(state, "rivals"))
-        self.fading.restore(part_of(state, "fading"))
+        for part in PARTS:
+            getattr(self, part).restore(part_of(state, part))
         around = part_of(state, "around")
         self.around = Around(**around) if around else None
         for name in ("rows", "begun", "referred", "drift_ends"):
             setattr(self, name, int(state[name]))
-        self.second[:] = state["second"]
+        self.second[:], self.flattest[:] = state["second"], state["flattest"]
         self.now, self.point, self.alarms = float(state["now"]), state["point"].copy(), state["alarms"].tolist()

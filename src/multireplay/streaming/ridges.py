@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from multireplay._check import Vector
+from multireplay.buffer.columns import row_count
+from multireplay.problems import Problem
 from multireplay.streaming.batches import EqualBatches
 from multireplay.streaming.beliefs import Around, spared
+from multireplay.streaming.spread_rows import SpreadPart
 
 ROWS = 4.0 ** np.arange(-3, 8)
 """Penalties, in rows: each holds x as so many rows that say 0 would."""
@@ -19,6 +22,7 @@ GROUPS = 8
 """Stretches that are left out in turn."""
 LAST = 2**16
 """With more rows than this the choice no longer matters, and stays as it is."""
+LITTLE = 1 / 256
 OFTEN = 1.5
 """It is made anew when there are so many times the rows."""
 
@@ -113,3 +117,14 @@ def curvatures(slopes: Vector, rows: float, second: Vector | None) -> Vector:
         share = float((found[shown > 0] / shown[shown > 0]).mean()) if shown.any() else 1.0
         found = shown / min(max(share, 0.01), 1.0)
     return np.where(found > 0, found, found.mean() or 1.0)
+
+
+def least_curvatures(problem: Problem, parts: list[SpreadPart], dim: int) -> Vector:
+    """What a row that says 0 adds at least, by coordinate: little of what kept rows show at 0; 0 where none are kept.
+
+    Where a category has had one outcome only, or counts of 0, the answer goes far and its own curvature to 0.
+    """
+    zero, found = np.zeros(dim), np.zeros(dim)
+    for part in parts:
+        found += part.weight * problem.jacobian_diagonal(zero, part.columns)
+    return LITTLE * found / max(sum(part.weight * row_count(part.columns) for part in parts), 1.0)

@@ -120,7 +120,7 @@ class WindowLearner:
         known = float(self._weights().sum())
         most = SHARE * known if self.memory.ends else np.inf
         typical = self.energies / max(self.seen, 1)
-        found = self.chart.look(Excerpt(score, energies, count), typical, known, most) if self.seen else 0
+        found = self.chart.look(Excerpt(score, energies, count), typical, known * typical, most) if self.seen else 0
         if not found:
             self.energies, self.seen = self.energies + energies, self.seen + count
         return found
