@@ -21,7 +21,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numba
@@ -309,15 +309,20 @@ def measured(name: str, rows: int, seeds: int, methods: dict) -> list[dict]:
 
 def speed(rows: int = 400_000, repeats: int = 5) -> Iterator[dict[str, str]]:
     """Times of this process a row, in memory, the best of a few: in blocks, one by one, and predicted before."""
-    world = {"regression": regression(0, rows, 0.0), "values": chain(0, rows, 0.5)}
-    for name, some in world.items():
-        columns = {"features": some.features, ("targets" if name == "regression" else "rewards"): some.targets}
+    plain, counts = regression(0, rows, 0.0), np.random.default_rng(1).poisson
+    world = {
+        "regression": (mr.GLM(), plain),
+        "logistic": (mr.GLM("logistic"), replace(plain, targets=(plain.targets > 0).astype(np.float64))),
+        "Poisson": (mr.GLM("exp"), replace(plain, targets=counts(np.exp(plain.truth / 2)).astype(np.float64))),
+        "values": (mr.PolicyEvaluation(GAMMA), chain(0, rows, 0.5)),
+    }
+    for name, (problem, some) in world.items():
+        columns = {"features": some.features, ("rewards" if name == "values" else "targets"): some.targets}
         if some.next_features is not None:
             columns["next_features"] = some.next_features
         few = [{key: column[t] for key, column in columns.items()} for t in range(1000, 6000)]
         times = np.full((repeats, 3), np.inf)
         for turn in times:
-            problem = mr.GLM() if name == "regression" else mr.PolicyEvaluation(GAMMA)
             stream, marks = mr.Stream(problem), [time.process_time()]
             stream.observe_many(columns)
             marks.append(time.process_time())

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -226,8 +227,12 @@ from stream_events import feed, regression
 from multireplay.streaming.store import store
 store.LEAST, store.TIMES = 2_000, 0
 problem, events = regression(900, 6)
-feed(mr.Stream(problem, store={folder!r}, sync="none"), events)
+stream, part = mr.Stream(problem, store={folder!r}, sync="none"), len(events) // 12
+for stop in range(part, len(events) + part, part):
+    feed(stream, events, stop)
+    sys.stdin.readline()
 """
+"""A line comes with every position that a reader has seen, so that the writer is not done before it is read."""
 
 
 def test_readers_beside_a_writer(tmp_path):
@@ -236,15 +241,19 @@ def test_readers_beside_a_writer(tmp_path):
     states = dict(states_of(problem, events))
     script = WRITER.format(tests=str(Path(__file__).parents[2]), folder=str(tmp_path / "run"))
     seen = set()
-    with subprocess.Popen([sys.executable, "-c", script]) as writer:
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, text=True) as writer:
         while writer.poll() is None:
             if (tmp_path / "run" / "store.json").exists():
                 reader = mr.Stream.open(tmp_path / "run", read_only=True)
                 assert same(reader.state(), states[reader.position])
-                seen.add(reader.position)
+                if reader.position not in seen:
+                    seen.add(reader.position)
+                    writer.stdin.write("\n")
+                    with suppress(BrokenPipeError):
+                        writer.stdin.flush()
                 assert verify(tmp_path / "run").wrong == []
     assert writer.returncode == 0
-    assert len(seen) > 3
+    assert len(seen) >= 12
     assert mr.Stream.open(tmp_path / "run", read_only=True).position == 900
 
 
