@@ -7,12 +7,12 @@ import warnings
 import numpy as np
 import pytest
 from every_set import DIM, SETS
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import multireplay as mr
 from multireplay import sets
-from multireplay.problems.constrained import affine_vi
+from multireplay.problems.constrained import affine_vi, natural_residual
 from multireplay.problems.exact import solve_linear
 from multireplay.simulate import SimplexGame
 
@@ -83,7 +83,7 @@ def test_least_squares_is_as_good_as_by_cvxpy(case, dim, condition):
     assert loss[0] <= loss[1] * (1 + 1e-12)
 
 
-def natural_residual(matrix, vector, feasible, x):
+def literal_residual(matrix, vector, feasible, x):
     """‖x − Proj(x − (Ax − b)/L)‖ as a share of the size of what goes into it."""
     top = np.linalg.norm(matrix, 2)
     away = x - feasible.projected(x - (matrix @ x - vector) / top)
@@ -101,6 +101,7 @@ def extragradient(matrix, vector, feasible, steps):
 
 @pytest.mark.parametrize("name", ALL)
 @settings(max_examples=25, deadline=None)
+@example(seed=489931, rank=3, decades=1.0, skew=1.0)  # solved in other units, where rounding is not the same
 @given(seed=st.integers(0, 2**32), rank=st.integers(1, DIM), decades=st.floats(0, 4), skew=st.floats(0, 3))
 def test_any_monotone_matrix_on_every_set(name, seed, rank, decades, skew):
     """A = BᵀB + S with S skew, also singular; b in its range, so that there is a solution on unbounded sets too."""
@@ -112,11 +113,10 @@ def test_any_monotone_matrix_on_every_set(name, seed, rank, decades, skew):
     found = affine_vi(matrix, vector, ALL[name])
     assert found.converged
     assert ALL[name].contains(found.x)
-    assert natural_residual(matrix, vector, ALL[name], found.x) <= 1e-10
-    size = max(
-        1.0, np.abs(vector).max(), (np.abs(matrix) @ np.abs(found.x)).max(), np.abs(found.x).max()
-    )  # of its terms
-    assert found.residual == pytest.approx(natural_residual(matrix, vector, ALL[name], found.x), abs=1e-14 * size)
+    assert literal_residual(matrix, vector, ALL[name], found.x) <= 1e-10
+    for x in (found.x, found.x + rng.standard_normal(DIM)):
+        literal = literal_residual(matrix, vector, ALL[name], x)
+        assert natural_residual(matrix, vector, ALL[name], x) == pytest.approx(literal, abs=1e-14)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -142,7 +142,7 @@ def test_badly_conditioned_and_badly_scaled(name, condition, sizes, symmetric):
     feasible = CASES[name][0](0.8 * x)
     found = affine_vi(matrix, vector, feasible)
     assert found.converged
-    assert natural_residual(matrix, vector, feasible, found.x) <= 1e-11
+    assert literal_residual(matrix, vector, feasible, found.x) <= 1e-11
 
 
 def test_the_simplex_game_is_solved_exactly():

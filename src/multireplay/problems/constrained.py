@@ -22,13 +22,9 @@ FLOOR = 1e-14
 
 
 class AffineSolution(NamedTuple):
-    """A point of X, how far it is from a solution, and whether that is close enough to be one.
-
-    The residual is ‖x − Proj(x − (Ax − b)/L)‖ / (‖x‖ + ‖b‖/L) with the largest singular value L of A; 0 at a solution.
-    """
+    """A point of X, and whether it is close enough to a solution to be one."""
 
     x: Vector
-    residual: float
     converged: bool
 
 
@@ -171,10 +167,18 @@ def affine_vi(matrix: Vector, vector: Vector, feasible: Set, start: Vector | Non
         found, more = exact.full_steps(exact.at(x + force), 8)
         steps += more
         best = found if found.residual < best.residual else best
-    residual = np.linalg.norm(best.x - feasible.projected(best.x - (A @ best.x - b)))
-    length = np.linalg.norm(best.x)
-    converged = best.residual <= CLOSE and bool(length <= far)
-    return AffineSolution(scale * best.x, float(residual / ((length + np.linalg.norm(b)) or 1.0)), converged)
+    converged = best.residual <= CLOSE and bool(np.linalg.norm(best.x) <= far)
+    return AffineSolution(scale * best.x, converged)
+
+
+def natural_residual(matrix: Vector, vector: Vector, feasible: Set, x: Vector) -> float:
+    """‖x − Proj(x − (Ax − b)/L)‖ / (‖x‖ + ‖b‖/L) with the largest singular value L of A: 0 at a solution.
+
+    It is of the x that is handed over, in its own units, whatever units the x was found in.
+    """
+    top = float(np.linalg.norm(matrix, 2)) or float(np.abs(vector).max()) or 1.0
+    away = x - feasible.projected(x - (matrix @ x - vector) / top)
+    return float(np.linalg.norm(away) / ((np.linalg.norm(x) + np.linalg.norm(vector) / top) or 1.0))
 
 
 def newton_vi(

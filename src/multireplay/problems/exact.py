@@ -20,7 +20,7 @@ from multireplay._check import Vector
 from multireplay.buffer.columns import Columns
 from multireplay.errors import InputError
 from multireplay.problems.base import row_blocks
-from multireplay.problems.constrained import affine_vi
+from multireplay.problems.constrained import affine_vi, natural_residual
 from multireplay.problems.directions import Directions, directions_of, is_nearly_singular
 from multireplay.problems.packed import Rows
 from multireplay.problems.residual import ResidualProblem, dense_products, is_wide
@@ -234,8 +234,9 @@ def solve_linear(matrix: Any, vector: Vector, feasible: Set) -> Vector:
         return extragradient(lambda x: matrix @ x - vector, feasible, np.zeros_like(vector), spectral_norm(matrix))
     found = affine_vi(matrix, vector, feasible)
     if not found.converged:
+        left = natural_residual(matrix, vector, feasible, found.x)
         raise InputError(
-            f"no exact fit was found on {feasible!r}: the residual is still {found.residual:.1e} of the size of x. "
+            f"no exact fit was found on {feasible!r}: the residual is still {left:.1e} of the size of x. "
             "There may be none, if the set is unbounded or the problem not monotone; a small ridge=... makes it exist"
         )
     return found.x
