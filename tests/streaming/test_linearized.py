@@ -8,7 +8,7 @@ from streaming.worlds import LINKS, exact, fed, part, same, sticky
 
 import multireplay as mr
 from multireplay.problems import GLM
-from multireplay.streaming.spread_rows import HEAVY, SHARE, HeavyRows, SpreadRows, parts_between
+from multireplay.streaming.spread_rows import HEAVY, SHARE, HeavyRows, SpreadRows, kept_between
 
 ROWS = 20_000
 
@@ -93,8 +93,9 @@ def test_heavy_rows_stand_for_themselves_and_spread_rows_for_all_others(problem)
     assert heavy.length <= 2 * HEAVY
     assert (np.diff(kept) > 0).all()
     assert np.isin(rare[: int(1 / SHARE) // 8], kept).all()
-    parts = parts_between(spread, heavy, (0, first), float(first))
-    assert sum(part.weight * len(part.columns["features"]) for part in parts) == pytest.approx(first)
+    both = kept_between(spread, heavy, np.array([0, first]), np.array([float(first)]))
+    stands_for = sum(weight * (rows.stop - rows.start) for kept in both for _, rows, weight in kept.each())
+    assert stands_for == pytest.approx(first)
     again = HeavyRows(example, problem).restore(heavy.state())
     assert same(again.state(), heavy.state())
 

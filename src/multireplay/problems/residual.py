@@ -19,8 +19,8 @@ from multireplay.problems.packed import IndexedRows, Rows, largest_square, squar
 
 NARROW = 32
 """Up to so many features moments are summed in pieces …"""
-PIECE = 900_000
-"""… of so many multiplications, below what OpenBLAS takes for a small product (10⁶)."""
+PIECE = 450_000
+"""… of so many multiplications: OpenBLAS then takes a product for a small one, and for none that is worth threads."""
 DENSE = 2000
 """Up to this many sparse features a d × d matrix is made dense."""
 

@@ -78,12 +78,13 @@ class Fading:
         """Linearize all sums at a point a step further."""
         self.values += self.slopes @ step
 
-    def add_left_out(self, value: Vector, slope: Vector, ages: tuple[float, float]) -> None:
-        """Add to all sums what linearization had left out of the rows of these ages, as they weigh in each."""
-        past, spans = (np.log(2) * age / self.half_lives for age in (ages[0], ages[1] - ages[0]))
-        weights = np.exp(-past) * np.divide(-np.expm1(-spans), spans, out=np.ones(COUNT + 1), where=spans > 0)
-        self.values += weights[:, None] * value
-        self.slopes += weights[:, None, None] * slope
+    def add_left_out(self, values: Vector, slopes: Vector, rows: Vector) -> None:
+        """Add what linearization had left out of consecutive batches of so many rows, as they weigh in each sum."""
+        after = np.cumsum(rows[::-1])[::-1] - rows
+        past, spans = (np.log(2) * age[:, None] / self.half_lives for age in (after, rows))
+        weights = np.exp(-past) * np.divide(-np.expm1(-spans), spans, out=np.ones_like(spans), where=spans > 0)
+        self.values += weights.T @ values
+        self.slopes += np.tensordot(weights, slopes, (0, 0))
 
     @property
     def x(self) -> Vector:

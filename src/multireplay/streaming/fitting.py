@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,8 @@ from multireplay.problems.constrained import affine_vi
 from multireplay.problems.directions import is_nearly_singular
 from multireplay.sets import WholeSpace
 from multireplay.streaming.batches import Sums
-from multireplay.streaming.spread_rows import SpreadPart
+from multireplay.streaming.remainder import Remainder
+from multireplay.streaming.spread_rows import Stretches
 
 STEPS = 60
 CLOSE = 1e-10
@@ -58,18 +58,7 @@ class Fitting:
         self.problem, self.point = problem, point
         self.penalty = problem.penalty_diagonal(len(point))
 
-    def left_out(self, x: Vector, parts: Iterator[SpreadPart]) -> tuple[Vector, Vector]:
-        """What linearization at the point leaves out at x, and the derivative of that, from spread rows."""
-        away = x - self.point
-        value, slope = np.zeros(len(x)), np.zeros((len(x), len(x)))
-        for part in parts:
-            here, there = (self.problem.jacobian_sum(at, part.columns) for at in (self.point, x))
-            both = self.problem.operator_sums(np.array([self.point, x]), part.columns)
-            value += part.weight * (both[1] - both[0] - here @ away)
-            slope += part.weight * (there - here)
-        return value, slope
-
-    def root(self, total: Sums, parts: list[SpreadPart], tail: Columns | None, start: Vector, held: Any = 0.0) -> Root:
+    def root(self, total: Sums, kept: list[Stretches], tail: Columns | None, start: Vector, held: Any = 0.0) -> Root:
         """The root of F̂ of all rows, those of `tail` as they are; the solution of its VI on the feasible set.
 
         `held` is a penalty on the sums, by coordinate, beside the problem's own.
@@ -82,18 +71,17 @@ class Fitting:
                 total = Sums(total.values + last.values, total.slopes + last.slopes, rows)
             slope = total.slopes + np.diag(penalty)
             return Root(self._linear(slope, total.values, np.zeros(len(start))), True, slope)
+        left_out = Remainder(self.problem, self.point, kept)
         for begin in (start, np.zeros(len(start))):
-            found = self._newton(total, parts, tail, begin, penalty)
+            found = self._newton(total, left_out, tail, begin, penalty)
             if found.found:
                 return found
         penalty = np.maximum(penalty, np.maximum(np.diag(found.slope), 1e-12) / max(rows, 1.0))
-        return self._newton(total, parts, tail, np.zeros(len(start)), penalty)._replace(found=False)
+        return self._newton(total, left_out, tail, np.zeros(len(start)), penalty)._replace(found=False)
 
-    def _newton(
-        self, total: Sums, parts: list[SpreadPart], tail: Columns | None, start: Vector, penalty: Vector
-    ) -> Root:
+    def _newton(self, total: Sums, left_out: Remainder, tail: Columns | None, start: Vector, penalty: Vector) -> Root:
         def at(x: Vector) -> tuple[Vector, Vector]:
-            value, slope = self.left_out(x, iter(parts))
+            value, slope = left_out.at(x)
             value += total.values + total.slopes @ (x - self.point) + penalty * x
             slope += total.slopes + np.diag(penalty)
             if tail is not None:

@@ -176,7 +176,7 @@ class Learner(Linearized):
         mean = self._second_mean
         if mean is not None:
             symmetric = divided(mean + np.diag(np.diag(mean)) * self.dim / rows, np.eye(self.dim))
-        self.flattest = least_curvatures(self.problem, self._parts(), self.dim)
+        self.flattest = least_curvatures(self.problem, self._kept(), self.dim)
         each = self._one_row(total)
         held = self.ridges.rows * each
         around = Around(
@@ -190,7 +190,7 @@ class Learner(Linearized):
         inverse = held_back(slopes[None], held[None], rows, around, np.eye(self.dim))[0]
         x = inverse @ (total.slopes @ self.point - total.values)
         if not self.problem.is_linear:
-            x = Fitting(self.problem, self.point).root(total, self._parts(), None, self.point, held).x
+            x = Fitting(self.problem, self.point).root(total, self._kept(), None, self.point, held).x
         x = self.problem.constraint.projected(x)
         return around._replace(x=x, inverse=rows * inverse)
 
@@ -223,7 +223,7 @@ class Learner(Linearized):
         if not self.drifting:
             start = self.point if self.around is None else self.around.x
             last = tail if row_count(tail) else None
-            root = Fitting(self.problem, self.point).root(self.batches.total(self.now), self._parts(), last, start)
+            root = Fitting(self.problem, self.point).root(self.batches.total(self.now), self._kept(), last, start)
             x, found = root.x, root.found
         message = f"The fit of {counted} rows."
         if not found:

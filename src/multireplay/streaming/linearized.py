@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +12,8 @@ from multireplay.streaming.batches import EqualBatches, Memory, Sums
 from multireplay.streaming.beliefs import Around
 from multireplay.streaming.fading import Fading
 from multireplay.streaming.fitting import Fitting, sums_of
-from multireplay.streaming.spread_rows import HeavyRows, SpreadPart, SpreadRows, parts_between
+from multireplay.streaming.remainder import Remainder
+from multireplay.streaming.spread_rows import HeavyRows, SpreadRows, Stretches, kept_between
 
 DROWNS = 16.0
 """A block drowns others whose Jacobian has a diagonal so many times as large."""
@@ -58,7 +57,7 @@ class Linearized:
             return part
         held = 0.0 if self.around is None else self.around.held
         fitting = Fitting(self.problem, self.point)
-        for point in (fitting.root(self.batches.total(self.now), self._parts(), block, zero, held).x, zero):
+        for point in (fitting.root(self.batches.total(self.now), self._kept(), block, zero, held).x, zero):
             self._move(point)
             part = sums_of(self.problem, self.point, block)
             if self._is_tame(part, block):
@@ -87,32 +86,32 @@ class Linearized:
 
     def _move(self, point: Vector) -> None:
         """Linearize all sums at another point."""
-        step, fitting, batches = point - self.point, Fitting(self.problem, self.point), self.batches
+        step, batches, count = point - self.point, self.batches, self.batches.count
         self.fading.move(step)
-        age = float(batches.rows.sum())
-        for batch, parts in enumerate(self._parts_by_batch()):
-            value, slope = fitting.left_out(point, iter(parts))
-            batches.values[batch] += batches.slopes[batch] @ step + value
-            batches.slopes[batch] += slope
-            age -= float(batches.rows[batch])
-            self.fading.add_left_out(value, slope, (age, age + float(batches.rows[batch])))
+        if count:
+            values, slopes = self._left_out_of_each(point)
+            batches.values[:count] += batches.slopes[:count] @ step + values
+            batches.slopes[:count] += slopes
+            self.fading.add_left_out(values, slopes, batches.rows[:count])
         self.point = point
         self.around = self.around and self.around._replace(point=point)
 
-    def _parts_by_batch(self) -> list[list[SpreadPart]]:
-        """The kept rows of every batch, and for how many rows each stands."""
-        ends = (self.batches.dropped + np.cumsum([0, *self.batches.rows[: self.batches.count]])).astype(int).tolist()
-        stretches = zip(itertools.pairwise(ends), self.batches.rows, strict=False)
-        return [parts_between(self.spread, self.heavy, stretch, rows) for stretch, rows in stretches]
+    def _left_out_of_each(self, x: Vector) -> tuple[Vector, Vector]:
+        """What linearization leaves out of every batch at x."""
+        return Remainder(self.problem, self.point, self._kept_by_batch()).each(x, self.batches.count)
 
-    def _parts(self) -> list[SpreadPart]:
+    def _kept_by_batch(self) -> list[Stretches]:
+        rows = self.batches.rows[: self.batches.count]
+        ends = (self.batches.dropped + np.cumsum([0, *rows])).astype(int)
+        return kept_between(self.spread, self.heavy, ends, rows)
+
+    def _kept(self) -> list[Stretches]:
         if self.problem.is_linear or not self.spread.length:
             return []
         weights = self.batches.weights(self.now)
         if weights is None:
-            return parts_between(self.spread, self.heavy, (0, self.rows), float(self.batches.rows.sum()))
-        batches = zip(weights, self._parts_by_batch(), strict=True)
-        return [SpreadPart(part.columns, weight * part.weight) for weight, parts in batches for part in parts]
+            return kept_between(self.spread, self.heavy, np.array([0, self.rows]), self.batches.rows.sum(keepdims=True))
+        return [kept.weighing(weights) for kept in self._kept_by_batch()]
 
     def _at(self, x: Vector) -> tuple[Vector, Vector]:
         """Σ F̃ and the Jacobian of every batch at another point than that of the sums."""
@@ -120,9 +119,6 @@ class Linearized:
         scores = batches.values[:count] + batches.slopes[:count] @ (x - self.point)
         slopes = batches.slopes[:count].copy()
         if not self.problem.is_linear:
-            fitting = Fitting(self.problem, self.point)
-            for batch, parts in enumerate(self._parts_by_batch()):
-                value, slope = fitting.left_out(x, iter(parts))
-                scores[batch] += value
-                slopes[batch] += slope
+            more, steeper = self._left_out_of_each(x)
+            scores, slopes = scores + more, slopes + steeper
         return scores, slopes

@@ -12,7 +12,7 @@ from multireplay.buffer.columns import row_count
 from multireplay.problems import Problem
 from multireplay.streaming.batches import EqualBatches
 from multireplay.streaming.beliefs import Around, spared
-from multireplay.streaming.spread_rows import SpreadPart
+from multireplay.streaming.spread_rows import Stretches
 
 ROWS = 4.0 ** np.arange(-3, 8)
 """Penalties, in rows: each holds x as so many rows that say 0 would."""
@@ -119,12 +119,15 @@ def curvatures(slopes: Vector, rows: float, second: Vector | None) -> Vector:
     return np.where(found > 0, found, found.mean() or 1.0)
 
 
-def least_curvatures(problem: Problem, parts: list[SpreadPart], dim: int) -> Vector:
+def least_curvatures(problem: Problem, kept: list[Stretches], dim: int) -> Vector:
     """What a row that says 0 adds at least, by coordinate: little of what kept rows show at 0; 0 where none are kept.
 
     Where a category has had one outcome only, or counts of 0, the answer goes far and its own curvature to 0.
     """
-    zero, found = np.zeros(dim), np.zeros(dim)
-    for part in parts:
-        found += part.weight * problem.jacobian_diagonal(zero, part.columns)
-    return LITTLE * found / max(sum(part.weight * row_count(part.columns) for part in parts), 1.0)
+    zero, found, rows = np.zeros(dim), np.zeros(dim), 0.0
+    for part in kept:
+        for _, which, weight in part.each():
+            columns = {name: column[which] for name, column in part.columns.items()}
+            found += weight * problem.jacobian_diagonal(zero, columns)
+            rows += weight * row_count(columns)
+    return LITTLE * found / max(rows, 1.0)

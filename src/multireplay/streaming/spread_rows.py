@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -24,11 +25,22 @@ HEAVIEST = 1 / 32
 
 
 @dataclass(frozen=True)
-class SpreadPart:
-    """Some kept rows, and for how many rows each of them stands."""
+class Stretches:
+    """Kept rows of consecutive stretches of a stream, where each of these ends, and for how many rows one stands."""
 
     columns: Columns
-    weight: float
+    ends: Positions
+    weights: Vector
+
+    def each(self) -> Iterator[tuple[int, slice, float]]:
+        """The number of every stretch of which rows are kept, where they are, and what one of them stands for."""
+        for number, (start, stop) in enumerate(itertools.pairwise(self.ends.tolist())):
+            if stop > start:
+                yield number, slice(start, stop), float(self.weights[number])
+
+    def weighing(self, weights: Vector) -> Stretches:
+        """Rows that stand for so many times more, stretch by stretch."""
+        return replace(self, weights=self.weights * weights)
 
 
 class KeptRows:
@@ -54,12 +66,12 @@ class KeptRows:
         if self.length and self.numbers[0] < number:
             self._keep(self.numbers[: self.length] >= number)
 
-    def between(self, first: int, last: int, without: Positions | None = None) -> Columns:
-        """Rows with numbers from `first` to before `last`, but for some."""
-        start, stop = np.searchsorted(self.numbers[: self.length], [first, last])
-        if without is None or not len(without):
-            return {name: column[start:stop] for name, column in self.columns.items()}
-        which = start + np.flatnonzero(~np.isin(self.numbers[start:stop], without, assume_unique=True))
+    def between(self, first: int, last: int) -> Columns:
+        """Rows with numbers from `first` to before `last`."""
+        return self.taken(slice(*np.searchsorted(self.numbers[: self.length], [first, last])))
+
+    def taken(self, which: Any) -> Columns:
+        """The rows at these places."""
         return {name: column[which] for name, column in self.columns.items()}
 
     def _keep(self, which: Any) -> None:
@@ -151,10 +163,18 @@ class HeavyRows(KeptRows):
         return np.asarray((np.square(features) * scale).max(axis=1) * heavy)
 
 
-def parts_between(spread: SpreadRows, heavy: HeavyRows, ends: tuple[int, int], rows: float) -> list[SpreadPart]:
-    """What is kept of the rows with numbers from the first to before the last of `ends`, which are so many."""
-    own = heavy.between(*ends)
-    start, stop = np.searchsorted(heavy.numbers[: heavy.length], ends)
-    rest = spread.between(*ends, without=heavy.numbers[start:stop])
-    both = SpreadPart(own, 1.0), SpreadPart(rest, (rows - (stop - start)) / max(row_count(rest), 1))
-    return [part for part in both if row_count(part.columns)]
+def kept_between(spread: SpreadRows, heavy: HeavyRows, ends: Positions, rows: Vector) -> list[Stretches]:
+    """What is kept of the stretches between the row numbers in `ends`, which have so many rows."""
+    own = np.searchsorted(heavy.numbers[: heavy.length], ends)
+    start, stop = np.searchsorted(spread.numbers[: spread.length], ends[[0, -1]])
+    numbers, which = spread.numbers[start:stop], slice(start, stop)
+    if own[-1] > own[0]:
+        others = ~np.isin(numbers, heavy.numbers[own[0] : own[-1]], assume_unique=True)
+        numbers, which = numbers[others], start + np.flatnonzero(others)
+    places = np.searchsorted(numbers, ends)
+    stands_for = (rows - np.diff(own)) / np.maximum(np.diff(places), 1)
+    both = (
+        Stretches(heavy.taken(slice(own[0], own[-1])), own - own[0], np.ones(len(rows))),
+        Stretches(spread.taken(which), places, stands_for),
+    )
+    return [kept for kept in both if kept.ends[-1]]
