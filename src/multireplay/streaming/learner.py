@@ -10,6 +10,7 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.buffer.columns import Columns, row_count
 from multireplay.buffer.record import MemoryRecord
+from multireplay.engine.sums import one_thread_each
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.problems import Problem
@@ -156,9 +157,10 @@ class Learner(Linearized):
         if self.around is not None and (few or (since < due and not self._knows_more(self.around, since))):
             return
         self.referred, total = self.rows, self.batches.total(self.now)
-        self.around = self._about(total)
-        if not self.problem.is_linear:
-            self._move(self.x if self.drifting else self.around.x)
+        with one_thread_each():  # several wait for each other longer than such products take
+            self.around = self._about(total)
+            if not self.problem.is_linear:
+                self._move(self.x if self.drifting else self.around.x)
 
     def _knows_more(self, around: Around, since: int) -> bool:
         """Whether a coordinate of which little was known is known much better than when the answer was worked out.

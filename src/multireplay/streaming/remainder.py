@@ -15,7 +15,7 @@ class Remainder:
     """Σ w [F̃(x, ξ) − F̃(p, ξ) − F̃'(p, ξ)(x − p)] over kept rows, for a point p and any x, and its derivative in x."""
 
     def __init__(self, problem: Problem, point: Vector, kept: list[Stretches]) -> None:
-        self.dim = len(point)
+        self.dim, self.point = len(point), point
         self._parts = [
             _OfScores(problem, point, part) if isinstance(problem, GLM) else _OfSums(problem, point, part)
             for part in kept
@@ -24,7 +24,7 @@ class Remainder:
     def at(self, x: Vector) -> tuple[Vector, Vector]:
         """Of all stretches together."""
         value, slope = np.zeros(self.dim), np.zeros((self.dim, self.dim))
-        for part in self._parts:
+        for part in () if np.array_equal(x, self.point) else self._parts:
             value, slope = (one + more for one, more in zip((value, slope), part.at(x), strict=True))
         return value, slope
 

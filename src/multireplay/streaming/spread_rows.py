@@ -147,19 +147,17 @@ class HeavyRows(KeptRows):
         self._put(block, first, chosen)
 
     def shares(self, block: Columns, point: Vector, known: Vector) -> Vector:
-        """The largest share of every row in what is known of a coordinate; 0 where no row is heavy."""
+        """The largest share of every row in what is known of a coordinate; 0 where no rows are kept."""
         if not len(self.numbers):
             return np.zeros(row_count(block))
-        return self._shares(block, point, known, SHARE)
+        return self._shares(block, point, known)
 
-    def _shares(self, rows: Columns, point: Vector, known: Vector, least: float = 0.0) -> Vector:
-        """Or 0, if none can be as large as `least`. A slope counts as the mean one at least: far off, all may be 0."""
+    def _shares(self, rows: Columns, point: Vector, known: Vector) -> Vector:
+        """A slope counts as the mean one at least: far off, all may be 0."""
         slopes, features = self.problem.slopes(point, rows), rows["features"]
         less = known.reshape(-1, features.shape[1]).min(axis=0)
         heavy = 1.0 if slopes is None else np.maximum(slopes, slopes.mean())
         scale = 1 / np.where(less > 0, less, np.inf)
-        if (np.maximum(features.max(axis=0), -features.min(axis=0)) ** 2 * scale).max() * np.max(heavy) <= least:
-            return np.zeros(len(features))
         return np.asarray((np.square(features) * scale).max(axis=1) * heavy)
 
 
