@@ -52,9 +52,21 @@ def test_neighbouring_batches_that_are_alike_speak_for_it():
     errors = fractional(LONG, 0.2, seed=3)[::10]
     wave = np.sin(np.arange(32) / 5.0)[:, None]
     noise = np.random.default_rng(0).standard_normal((32, 1))
-    assert looks_long(errors, wave, np.ones(1)) >= looks_long(errors, noise, np.ones(1))
+    assert looks_long(errors, wave, np.ones(1), ROWS) >= looks_long(errors, noise, np.ones(1), ROWS)
     quiet = np.hstack([noise, 1e-3 * wave])  # a coordinate that dependence hardly costs anything is not asked
-    assert looks_long(errors, quiet, np.ones(2)) == looks_long(errors, noise, np.ones(1))
+    assert looks_long(errors, quiet, np.ones(2), ROWS) == looks_long(errors, noise, np.ones(1), ROWS)
+
+
+def test_long_records_are_looked_at_closer_sooner():
+    """Their spread rows are further apart: at 200,000 rows one in ten records of long memory passed the first limit."""
+    scores, errors = np.random.default_rng(0).standard_normal((32, 1)), autoregression(2048, 0.0, seed=7)
+    limits = [next(d for d in np.linspace(0, 0.4, 81) if _looks(d, errors, scores, rows)) for rows in (ROWS, 16 * ROWS)]
+    assert limits[1] < limits[0]
+
+
+def _looks(order, errors, scores, rows):
+    weights = np.append(1.0, np.cumprod((np.arange(1, 2048) - 1 + order) / np.arange(1, 2048)))
+    return looks_long(np.convolve(errors, weights)[:2048], scores, np.ones(1), rows)
 
 
 def test_intervals_by_batches_become_those_by_long_memory():

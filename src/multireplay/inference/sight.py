@@ -107,7 +107,7 @@ class RecordAt:
         slow = False
         if record.length >= ROWS and isinstance(problem, ResidualProblem):
             errors = np.asarray(as_numpy(problem.residuals_at(self.x, columns)), dtype=np.float64)
-            slow = looks_long(errors, images.scores, each)
+            slow = looks_long(errors, images.scores, each, record.length)
         return Sight(effective, visits, crowded, events, slow)
 
 
