@@ -31,7 +31,7 @@ BELIEF, LEVEL = 0.25, 0.95
 
 
 def looks_long(errors: Vector, scores: Vector, sizes: Vector, rows: int) -> bool:
-    """Whether a record of so many rows may have long memory, by its errors at spread rows and the scores of its batches.
+    """Whether a record may have long memory, by its errors at spread rows and the scores of its batches.
 
     The odds are those of `LongMemory` on the errors at some 2048 rows spread over the record, whatever the number of
     coordinates. Between such rows much is not seen of a long record, but batches have all of it: of the coordinate

@@ -26,8 +26,13 @@ MOST = 3.0
 """Evidence that one block may give: a single far row is none of a slow change."""
 GAP = 4
 """Rivals are so many half-lives old, or up to twice as many."""
+SHARES = np.array([0.0, 0.2, 0.4, 0.7, 1.0])[:, None]
+"""Of the level that residuals had, what is tried to predict the next ones with."""
+STIFF = 64.0
+"""Rows that hold back what a rival corrects the answer by: with few of them it learns noise from sticky features."""
 GAPS = np.log2(GAP * HALF_LIVES).astype(int).tolist()
 ARRAYS = ("open", "waiting", "seen", "last", "sums", "sizes")
+OF_RIVALS = ("active", "pending", "taken", "evidence", "errors", "weights", "level", "next_level")
 
 
 class Excerpt(NamedTuple):
@@ -162,14 +167,25 @@ def _moments(means: Vector) -> tuple[float, float, float]:
     return mean, variance, min(max((product - mean**2) / variance, 0.0), 0.99)
 
 
+class Level(NamedTuple):
+    """What a constant would see of some rows: Σ r_t(x) of residuals at the answer so far, and Σ of their slopes."""
+
+    errors: float
+    weight: float
+
+
 class Rivals:
     """For slow changes: whether what a short memory knew a while ago predicts better than everything that was seen.
 
-    Rivals are answers of sums that forget, with half-lives h of 64, 256, 1024, … rows, as they were 4h to 8h rows ago,
-    so that they know nothing of the noise that is there now. What they spare, over the answer so far, divided by the
-    noise, adds up to the logarithm of a likelihood ratio; beginning anew at 0 whenever it falls below (Page 1954), it
-    is an alarm where it exceeds what chance allows (Ville's inequality, at every look). The noise is that which
-    stretches in the chart have shown.
+    Rivals are what sums that forget, with half-lives h of 64, 256, 1024, … rows, would correct the answer so far by, as
+    they were 4h to 8h rows ago. What they spare, over the answer so far, divided by the noise, adds up to the logarithm
+    of a likelihood ratio; beginning anew at 0 whenever it falls below (Page 1954), it is an alarm where it exceeds what
+    chance allows (Ville's inequality, at every look). The noise is that which stretches in the chart have shown.
+
+    Noise that remembers more than 4h rows is predicted too, though nothing has changed: its level is still there. So a
+    rival has to beat more than the answer: also the answer moved by the level that residuals had in the same rows, or
+    by a share of it, as noise that returns to 0 is best predicted. A level alone that strays is never an alarm, because
+    that is what sticky noise does; a coefficient that moves with its feature is more than a level.
     """
 
     def __init__(self, dim: int) -> None:
@@ -177,7 +193,11 @@ class Rivals:
         self.pending = np.zeros((RIVALS, dim))
         self.taken = np.zeros(RIVALS)
         """How often each was worked out."""
-        self.evidence = np.zeros(RIVALS)
+        self.evidence = np.zeros((len(SHARES), RIVALS))
+        self.errors, self.weights = np.zeros(RIVALS), np.zeros(RIVALS)
+        """Σ r_t and its slopes, as they fade."""
+        self.level, self.next_level = np.zeros(RIVALS), np.zeros(RIVALS)
+        """What a constant would be moved by: of the rows of `active`, and of `pending`."""
 
     def due(self, rows: int) -> Positions:
         """Which rivals are to be worked out anew, where there are so many rows."""
@@ -186,22 +206,32 @@ class Rivals:
     def renew(self, which: Positions, points: Vector) -> None:
         """What these know now is for later."""
         self.active[which], self.pending[which] = self.pending[which], points
+        self.level[which] = self.next_level[which]
+        self.next_level[which] = -self.errors[which] / np.maximum(self.weights[which], 1e-300)
         self.taken[which] += 1
 
-    def judge(self, gains: Vector, noise: Vector, rows: int) -> int:
+    def judge(self, gains: Vector, level: Level, noise: Vector, rows: int) -> int:
         """Take in what each spares on a block; the rows of the shortest memory that gives an alarm, or 0."""
         known = (self.taken >= 2) & np.isfinite(noise) & np.isfinite(gains)
-        added = np.minimum(gains / np.where(known, noise, 1.0), MOST)
+        moved = SHARES * self.level
+        alone = -moved * (level.errors + 0.5 * moved * level.weight)
+        added = np.minimum((gains - alone) / np.where(known, noise, 1.0), MOST)
         self.evidence = np.where(known, np.maximum(self.evidence + added, 0.0), 0.0)
         looks = np.maximum(rows / HALF_LIVES, 1.0)
-        certain = self.evidence > np.log(RIVALS * looks**2 / CHANCE)
+        certain = self.evidence.min(axis=0) > np.log(RIVALS * looks**2 / CHANCE)
         return int(HALF_LIVES[certain.argmax()]) if certain.any() else 0
+
+    def remember(self, level: Level, rows: float) -> None:
+        """Take the level of a block of so many rows in."""
+        fades = 0.5 ** (rows / HALF_LIVES)
+        self.errors = fades * self.errors + level.errors
+        self.weights = fades * self.weights + level.weight
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays."""
-        return {name: getattr(self, name).copy() for name in ("active", "pending", "taken", "evidence")}
+        return {name: getattr(self, name).copy() for name in OF_RIVALS}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`."""
-        for name in ("active", "pending", "taken", "evidence"):
+        for name in OF_RIVALS:
             getattr(self, name)[:] = state[name]

@@ -14,11 +14,12 @@ from multireplay.engine.sums import one_thread_each
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.problems import Problem
+from multireplay.problems.residual import ResidualProblem
 from multireplay.result import Status
 from multireplay.streaming.answer import Drift, LeftOpen, SpreadAt, Told
 from multireplay.streaming.batches import SHARE, Memory, Sums, part_of
 from multireplay.streaming.beliefs import Around, spared
-from multireplay.streaming.drift import KNOWN, SHORTEST, Chart, Excerpt, Rivals
+from multireplay.streaming.drift import KNOWN, SHORTEST, STIFF, Chart, Excerpt, Level, Rivals
 from multireplay.streaming.fitting import Fitting, divided
 from multireplay.streaming.fresh import Beginning
 from multireplay.streaming.linearized import Linearized
@@ -87,8 +88,7 @@ class Learner(Linearized):
         alarm, around = 0, self.around
         if around is not None:
             if self.rows - self.begun > self._early:
-                seen = self._but(shares > HEAVIEST, block, part)
-                alarm = self._look(seen, seen.slopes if second is None else second, around)
+                alarm = self._look(*self._but(shares > HEAVIEST, block, part), second, around)
             if self.memory.adapts and (self.problem.is_linear or self.rows > 4 * self.dim):  # before, answers are wild
                 self.fading.judge(part, around)
         if second is not None:
@@ -113,20 +113,25 @@ class Learner(Linearized):
         """Rows before which nothing is looked for, and how often a nonlinear fit is worked out anew at most."""
         return max(256, 8 * self.dim)
 
-    def _look(self, part: Sums, energy: Vector, around: Around) -> int:
+    def _look(self, block: Columns, part: Sums, second: Vector | None, around: Around) -> int:
         """Whether this block shows a change: the rows that did, or 0."""
+        energy = part.slopes if second is None else second
         penalty, known = part.rows * self.penalty, self._counted
         left = part.values + part.slopes @ (around.x - self.point) + penalty * around.x
         mean = around.slope if self._second_mean is None else self._second_mean
         typical, most = mean + np.diag(around.held) / known, SHARE * known if self.memory.ends else np.inf
         found = self.chart.look(Excerpt(left, energy, part.rows), typical, known * mean, most, around.whitened)
-        if self.drifting or self.memory.ends:
+        if self.drifting or self.memory.ends or not isinstance(self.problem, ResidualProblem):
             return found
+        slopes, errors = self.problem.slopes(around.x, block), self.problem.residuals_at(around.x, block)
+        level = Level(float(errors.sum()), part.rows if slopes is None else float(slopes.sum()))
         gains = spared(self.rivals.active, around.x, part, around, penalty)
-        found = found or self.rivals.judge(gains, self.chart.noise / self.dim, self.rows)
+        found = found or self.rivals.judge(gains, level, self.chart.noise / self.dim, self.rows)
+        self.rivals.remember(level, part.rows)
         due = self.rivals.due(self.rows - max(self.begun, self.alarms[-1] if self.alarms else 0))
         if due.size:
-            self.rivals.renew(due, self.fading.answers(2 * due, around))
+            held = STIFF * self._one_row(self.batches.total(self.now))
+            self.rivals.renew(due, self.fading.corrections(2 * due, around, held))
         return found
 
     def _settle(self) -> None:

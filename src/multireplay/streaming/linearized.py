@@ -77,12 +77,12 @@ class Linearized:
         at_zero = np.abs(self.problem.jacobian_diagonal(np.zeros(self.dim), block))
         return bool((own <= DROWNS * (usual + at_zero)).all())
 
-    def _but(self, some: NDArray[np.bool_], block: Columns, part: Sums) -> Sums:
-        """The sums of a block but for some rows: F̂ of those that tell most of a coordinate says nothing of a change."""
+    def _but(self, some: NDArray[np.bool_], block: Columns, part: Sums) -> tuple[Columns, Sums]:
+        """A block but for some rows, and its sums: F̂ of what tells most of a coordinate says nothing of a change."""
         if not some.any():
-            return part
-        rest = sums_of(self.problem, self.point, {name: column[~some] for name, column in block.items()})
-        return rest._replace(rows=part.rows)
+            return block, part
+        rest = {name: column[~some] for name, column in block.items()}
+        return rest, sums_of(self.problem, self.point, rest)._replace(rows=part.rows)
 
     def _move(self, point: Vector) -> None:
         """Linearize all sums at another point."""

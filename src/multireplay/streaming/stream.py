@@ -28,7 +28,7 @@ from multireplay.streaming.store.journal import Sync
 from multireplay.streaming.store.kept import Storable
 from multireplay.streaming.wide import WIDEST, WindowLearner
 
-FORMAT = 4
+FORMAT = 5
 
 
 class Stream(Storable):
