@@ -23,6 +23,58 @@ def test_no_alarm_where_nothing_changes(rho, noise):
         assert not stream.drift.alarms
 
 
+@pytest.mark.parametrize("world", ["sticky noise", "sticky everything", "a slow part under noise"])
+def test_a_level_that_strays_as_noise_does_is_no_alarm(world):
+    """Sticky noise is predicted by what was there a while ago: half of these streams had an alarm."""
+    for seed in range(8):
+        rng = np.random.default_rng(2000 + seed)
+        rho, rows = (0.999 if world == "sticky everything" else 0.0), 12_000
+        A = np.column_stack([sticky(rng, (rows, 2), rho), np.ones(rows)])
+        slow = sticky(rng, (rows, 1), 0.999)[:, 0]
+        noise = rng.standard_normal(rows) + 0.3 * slow if world == "a slow part under noise" else slow
+        stream = fed(mr.Stream(mr.GLM()), {"features": A, "targets": A @ [1.0, -1.0, 0.5] + noise})
+        assert not stream.drift.alarms
+
+
+@pytest.mark.parametrize("link", ["logistic", "exp", "identity"])
+@pytest.mark.parametrize("rate", [0.0005, 0.002])
+def test_rare_outcomes_are_no_change(link, rate):
+    """Most stretches have none, and one with two of them is far from the others: up to 16 of 20 had an alarm."""
+    for seed in range(4):
+        rng = np.random.default_rng(3000 + seed)
+        A = np.column_stack([np.ones(20_000), rng.standard_normal((20_000, 2))])
+        columns = {"features": A, "targets": (rng.random(20_000) < rate).astype(float)}
+        stream = fed(mr.Stream(mr.GLM(link)), columns)
+        assert not stream.drift.alarms
+        assert np.abs(stream.x - exact(mr.GLM(link), columns)).max() < 0.05
+        assert (np.abs(stream.predict(A[:200])) < 0.02).all()
+
+
+@pytest.mark.parametrize("link", ["logistic", "exp"])
+def test_predictions_stay_within_reach_where_nothing_more_happens(link):
+    """After a change events end for good: slopes vanish, and answers that forget went to 1e8, and means to 1e40."""
+    rng = np.random.default_rng(4)
+    A = np.column_stack([np.ones(20_000), sticky(rng, (20_000, 2), 0.9)])
+    happens = np.zeros(20_000)
+    happens[4000:4050] = happens[12_000:12_050] = 1.0
+    stream = mr.Stream(mr.GLM(link))
+    for start in range(0, 20_000, 500):
+        stream.observe_many(features=A[start : start + 500], targets=happens[start : start + 500])
+        assert np.abs(stream.x).max() < 40
+        assert stream.predict(A[:500]).max() < 20
+    assert stream.predict(A[:500]).mean() < 0.02
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_separable_streams_have_no_fit_however_long(seed):
+    """Rows that are not kept say nothing of a point far away: a root there is none."""
+    rng = np.random.default_rng(seed)
+    A = np.column_stack([np.ones(20_000), sticky(rng, (20_000, 2), 0.9)])
+    for targets in (A[:, 1] > 0, np.zeros(20_000)):
+        stream = fed(mr.Stream(mr.GLM("logistic")), {"features": A, "targets": targets.astype(float)})
+        assert "No fit" in str(stream.status)
+
+
 def test_a_switch_is_noticed_and_followed():
     columns, x = regression(0, 20_000, rho=0.9)
     other, y = regression(1, 20_000, rho=0.9)

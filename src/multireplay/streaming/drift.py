@@ -20,6 +20,8 @@ KNOWN = 32
 """… and any only when as many before it have shown how they vary."""
 CHANCE = 0.01
 """The chance of an alarm, ever, where nothing changes."""
+SEVERAL = 6
+"""Rows that a change is seen in at least: so many of the largest would have to fall into one stretch by chance."""
 RIVALS = 6
 HALF_LIVES = 64.0 * 4.0 ** np.arange(RIVALS)
 MOST = 3.0
@@ -28,11 +30,11 @@ GAP = 4
 """Rivals are so many half-lives old, or up to twice as many."""
 SHARES = np.array([0.0, 0.2, 0.4, 0.7, 1.0])[:, None]
 """Of the level that residuals had, what is tried to predict the next ones with."""
-STIFF = 64.0
+STIFF = 24.0
 """Rows that hold back what a rival corrects the answer by: with few of them it learns noise from sticky features."""
 GAPS = np.log2(GAP * HALF_LIVES).astype(int).tolist()
-ARRAYS = ("open", "waiting", "seen", "last", "sums", "sizes")
-OF_RIVALS = ("active", "pending", "taken", "evidence", "errors", "weights", "level", "next_level")
+ARRAYS = ("open", "waiting", "seen", "last", "sums", "sizes", "largest")
+OF_RIVALS = ("active", "pending", "taken", "evidence", "errors", "weights", "squares", "weight", "level", "next_level")
 
 
 class Excerpt(NamedTuple):
@@ -41,6 +43,8 @@ class Excerpt(NamedTuple):
     score: Vector
     energy: Vector
     rows: float
+    largest: float = 0.0
+    """FᵀWF of the row in which it is largest, with W as in `Chart`."""
 
 
 class Chart:
@@ -53,7 +57,8 @@ class Chart:
     autocorrelated itself, stretches count for fewer. One that is further above the mean than those before it allow is
     an alarm. The chance of one is shared out over all looks there will ever be (Bonferroni): look i at stretches of
     2^k rows gets a share of 1/((k − 5)² i²). Tails are those of a t distribution with as many degrees of freedom as
-    stretches that were independent: the logarithm of a quadratic form has light ones, also where rows have not.
+    stretches that were independent: the logarithm of a quadratic form has light ones, also where rows have not. But for
+    rare outcomes, of which most stretches have none: F̂ of a stretch has to be that of several of its largest rows.
 
     It is a control chart on batch means (Runger and Willemain 1995), at all dyadic lengths at once.
     """
@@ -69,6 +74,7 @@ class Chart:
         """What is charted, its squares, and its products with the one before, added up."""
         self.sizes = np.zeros(SCALES)
         """log F̂ᵀWF̂/tr(WM) added up, with W the inverse of M of all rows."""
+        self.largest = np.zeros(SCALES)
         self.statistic, self.threshold = 0.0, math.inf
         """The last look, in standard deviations, and where the alarm is."""
 
@@ -84,24 +90,26 @@ class Chart:
         for shorter in range(scale):
             self.waiting[shorter] = 0.0
             self.energies.pop(shorter, None)
-        score, energy = part.score, part.energy
+        score, energy, largest = part.score, part.energy, part.largest
         while scale < SCALES:
             rows = 1 << scale
             if scale >= SHORTEST and rows <= most:
-                if self._is_far(_size(score, (energy + rows * typical) / 2, known), scale):
+                if self._is_far(_size(score, (energy + rows * typical) / 2, known), scale, SEVERAL**2 * largest / rows):
                     alarm = rows
                 elif whitened is not None:
                     size = len(score) * float(score @ whitened @ score) / max(float((whitened * energy).sum()), 1e-300)
                     self.sizes[scale] += math.log(max(size, 1e-300))
             if not self.waiting[scale]:
                 self.waiting[scale], self.open[scale], self.energies[scale] = 1.0, score, energy
+                self.largest[scale] = largest
                 return alarm
             self.waiting[scale] = 0.0
+            largest = max(largest, float(self.largest[scale]))
             score, energy = score + self.open[scale], energy + self.energies.pop(scale)
             scale += 1
         return alarm
 
-    def _is_far(self, size: float, scale: int) -> bool:
+    def _is_far(self, size: float, scale: int, least: float) -> bool:
         """Whether this stretch is far above the mean; if not, it is one of those that show how they vary."""
         if not 0 < size < math.inf:
             return False
@@ -112,7 +120,7 @@ class Chart:
             share = (6 / math.pi**2 / ((scale - SHORTEST + 1) * (seen - KNOWN + 1))) ** 2
             self.statistic = (value - mean) / math.sqrt(variance * (1 + 2 / known))
             self.threshold = -float(stdtrit(max(known - 1.0, 1.0), CHANCE * share / 2))
-            if known >= KNOWN and self.statistic > self.threshold:
+            if known >= KNOWN and self.statistic > self.threshold and size > least:
                 return True
         self.seen[scale] += 1
         self.sums[scale] += value, value * value, value * (self.last[scale] if seen else value)
@@ -172,6 +180,10 @@ class Level(NamedTuple):
 
     errors: float
     weight: float
+    squares: float
+    """Σ r_t², …"""
+    largest: float
+    """… and the largest of them."""
 
 
 class Rivals:
@@ -195,7 +207,9 @@ class Rivals:
         """How often each was worked out."""
         self.evidence = np.zeros((len(SHARES), RIVALS))
         self.errors, self.weights = np.zeros(RIVALS), np.zeros(RIVALS)
-        """Σ r_t and its slopes, as they fade."""
+        """Σ r_t and its slopes, as they fade, …"""
+        self.squares, self.weight = np.zeros(1), np.zeros(1)
+        """… and Σ r_t² and slopes of all rows."""
         self.level, self.next_level = np.zeros(RIVALS), np.zeros(RIVALS)
         """What a constant would be moved by: of the rows of `active`, and of `pending`."""
 
@@ -212,6 +226,7 @@ class Rivals:
 
     def judge(self, gains: Vector, level: Level, noise: Vector, rows: int) -> int:
         """Take in what each spares on a block; the rows of the shortest memory that gives an alarm, or 0."""
+        noise = np.maximum(noise, self.squares / np.maximum(self.weight, 1e-300))  # as of independent rows, at least
         known = (self.taken >= 2) & np.isfinite(noise) & np.isfinite(gains)
         moved = SHARES * self.level
         alone = -moved * (level.errors + 0.5 * moved * level.weight)
@@ -226,6 +241,8 @@ class Rivals:
         fades = 0.5 ** (rows / HALF_LIVES)
         self.errors = fades * self.errors + level.errors
         self.weights = fades * self.weights + level.weight
+        self.squares += level.squares
+        self.weight += level.weight
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays."""

@@ -65,14 +65,15 @@ class Fading:
         slopes, rows = self.slopes[which], self.rows[which]
         right = slopes @ around.point - self.values[which]
         held = around.held + rows[:, None] * self.penalty
-        return self._feasible(held_back(slopes, held, rows, around, right[:, :, None])[:, :, 0])
+        return self._feasible(around.reached(held_back(slopes, held, rows, around, right[:, :, None])[:, :, 0]))
 
     def corrections(self, which: Positions, around: Around, held: Vector) -> Vector:
         """The answer so far as these sums correct it, with a penalty `held` on how far."""
         slopes, rows = self.slopes[which], self.rows[which]
         penalty = rows[:, None] * self.penalty
         left = self.values[which] + slopes @ (around.x - around.point) + penalty * around.x
-        return self._feasible(around.x - held_back(slopes, held + penalty, rows, around, left[:, :, None])[:, :, 0])
+        found = around.x - held_back(slopes, held + penalty, rows, around, left[:, :, None])[:, :, 0]
+        return self._feasible(around.reached(found))
 
     def _feasible(self, points: Vector) -> Vector:
         constraint = self.problem.constraint

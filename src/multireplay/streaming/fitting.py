@@ -23,7 +23,11 @@ CLOSE = 1e-6
 is left is of the order of its square."""
 HALVINGS = 12
 FLAT = 1e-8
-"""A root at which the Jacobian is so much smaller than at the start is on the way to infinity."""
+"""A root at which the Jacobian is so much smaller than at the start is on the way to infinity, …"""
+NOTHING = 0.1
+"""… and so is one at which all rows together know less of a coordinate than this share of what one row does at 0, …"""
+FAR = 16.0
+"""… or one so far from the point of the sums that these say nothing of it, in units of what one row knows at 0."""
 
 WELL = 1e-4
 """A matrix of a larger reciprocal condition number is not nearly singular."""
@@ -59,8 +63,8 @@ class Fitting:
     exact.
     """
 
-    def __init__(self, problem: Problem, point: Vector) -> None:
-        self.problem, self.point = problem, point
+    def __init__(self, problem: Problem, point: Vector, one_row: Any = 0.0) -> None:
+        self.problem, self.point, self.one_row = problem, point, one_row
         self.penalty = problem.penalty_diagonal(len(point))
 
     def root(self, total: Sums, kept: list[Stretches], tail: Columns | None, start: Vector, held: Any = 0.0) -> Root:
@@ -104,8 +108,8 @@ class Fitting:
                     break
                 sizes = np.sqrt(np.abs(np.diag(slope)))
                 if np.abs(sizes * step).max() <= CLOSE * max(np.abs(sizes * x).max(), 1e-300):
-                    flat = _is_flat(slope, first)
-                    return Root(x + step, not flat, first if flat else slope)
+                    lost = self.is_lost(x, slope) or _is_flat(slope, first)
+                    return Root(x + step, not lost, first if lost else slope)
                 share, size = 1.0, float(step @ -value)
                 for _ in range(HALVINGS):  # the slope along a step towards a root of a monotone operator
                     new, derivative = at(x + share * step)
@@ -114,6 +118,11 @@ class Fitting:
                     share /= 2
                 x, value, slope = x + share * step, new, derivative
         return Root(x, False, slope if first is None else first)
+
+    def is_lost(self, x: Vector, slope: Vector) -> bool:
+        """Whether x is on the way to infinity: the sum of Jacobians there says next to nothing, or it is far off."""
+        distance = np.sqrt(np.sum(np.square(x - self.point) * self.one_row))
+        return bool((np.diag(slope) < NOTHING * self.one_row).any() or distance > FAR)
 
     def _linear(self, slope: Vector, value: Vector, x: Vector) -> Vector:
         """The root of value + slope(y − x) in y, or the solution of its VI on the feasible set."""

@@ -23,7 +23,7 @@ from multireplay.streaming.drift import KNOWN, SHORTEST, STIFF, Chart, Excerpt, 
 from multireplay.streaming.fitting import Fitting, divided
 from multireplay.streaming.fresh import Beginning
 from multireplay.streaming.linearized import Linearized
-from multireplay.streaming.ridges import Ridges, curvatures, held_back, least_curvatures
+from multireplay.streaming.ridges import LITTLE, Ridges, curvatures, curvatures_at_zero, held_back
 from multireplay.streaming.spread_rows import HEAVIEST
 
 AGAIN = 0.25
@@ -54,8 +54,8 @@ class Learner(Linearized):
         self.drift_ends = 0
         self.second = np.zeros((self.dim, self.dim))
         """Σ ψψᵀ of an operator that is no gradient, since the last change."""
-        self.flattest = np.zeros(self.dim)
-        """What a row that says 0 holds at least."""
+        self.at_zero = np.zeros(self.dim)
+        """What a row knows of every coordinate at 0, of a problem that is not linear."""
         self.chart, self.rivals = Chart(self.dim), Rivals(self.dim)
         self.ridges = Ridges()
 
@@ -120,11 +120,12 @@ class Learner(Linearized):
         left = part.values + part.slopes @ (around.x - self.point) + penalty * around.x
         mean = around.slope if self._second_mean is None else self._second_mean
         typical, most = mean + np.diag(around.held) / known, SHARE * known if self.memory.ends else np.inf
-        found = self.chart.look(Excerpt(left, energy, part.rows), typical, known * mean, most, around.whitened)
-        if self.drifting or self.memory.ends or not isinstance(self.problem, ResidualProblem):
+        level = self._level(block, around.x)
+        largest = 0.0 if level is None else self.dim * level.largest * part.rows / max(level.weight, 1e-300)
+        excerpt = Excerpt(left, energy, part.rows, largest)
+        found = self.chart.look(excerpt, typical, known * mean, most, around.whitened)
+        if self.drifting or self.memory.ends or level is None:
             return found
-        slopes, errors = self.problem.slopes(around.x, block), self.problem.residuals_at(around.x, block)
-        level = Level(float(errors.sum()), part.rows if slopes is None else float(slopes.sum()))
         gains = spared(self.rivals.active, around.x, part, around, penalty)
         found = found or self.rivals.judge(gains, level, self.chart.noise / self.dim, self.rows)
         self.rivals.remember(level, part.rows)
@@ -133,6 +134,14 @@ class Learner(Linearized):
             held = STIFF * self._one_row(self.batches.total(self.now))
             self.rivals.renew(due, self.fading.corrections(2 * due, around, held))
         return found
+
+    def _level(self, block: Columns, x: Vector) -> Level | None:
+        """What a constant would see of a block; None of a problem that has no residuals."""
+        if not isinstance(self.problem, ResidualProblem):
+            return None
+        errors, slopes = self.problem.residuals_at(x, block), self.problem.slopes(x, block)
+        weight, squares = float(row_count(block) if slopes is None else slopes.sum()), np.square(errors)
+        return Level(float(errors.sum()), weight, float(squares.sum()), float(squares.max(initial=0.0)))
 
     def _settle(self) -> None:
         """Where drift would be over and answers that forget are still the better ones, it goes on."""
@@ -183,7 +192,7 @@ class Learner(Linearized):
         mean = self._second_mean
         if mean is not None:
             symmetric = divided(mean + np.diag(np.diag(mean)) * self.dim / rows, np.eye(self.dim))
-        self.flattest = least_curvatures(self.problem, self._kept(), self.dim)
+        self.at_zero = curvatures_at_zero(self.problem, self._kept(), self.dim)
         each = self._one_row(total)
         held = self.ridges.rows * each
         around = Around(
@@ -193,6 +202,7 @@ class Learner(Linearized):
             slopes,
             min(self.ridges.rows, 1.0 if self.wavers else FEW) * each,
             symmetric,
+            None if self.problem.is_linear else self.at_zero,
         )
         inverse = held_back(slopes[None], held[None], rows, around, np.eye(self.dim))[0]
         x = inverse @ (total.slopes @ self.point - total.values)
@@ -209,7 +219,7 @@ class Learner(Linearized):
         """What a row that says 0 holds, by coordinate: all but nothing where the problem's own penalty has none."""
         slopes = total.slopes + np.diag(total.rows * self.penalty)
         found = curvatures(slopes, total.rows, self._second_mean)
-        return np.where(self.free, 1e-6, 1.0) * np.maximum(found, self.flattest)
+        return np.where(self.free, 1e-6, 1.0) * np.maximum(found, LITTLE * self.at_zero)
 
     @property
     def _counted(self) -> float:
@@ -226,11 +236,14 @@ class Learner(Linearized):
 
         Where there is drift, the answer of sums that forget, which lacks the tail.
         """
-        x, found, counted = self.x, True, round(float(self.batches.rows.sum())) + row_count(tail)
-        if not self.drifting:
+        x, counted = self.x, round(float(self.batches.rows.sum())) + row_count(tail)
+        fitting = Fitting(self.problem, self.point, self.at_zero)
+        if self.drifting:
+            found = self.problem.is_linear or not fitting.is_lost(x, self.fading.slope()[0])
+        else:
             start = self.point if self.around is None else self.around.x
             last = tail if row_count(tail) else None
-            root = Fitting(self.problem, self.point).root(self.batches.total(self.now), self._kept(), last, start)
+            root = fitting.root(self.batches.total(self.now), self._kept(), last, start)
             x, found = root.x, root.found
         message = f"The fit of {counted} rows."
         if not found:
@@ -302,7 +315,7 @@ class Learner(Linearized):
         if self.around is not None:
             around = zip(Around._fields, self.around, strict=True)
             found |= {f"around.{name}": value for name, value in around if value is not None}
-        names = ("rows", "begun", "referred", "now", "drift_ends", "point", "second", "flattest")
+        names = ("rows", "begun", "referred", "now", "drift_ends", "point", "second", "at_zero")
         return found | {name: getattr(self, name) for name in names} | {"alarms": np.array(self.alarms, dtype=np.int64)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -313,5 +326,5 @@ class Learner(Linearized):
         self.around = Around(**around) if around else None
         for name in ("rows", "begun", "referred", "drift_ends"):
             setattr(self, name, int(state[name]))
-        self.second[:], self.flattest[:] = state["second"], state["flattest"]
+        self.second[:], self.at_zero[:] = state["second"], state["at_zero"]
         self.now, self.point, self.alarms = float(state["now"]), state["point"].copy(), state["alarms"].tolist()

@@ -23,6 +23,7 @@ GROUPS = 8
 LAST = 2**16
 """With more rows than this the choice no longer matters, and stays as it is."""
 LITTLE = 1 / 256
+"""Of what a row knows at 0, what a row that says 0 adds at least."""
 OFTEN = 1.5
 """It is made anew when there are so many times the rows."""
 
@@ -119,8 +120,8 @@ def curvatures(slopes: Vector, rows: float, second: Vector | None) -> Vector:
     return np.where(found > 0, found, found.mean() or 1.0)
 
 
-def least_curvatures(problem: Problem, kept: list[Stretches], dim: int) -> Vector:
-    """What a row that says 0 adds at least, by coordinate: little of what kept rows show at 0; 0 where none are kept.
+def curvatures_at_zero(problem: Problem, kept: list[Stretches], dim: int) -> Vector:
+    """What a row knows of every coordinate at 0, by kept rows; 0 where none are kept.
 
     Where a category has had one outcome only, or counts of 0, the answer goes far and its own curvature to 0.
     """
@@ -130,4 +131,4 @@ def least_curvatures(problem: Problem, kept: list[Stretches], dim: int) -> Vecto
             columns = {name: column[which] for name, column in part.columns.items()}
             found += weight * problem.jacobian_diagonal(zero, columns)
             rows += weight * row_count(columns)
-    return LITTLE * found / max(rows, 1.0)
+    return found / max(rows, 1.0)
