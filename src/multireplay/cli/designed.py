@@ -17,7 +17,6 @@ from multireplay.cli.data_file import BLOCK, DataFile
 from multireplay.cli.options import ModelKind
 from multireplay.tables import Design
 from multireplay.tables.cells import as_chunked, as_classes, as_lists, as_numbers
-from multireplay.tables.recipe import LARGEST
 
 TARGET, WEIGHTS, LABELS = "\0target", "\0weights", "\0labels"
 """What is made besides the features: the target of the fit, what a row weighs, and the target as a series."""
@@ -57,18 +56,15 @@ class Response:
         else:
             values = as_numbers(column, self.name)
             empty = np.isnan(values)
-            design.leave_out(np.isinf(values) & design.usable, f"infinity in {self.name!r}")
-            design.leave_out(
-                (np.abs(values) > LARGEST) & design.usable, f"a number beyond {LARGEST:g} in {self.name!r}"
-            )
-        design.leave_out(empty & design.usable, f"nothing in {self.name!r}")
+            design.leave_out_extremes(values, self.name)
+        design.leave_out(empty, f"nothing in {self.name!r}")
         return values
 
     def spans(self, table: Any, design: Design) -> NDArray[np.float64]:
         """The exposure of every row; rows without one cannot be used."""
         assert self.exposure is not None
         found = as_numbers(table.column(self.exposure), self.exposure)
-        design.leave_out(~np.isfinite(found) & design.usable, f"nothing in {self.exposure!r}")
+        design.leave_out(~np.isfinite(found), f"nothing in {self.exposure!r}")
         return found
 
     def numbers(self, table: Any, design: Design) -> dict[str, NDArray[np.float64]]:

@@ -193,7 +193,7 @@ class Predictor:
 def _spans(column: Any, name: str, design: Design) -> NDArray[Any]:
     """The exposure of every row; one without a number above 0 cannot be used."""
     spans = as_numbers(column, name)
-    design.leave_out(~(np.isfinite(spans) & (spans > 0)) & design.usable, f"no number above 0 in {name!r}")
+    design.leave_out(~(np.isfinite(spans) & (spans > 0)), f"no number above 0 in {name!r}")
     return spans
 
 
