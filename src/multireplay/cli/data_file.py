@@ -169,12 +169,9 @@ def _as_batch(block: Mapping[str, Any]) -> Any:
     """Arrays as an Arrow batch; those with several numbers a row become lists."""
     import pyarrow as pa
 
-    columns = {}
-    for name, found in block.items():
-        values = np.ascontiguousarray(found)
-        flat = pa.array(values.ravel())
-        columns[name] = pa.FixedSizeListArray.from_arrays(flat, values.shape[1]) if values.ndim == 2 else flat
-    return pa.record_batch(columns)
+    from multireplay.buffer.disk.table import as_arrow
+
+    return pa.record_batch({name: as_arrow(values) for name, values in block.items()})
 
 
 def _usual(batch: Any) -> Any:

@@ -77,6 +77,11 @@ class TableSource(Source):
 class StackedSource(TableSource):
     """Several tables, one after the other: files, or partitions."""
 
+    def sort_out(self, label: object, schema: Any) -> None:
+        super().sort_out(label, schema)
+        if not self.fields:
+            raise InputError(f"{self.label} has no columns of numbers; it has {', '.join(schema.names) or 'none'}")
+
     def stack(self, lengths: Sequence[int]) -> None:
         """Take tables of these lengths together."""
         self.starts = np.cumsum([0, *lengths])
@@ -157,6 +162,12 @@ def field_of(kind: Any) -> Field | None:
         dtype = kept_type(np.dtype(kind.to_pandas_dtype()))
         return Field(dtype, None) if dtype is not None else None
     return Field(np.dtype(np.float64), None) if pa.types.is_decimal(kind) else None
+
+
+def as_arrow(values: Array) -> Any:
+    """An array as Arrow has it: with several numbers a row, lists of one length."""
+    flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, values.shape[1]) if values.ndim == 2 else flat
 
 
 def is_date(kind: Any) -> bool:
