@@ -30,8 +30,7 @@ NUMBERS = ("coefficient", "standard error", "t", "p", "low", "high", "effective"
 
 def summaries_of(found: Sequence[Uncertainty], level: float) -> list[Summary]:
     """The tables of a fit, one for every row of its coefficients, in the units of the file; nothing warns."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UncertaintyWarning)
+    with warnings.catch_warnings(action="ignore", category=UncertaintyWarning):
         return [one.summary(level) for one in found]
 
 
@@ -237,8 +236,7 @@ def bands(model: Model, found: Sequence[Uncertainty], rows: NDArray[Any], level:
     if model.kind is ModelKind.logistic:
         from multireplay.estimators.uncertain import chance_bands
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UncertaintyWarning)  # doubtful predictions are counted
+        with warnings.catch_warnings(action="ignore", category=UncertaintyWarning):  # doubtful predictions are counted
             _, low, high = chance_bands(found, whole, level, softmax=model.softmax)
         pairs = zip(model.classes, low.T, high.T, strict=True)
         return {

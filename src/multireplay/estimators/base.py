@@ -110,8 +110,7 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         given = {**standardization.columns(columns), self.target: np.array(targets, order="C")}
         buffer = Buffer(**self._completed(given), names=names)
         options = {"passes": self.passes, "replay": self.replay, **self._options(self._x0(buffer))}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConverged)  # which is scikit-learn's here
+        with warnings.catch_warnings(action="ignore", category=NotConverged):  # which is scikit-learn's here
             result = self._told(solve(self._problem(), buffer, **options))
         return Start(standardization, result.x), result, buffer
 

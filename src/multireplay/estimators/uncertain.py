@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import html
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit
@@ -27,7 +26,6 @@ HELD_BACK = (
     "around that"
 )
 
-Made = TypeVar("Made")
 Band = tuple[Vector, Vector, Vector]
 """What is fitted, and the two ends of its interval."""
 
@@ -132,7 +130,8 @@ class Inference:
             told, dropped, fitted = self._told_by, getattr(self, "n_dropped_", 0), self._fitted_as(index)
             made = told.made(fitted) if isinstance(told, StreamResult) else made_of(told, fitted)
             made += [f"Rows left out because something was missing: {dropped:,}."] if dropped else []
-            tables.append(_quiet(partial(found.summary, level, by, made)))
+            with warnings.catch_warnings(action="ignore", category=UncertaintyWarning):  # said below, once
+                tables.append(found.summary(level, by, made))
         self._warn(known)
         return tables[0] if len(tables) == 1 else Summaries(zip(self._classes_told(), tables, strict=True))
 
@@ -158,7 +157,8 @@ class Inference:
         np.True_
         """
         known = self.uncertainties_
-        found = [_quiet(partial(one.interval, level, by=by)) for one in known]
+        with warnings.catch_warnings(action="ignore", category=UncertaintyWarning):
+            found = [one.interval(level, by=by) for one in known]
         self._warn(known)
         return np.array(found) if len(found) > 1 else found[0]
 
@@ -243,13 +243,6 @@ def _around_the_fit(x: Vector, known: Uncertainty) -> Uncertainty:
     away = distance_of(off, known.images.standard_error, x, np.ones(len(x)))
     notes = (*known.notes, *([HELD_BACK.format(away)] if away > CONVERGED else []))
     return Uncertainty(x, known.names, replace(known.images, off=off), known.source, "", notes)
-
-
-def _quiet(made: Callable[[], Made]) -> Made:
-    """What this makes, without a word on what is not to be relied on."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UncertaintyWarning)
-        return made()
 
 
 def chance_bands(
