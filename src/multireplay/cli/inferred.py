@@ -20,7 +20,7 @@ from multireplay.inference import BatchMeans, Images, Summary, Uncertainty
 from multireplay.inference.doubts import ALONE, CROWD, NAMED, NEVER, PENALTY, reason_in
 from multireplay.inference.images import has_part
 from multireplay.inference.summary import coefficient_row
-from multireplay.show.text import TextTable, plural
+from multireplay.show.text import TextTable, by_class, plural
 
 KEPT = 1000
 """Features up to which a model file keeps what intervals of predictions are made of: 32 numbers each."""
@@ -63,16 +63,12 @@ def doubts_in(model: Model) -> list[str]:
     What holds for all classes is said once.
     """
     tables: Sequence[Mapping[str, Any]] = (model.inference or {}).get("tables", ())
-    said: dict[str, list[str]] = {}
+    said: list[tuple[str, str]] = []
     for name, table in zip(model.classes if len(tables) > 1 else ("",), tables, strict=False):
         lines = [*(table.get("notes") or ()), *([table["doubts"]] if table["doubts"] else [])]
-        for line in [f"no standard errors: {table['why_not']}"] if table["why_not"] else lines:
-            said.setdefault(line, []).append(str(name))
-    return [
-        f"{line[:1].upper()}{line[1:]}." if len(names) == len(tables)
-        else f"Class{'es' * (len(names) > 1)} {', '.join(names)}: {line}."
-        for line, names in said.items()
-    ]  # fmt: skip
+        lines = [f"no standard errors: {table['why_not']}"] if table["why_not"] else lines
+        said += [(str(name), line) for line in lines]
+    return [f"{line[:1].upper()}{line[1:]}." for line in by_class(said, len(tables))]
 
 
 def rows_of(model: Model, path: Any = "the model file") -> list[list[dict[str, Any]]]:

@@ -17,6 +17,7 @@ from multireplay.errors import UncertaintyWarning, warn
 from multireplay.inference import BatchMeans, LongRun, Summary, Uncertainty
 from multireplay.inference.residuals import distance_of
 from multireplay.result import CONVERGED
+from multireplay.show.text import by_class
 from multireplay.solving.uncertain import made_of
 from multireplay.streaming.answer import StreamResult
 
@@ -197,15 +198,9 @@ class Inference:
 
     def _warn(self, known: Sequence[Uncertainty]) -> None:
         """Say once which intervals are not to be relied on, whatever the number of classes."""
-        said: dict[str, list[str]] = {}
-        for name, one in zip(self._classes_told(), known, strict=False):  # of two classes there is one
-            if note := one.doubt_note():
-                said.setdefault(note, []).append(str(name))
-        told = [
-            note if len(names) == len(known) else f"class{'es' * (len(names) > 1)} {', '.join(names)}: {note}"
-            for note, names in said.items()
-        ]
-        if told:
+        pairs = zip(self._classes_told(), known, strict=False)  # of two classes there is one
+        notes = [(str(name), note) for name, one in pairs if (note := one.doubt_note())]
+        if told := by_class(notes, len(known)):
             warn("; ".join(told), UncertaintyWarning)
 
     @property
