@@ -18,6 +18,7 @@ from multireplay.buffer.disk.layout import resolve
 from multireplay.buffer.disk.memory import bytes_of, in_words
 from multireplay.buffer.disk.opening import find_source
 from multireplay.buffer.disk.source import Source
+from multireplay.buffer.names import listed
 from multireplay.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,10 +90,7 @@ class DataFile:
         """Raise an error about a name that is no column of numbers."""
         if name in self.source.refused:
             raise InputError(self.source.refused[name])
-        guess = self.guess(name)
-        there, more = ", ".join(self.names[:20]), len(self.names) - 20
-        rest = f" and {more} more" if more > 0 else ""
-        raise InputError(f"{self.path} has no column {name!r}; {guess}it has {there}{rest}")
+        raise InputError(f"{self.path} has no column {name!r}; {self.guess(name)}it has {listed(self.names, 20)}")
 
     def guess(self, name: str) -> str:
         """A question on the name that may be meant, if there is one."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay._check import Vector
+from multireplay.buffer.names import INTERCEPT, listed
 from multireplay.cli.model import Model
 from multireplay.cli.options import ModelKind
 from multireplay.errors import InputError, UncertaintyWarning
@@ -24,7 +25,6 @@ from multireplay.show.text import TextTable, by_class, plural
 
 KEPT = 1000
 """Features up to which a model file keeps what intervals of predictions are made of: 32 numbers each."""
-INTERCEPT = "(intercept)"
 NUMBERS = ("coefficient", "standard error", "t", "p", "low", "high", "effective")
 
 
@@ -144,12 +144,10 @@ class Doubted:
         """What to make of it, for so many predictions; None where all are to be relied on."""
         if not self.rows:
             return None
-        names = list(self.by)
-        some = ", ".join(names[:NAMED]) + f" and {len(names) - NAMED} more" * (len(names) > NAMED)
         use, which = ("uses", "its interval") if self.rows == 1 else ("use", "their intervals")
         return (
-            f"{self.rows:,} of {plural(of, 'prediction')} {use} {some}, of which the record has seen too little: "
-            f"do not rely on {which}."
+            f"{self.rows:,} of {plural(of, 'prediction')} {use} {listed(list(self.by), NAMED)}, of which the record "
+            f"has seen too little: do not rely on {which}."
         )
 
 

@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multireplay._check import Vector, number_in, whole_number
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.names import distinct
+from multireplay.buffer.names import INTERCEPT, distinct
 from multireplay.errors import AutocorrelationWarning, InputError, warn
 from multireplay.errors import ConvergenceWarning as NotConverged
 from multireplay.estimators.dependence import Dependence, examine, looked_at
 from multireplay.estimators.standardize import Columns, Standardization, measured
-from multireplay.estimators.uncertain import INTERCEPT, Inference
+from multireplay.estimators.uncertain import Inference
 from multireplay.estimators.usable import as_table, refuse_by_place, usable_as_they_are
 from multireplay.problems import Problem
 from multireplay.replay import Replay

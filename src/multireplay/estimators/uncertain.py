@@ -13,6 +13,7 @@ from scipy.special import expit, logit
 from sklearn.utils.validation import check_is_fitted
 
 from multireplay._check import Vector
+from multireplay.buffer.names import INTERCEPT
 from multireplay.errors import UncertaintyWarning, warn
 from multireplay.inference import BatchMeans, LongRun, Summary, Uncertainty
 from multireplay.inference.residuals import distance_of
@@ -21,7 +22,6 @@ from multireplay.show.text import by_class
 from multireplay.solving.uncertain import made_of
 from multireplay.streaming.answer import StreamResult
 
-INTERCEPT = "(intercept)"
 HELD_BACK = (
     "coefficients are those that predict best, up to {:.2g} standard errors from the fit of the stream; intervals are "
     "around that"
