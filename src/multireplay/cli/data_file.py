@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -140,7 +140,7 @@ class DataFile:
 
     def batches(
         self, names: Sequence[str], first: int = 0, last: int | None = None, size: int | None = None
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Generator[tuple[int, Any], None, None]:
         """Arrow batches of columns, whatever they hold, from one row to another, each with the number of its first."""
         stop = self.source.rows if last is None else last
         for name in names:
