@@ -59,6 +59,12 @@ def number_in(
     raise InputError(f"{name} must be a number {where}, not {value!r}")
 
 
+def one_a_row(name: str, shape: tuple[int, ...], rows: int, of: str = "X") -> None:
+    """Raise unless an array of this shape has one value for each of so many rows."""
+    if shape != (rows,):
+        raise InputError(f"{name} has shape {shape}, but {of} has {rows} rows: it needs ({rows},)")
+
+
 def as_vector(name: str, values: Any) -> Vector:
     """An array of real numbers, or an error that names it."""
     from multireplay.buffer.foreign import as_numpy, is_foreign  # which checks with this module

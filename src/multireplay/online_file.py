@@ -95,6 +95,14 @@ def described(value: Any, arrays: Arrays) -> Any:
     return {"is": name, "with": {each: described(part, arrays) for each, part in _arguments_of(value).items()}}
 
 
+def described_or_named(value: Any, arrays: Arrays) -> Any:
+    """As `described`, and what is the user's own by its class and what it says of itself."""
+    try:
+        return described(value, arrays)
+    except CannotBeWritten:
+        return {"is": type(value).__name__, "yours": f"{value!r}"}
+
+
 def made(text: Any, arrays: Arrays) -> Any:
     """The value that was described; the constructors of built-in classes are all that is called."""
     if isinstance(text, list):
@@ -115,12 +123,8 @@ def write(path: str | os.PathLike[str], arguments: Mapping[str, Any], state: Map
     if not target.parent.is_dir():
         raise InputError(f"there is no folder {target.parent} to save {target.name} in")
     arrays: Arrays = []
-    text = {"state": described(state, arrays), "arguments": {}}
-    for name, value in arguments.items():
-        try:
-            text["arguments"][name] = described(value, arrays)
-        except CannotBeWritten:
-            text["arguments"][name] = {"is": type(value).__name__, "yours": f"{value!r}"}
+    text = {"state": described(state, arrays)}
+    text["arguments"] = {name: described_or_named(value, arrays) for name, value in arguments.items()}
     archive = io.BytesIO()
     named: dict[str, Any] = {f"{number}": array for number, array in enumerate(arrays)}
     np.savez(archive, text=np.array(json.dumps(text)), **named)

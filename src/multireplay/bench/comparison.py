@@ -64,8 +64,7 @@ class Comparison(Experiment):
             steps: dict[str, float | None] = {PUBLISHED: None} if method.published else {}
             if method.tuned and method.name in chosen:
                 steps[TUNED] = chosen[method.name]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 attempt(method, warm_up, None if method.published else chosen.get(method.name, 1.0))  # compiles
             for kind, step in steps.items():
                 found[key(method.name, kind)] = np.array(attempt(method, case, step))

@@ -144,8 +144,7 @@ def share(held: Vector | NDArray[np.bool_], binomial: bool = True) -> str:
 
 def run_demo(repetitions: int, trajectories: int, seed: int, advance: Callable[[int], None]) -> Demo:
     """Draw the logs and the trajectories, fit all, and tell `advance` of each log and each fit of a trajectory."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UncertaintyWarning)  # an interval with a mark is counted like any other
+    with warnings.catch_warnings(action="ignore", category=UncertaintyWarning):  # a marked one counts as any other
         return _run(repetitions, trajectories, seed, advance)
 
 

@@ -54,8 +54,7 @@ def error_curve(case: Case, method: Method, step: Step, at: Callable[[int], Posi
     several = len(lengths) > 1
     iterations = np.array(lengths, dtype=np.int64) if several else at(lengths[0])
     track = mr.Track(case.world.solution, at="end" if several else iterations, weight=case.world.weight)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", mr.DivergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=mr.DivergenceWarning):
         result = mr.solve(case.world.problem, data, replay=scheme, step=step, average="full", track=track)
     kind = "average" if averaged else "last"
     found = np.full((3, len(iterations)), np.inf)

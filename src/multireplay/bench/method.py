@@ -67,8 +67,7 @@ def attempt(method: Method, case: Case, step: float | None) -> tuple[float, floa
     """Error, passes over the record, samples read and seconds; the error is infinite where the run failed."""
     began = time.perf_counter()
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             found = method.run(case, step)
     except (MultireplayError, ZeroDivisionError, OverflowError) as failure:
         if step is None:

@@ -66,8 +66,8 @@ def draw_experiment(experiment: Any, rows: Sequence[Row], reports: Sequence[Arra
     with matplotlib.rc_context(SETTINGS):
         for name, picture in drawings.items():
             figure = picture(experiment, rows, reports, size)
-            save(figure, stem.with_name(f"{stem.name}{name}.png"))
-            save(figure, stem.with_name(f"{stem.name}{name}.svg"))
+            save_figure(figure, stem.with_name(f"{stem.name}{name}.png"))
+            save_figure(figure, stem.with_name(f"{stem.name}{name}.svg"))
 
 
 def curves(
@@ -227,11 +227,6 @@ def draw_comparison(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     ax.set_xlabel(f"squared error / that of the exact fit (dotted: 1.05; right edge: {CEILING:.0f} and more, or ∞)")
     ax.set_title("Steps tuned on other seeds where a method has one", loc="left", fontsize=10)
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    save(figure, path)
-
-
-def save(figure: Figure, path: Path) -> None:
-    """Write the picture as PNG or SVG, by the name of the file; the same picture gives the same bytes."""
     save_figure(figure, path)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay._check import one_a_row
 from multireplay.errors import InputError
 
 
@@ -39,8 +40,7 @@ class RowChains:
     def of(cls, groups: Any, rows: int) -> RowChains:
         """The chains of labels, one a row; the rows of a group must be together."""
         labels = np.asarray(groups)
-        if labels.shape != (rows,):
-            raise InputError(f"groups has shape {labels.shape}, but the record has {rows} rows: it needs ({rows},)")
+        one_a_row("groups", labels.shape, rows, "the record")
         nothing = np.flatnonzero(
             [label is None or label != label for label in labels] if labels.dtype.kind in "Of" else []
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +15,9 @@ Names: TypeAlias = tuple[str, ...]
 
 FEATURES = ("features", "next_features")
 """The columns of a record whose features have the buffer's names."""
+
+INTERCEPT = "(intercept)"
+"""What the coefficient of a column of ones is called that nobody has given."""
 
 
 def as_names(names: Any, what: str = "names") -> Names:
@@ -62,6 +65,18 @@ def refuse_reordered(names: Names, others: Names | None, what: str, against: str
     if others is not None and names != others and set(names) == set(others):
         place = next(at for at, pair in enumerate(zip(names, others, strict=True)) if pair[0] != pair[1])
         raise InputError(f"{what} {others[place]!r} where {against} has {names[place]!r}: give all in one order")
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first names with commas between, and how many more there are.
+
+    Examples
+    --------
+    >>> from multireplay.buffer.names import listed
+    >>> listed(("temp", "hum", "wind", "sun"), 2)
+    'temp, hum and 2 more'
+    """
+    return ", ".join(names[:most]) + f" and {len(names) - most} more" * (len(names) > most)
 
 
 def place_in_words(place: tuple[int, ...], names: Names | None = None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +18,7 @@ from multireplay.buffer.disk.layout import resolve
 from multireplay.buffer.disk.memory import bytes_of, in_words
 from multireplay.buffer.disk.opening import find_source
 from multireplay.buffer.disk.source import Source
+from multireplay.buffer.names import listed
 from multireplay.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,10 +90,7 @@ class DataFile:
         """Raise an error about a name that is no column of numbers."""
         if name in self.source.refused:
             raise InputError(self.source.refused[name])
-        guess = self.guess(name)
-        there, more = ", ".join(self.names[:20]), len(self.names) - 20
-        rest = f" and {more} more" if more > 0 else ""
-        raise InputError(f"{self.path} has no column {name!r}; {guess}it has {there}{rest}")
+        raise InputError(f"{self.path} has no column {name!r}; {self.guess(name)}it has {listed(self.names, 20)}")
 
     def guess(self, name: str) -> str:
         """A question on the name that may be meant, if there is one."""
@@ -142,7 +140,7 @@ class DataFile:
 
     def batches(
         self, names: Sequence[str], first: int = 0, last: int | None = None, size: int | None = None
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Generator[tuple[int, Any], None, None]:
         """Arrow batches of columns, whatever they hold, from one row to another, each with the number of its first."""
         stop = self.source.rows if last is None else last
         for name in names:
@@ -169,12 +167,9 @@ def _as_batch(block: Mapping[str, Any]) -> Any:
     """Arrays as an Arrow batch; those with several numbers a row become lists."""
     import pyarrow as pa
 
-    columns = {}
-    for name, found in block.items():
-        values = np.ascontiguousarray(found)
-        flat = pa.array(values.ravel())
-        columns[name] = pa.FixedSizeListArray.from_arrays(flat, values.shape[1]) if values.ndim == 2 else flat
-    return pa.record_batch(columns)
+    from multireplay.buffer.disk.table import as_arrow
+
+    return pa.record_batch({name: as_arrow(values) for name, values in block.items()})
 
 
 def _usual(batch: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +13,11 @@ from multireplay._check import Positions
 from multireplay.buffer.columns import Array
 from multireplay.buffer.disk.layout import Layout, MappedColumn, Part
 from multireplay.buffer.disk.source import Field, Reader, Source
+from multireplay.buffer.disk.table import BatchReader
 from multireplay.cli.data_file import BLOCK, DataFile
 from multireplay.cli.options import ModelKind
 from multireplay.tables import Design
 from multireplay.tables.cells import as_chunked, as_classes, as_lists, as_numbers
-from multireplay.tables.recipe import LARGEST
 
 TARGET, WEIGHTS, LABELS = "\0target", "\0weights", "\0labels"
 """What is made besides the features: the target of the fit, what a row weighs, and the target as a series."""
@@ -57,18 +57,15 @@ class Response:
         else:
             values = as_numbers(column, self.name)
             empty = np.isnan(values)
-            design.leave_out(np.isinf(values) & design.usable, f"infinity in {self.name!r}")
-            design.leave_out(
-                (np.abs(values) > LARGEST) & design.usable, f"a number beyond {LARGEST:g} in {self.name!r}"
-            )
-        design.leave_out(empty & design.usable, f"nothing in {self.name!r}")
+            design.leave_out_extremes(values, self.name)
+        design.leave_out(empty, f"nothing in {self.name!r}")
         return values
 
     def spans(self, table: Any, design: Design) -> NDArray[np.float64]:
         """The exposure of every row; rows without one cannot be used."""
         assert self.exposure is not None
         found = as_numbers(table.column(self.exposure), self.exposure)
-        design.leave_out(~np.isfinite(found) & design.usable, f"nothing in {self.exposure!r}")
+        design.leave_out(~np.isfinite(found), f"nothing in {self.exposure!r}")
         return found
 
     def numbers(self, table: Any, design: Design) -> dict[str, NDArray[np.float64]]:
@@ -137,7 +134,8 @@ class DesignedSource(Source):
         self.times, self.refused = {}, {}
 
     def reader(self, names: Sequence[str], first: int) -> Reader:
-        return _DesignedReader(self, names, first)
+        batches = self.file.batches(self.columns(names), first, None, self.where.at_once)
+        return BatchReader(batches, lambda batch: self.values(batch, names), first)
 
     def take(self, targets: Mapping[str, Array], rows: Positions) -> None:
         for here, batch in self.file.picked(self.columns(tuple(targets)), rows, self.where.at_once):
@@ -186,30 +184,3 @@ class DesignedSource(Source):
         response = self.where.response
         made = [] if response is None else [list(response.classes), list(response.weights)]
         return [*self.file.source.identity(self.columns(names)), self.where.recipe.to_dict(), made]
-
-
-class _DesignedReader(Reader):
-    """Reads batches of the file, and makes the numbers of each as a whole."""
-
-    def __init__(self, source: DesignedSource, names: Sequence[str], first: int) -> None:
-        self._source, self._names, self._left = source, names, 0
-        self._batches: Iterator[tuple[int, Any]] = source.file.batches(
-            source.columns(names), first, None, source.where.at_once
-        )
-        self._values: dict[str, NDArray[np.float64]] = {}
-
-    def read(self, targets: Mapping[str, Array]) -> None:
-        done, count = 0, len(next(iter(targets.values())))
-        while done < count:
-            if not self._left:
-                _, batch = next(self._batches)
-                self._values, self._left = self._source.values(batch, self._names), batch.num_rows
-            step = min(count - done, self._left)
-            for name, target in targets.items():
-                values = self._values[name]
-                target[done : done + step] = values[len(values) - self._left :][:step]
-            done, self._left = done + step, self._left - step
-
-    def close(self) -> None:
-        self._values, self._left = {}, 0
-        self._batches.close()  # type: ignore[attr-defined]

@@ -7,7 +7,6 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,9 +54,7 @@ class PredictingRows:
                 rows += block.num_rows
             if writer is not None:
                 writer.close()
-        known = [part for part in predictor.tallies if part is not None]
-        whole = reduce(Tally.joined, known) if known and len(known) == len(predictor.tallies) else None
-        return Made(rows, predictor.unscored, predictor.doubted, whole, predictor.drawn)
+        return Made(rows, predictor.unscored, predictor.doubted, predictor.whole_tally, predictor.drawn)
 
 
 def predict_in_parts(predictor: Predictor, out: Path, on: Any) -> int:

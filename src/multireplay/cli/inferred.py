@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multireplay._check import Vector
+from multireplay.buffer.names import INTERCEPT, listed
 from multireplay.cli.model import Model
 from multireplay.cli.options import ModelKind
 from multireplay.errors import InputError, UncertaintyWarning
@@ -20,18 +21,16 @@ from multireplay.inference import BatchMeans, Images, Summary, Uncertainty
 from multireplay.inference.doubts import ALONE, CROWD, NAMED, NEVER, PENALTY, reason_in
 from multireplay.inference.images import has_part
 from multireplay.inference.summary import coefficient_row
-from multireplay.show.text import TextTable, plural
+from multireplay.show.text import TextTable, by_class, plural
 
 KEPT = 1000
 """Features up to which a model file keeps what intervals of predictions are made of: 32 numbers each."""
-INTERCEPT = "(intercept)"
 NUMBERS = ("coefficient", "standard error", "t", "p", "low", "high", "effective")
 
 
 def summaries_of(found: Sequence[Uncertainty], level: float) -> list[Summary]:
     """The tables of a fit, one for every row of its coefficients, in the units of the file; nothing warns."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UncertaintyWarning)
+    with warnings.catch_warnings(action="ignore", category=UncertaintyWarning):
         return [one.summary(level) for one in found]
 
 
@@ -64,16 +63,12 @@ def doubts_in(model: Model) -> list[str]:
     What holds for all classes is said once.
     """
     tables: Sequence[Mapping[str, Any]] = (model.inference or {}).get("tables", ())
-    said: dict[str, list[str]] = {}
+    said: list[tuple[str, str]] = []
     for name, table in zip(model.classes if len(tables) > 1 else ("",), tables, strict=False):
         lines = [*(table.get("notes") or ()), *([table["doubts"]] if table["doubts"] else [])]
-        for line in [f"no standard errors: {table['why_not']}"] if table["why_not"] else lines:
-            said.setdefault(line, []).append(str(name))
-    return [
-        f"{line[:1].upper()}{line[1:]}." if len(names) == len(tables)
-        else f"Class{'es' * (len(names) > 1)} {', '.join(names)}: {line}."
-        for line, names in said.items()
-    ]  # fmt: skip
+        lines = [f"no standard errors: {table['why_not']}"] if table["why_not"] else lines
+        said += [(str(name), line) for line in lines]
+    return [f"{line[:1].upper()}{line[1:]}." for line in by_class(said, len(tables))]
 
 
 def rows_of(model: Model, path: Any = "the model file") -> list[list[dict[str, Any]]]:
@@ -149,12 +144,10 @@ class Doubted:
         """What to make of it, for so many predictions; None where all are to be relied on."""
         if not self.rows:
             return None
-        names = list(self.by)
-        some = ", ".join(names[:NAMED]) + f" and {len(names) - NAMED} more" * (len(names) > NAMED)
         use, which = ("uses", "its interval") if self.rows == 1 else ("use", "their intervals")
         return (
-            f"{self.rows:,} of {plural(of, 'prediction')} {use} {some}, of which the record has seen too little: "
-            f"do not rely on {which}."
+            f"{self.rows:,} of {plural(of, 'prediction')} {use} {listed(list(self.by), NAMED)}, of which the record "
+            f"has seen too little: do not rely on {which}."
         )
 
 
@@ -237,8 +230,7 @@ def bands(model: Model, found: Sequence[Uncertainty], rows: NDArray[Any], level:
     if model.kind is ModelKind.logistic:
         from multireplay.estimators.uncertain import chance_bands
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UncertaintyWarning)  # doubtful predictions are counted
+        with warnings.catch_warnings(action="ignore", category=UncertaintyWarning):  # doubtful predictions are counted
             _, low, high = chance_bands(found, whole, level, softmax=model.softmax)
         pairs = zip(model.classes, low.T, high.T, strict=True)
         return {

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from multireplay.buffer.names import listed
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.fitted import SHOWN, coefficient_tables, names_of_rows
 from multireplay.cli.inferred import doubts_in, rows_of
@@ -71,9 +72,9 @@ class LookedAtModel:
         numbers = [name for name in model.recipe.columns if name not in levels]
         some = len(numbers) if everything else FEW
         if numbers:
-            yield f"From {plural(len(numbers), 'column')} of numbers: {_some(numbers, some)}."
+            yield f"From {plural(len(numbers), 'column')} of numbers: {listed(numbers, some)}."
         if levels:
-            told = [{"categories": name, "levels": _some(found, some)} for name, found in levels.items()]
+            told = [{"categories": name, "levels": listed(found, some)} for name, found in levels.items()]
             yield TextTable(told, wrap="levels")
         weight = np.array([[_weight(row) for row in rows[:-1]] for rows in self.rows])
         tables, hidden = coefficient_tables(model, self.rows, weight, 10**9 if everything else SHOWN)
@@ -150,11 +151,6 @@ def _levels(recipe: Any) -> dict[str, list[str]]:
     return {name: list(levels) for name, levels in found.items()}
 
 
-def _some(names: Sequence[str], most: int = 6) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
 @dataclass(frozen=True, eq=False)
 class LookedAtData:
     """A record, and what its columns hold."""
@@ -183,7 +179,7 @@ class LookedAtData:
         for column in self.columns[:most]:
             ends, width = column["range"], column["width"]
             holds = column["holds"] if width is None else f"{width} numbers a row"
-            what = _some(column["levels"]) or ("" if ends is None else f"{short(ends[0])} to {short(ends[1])}")
+            what = listed(column["levels"], 6) or ("" if ends is None else f"{short(ends[0])} to {short(ends[1])}")
             told.append({"column": column["name"], "holds": holds, "missing": column["missing"] or "", "what": what})
         yield TextTable(told, wrap="what")
         if len(self.columns) > most:

@@ -168,10 +168,14 @@ class Predictor:
 
     def score(self) -> dict[str, Any] | None:
         """The score of the predictions by the record's own target, if it has that, or why it is not defined."""
+        whole = self.whole_tally
+        return None if whole is None else whole.score(self.model.kind)
+
+    @property
+    def whole_tally(self) -> Tally | None:
+        """What the score of all blocks is made of; None where the target of one is not to be read."""
         known = [one for one in self.tallies if one is not None]
-        if not known or len(known) < len(self.tallies):
-            return None
-        return reduce(Tally.joined, known).score(self.model.kind)
+        return reduce(Tally.joined, known) if known and len(known) == len(self.tallies) else None
 
     def _draw(self, block: Any, first: int, found: Mapping[str, Any]) -> None:
         """Keep what the page draws."""
@@ -193,7 +197,7 @@ class Predictor:
 def _spans(column: Any, name: str, design: Design) -> NDArray[Any]:
     """The exposure of every row; one without a number above 0 cannot be used."""
     spans = as_numbers(column, name)
-    design.leave_out(~(np.isfinite(spans) & (spans > 0)) & design.usable, f"no number above 0 in {name!r}")
+    design.leave_out(~(np.isfinite(spans) & (spans > 0)), f"no number above 0 in {name!r}")
     return spans
 
 

@@ -77,8 +77,7 @@ class Outputs:
             self._result = self.stream.result()
         result = self._result
         nothing = np.full(len(result.x), np.nan)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UncertaintyWarning)  # the page marks them
+        with warnings.catch_warnings(action="ignore", category=UncertaintyWarning):  # the page marks them
             errors = result.standard_error
             ends = np.stack([nothing, nothing], axis=1) if errors is None else result.interval()
         known = {

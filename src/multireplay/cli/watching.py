@@ -21,6 +21,7 @@ import pyarrow.csv
 
 from multireplay.buffer.disk.dialect import SEPARATORS
 from multireplay.buffer.disk.tidy import NOTHING
+from multireplay.buffer.names import INTERCEPT
 from multireplay.cli.app import INTERRUPTED, UNEXPECTED, note
 from multireplay.cli.options import names_in
 from multireplay.cli.told import Outputs
@@ -31,7 +32,6 @@ from multireplay.streaming import Stream
 from multireplay.tables import Recipe, Term
 
 LINKS = {"linear": "identity", "logistic": "logistic", "poisson": "exp"}
-INTERCEPT = "(intercept)"
 UNASKED = {"forget": "auto", "window": None, "keep": 0}
 """What options are that were not given."""
 CHUNK, WAIT, LATE = 1 << 16, 0.2, 2.0

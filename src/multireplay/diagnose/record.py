@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from multireplay._check import one_a_row
 from multireplay.buffer.buffer import Buffer
 from multireplay.diagnose.chains import Lengths
 from multireplay.errors import InputError
@@ -121,8 +122,8 @@ def _chained(columns: dict[str, Any], groups: Any, times: Any, about: tuple[str,
     count = shape[0] if shape else 0
     labels = None if groups is None else np.asarray(groups)
     for name, found in (("groups", labels), ("time", None if times is None else times.values)):
-        if found is not None and found.shape != (count,):
-            raise InputError(f"{name} has shape {found.shape}, but the record has {count} rows: it needs ({count},)")
+        if found is not None:
+            one_a_row(name, found.shape, count, "the record")
     chains = chained(np.ones(count, dtype=bool), labels, times)
     straight = bool((chains.rows == np.arange(count)).all())
     said = (*chains.sentences, *about)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multireplay._check import Vector
-from multireplay.engine.sums import BlockSum, Part
+from multireplay.engine.sums import BlockSum, MomentSum, Part
 from multireplay.problems.base import as_double
 
 if TYPE_CHECKING:
@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     from multireplay.problems import Problem
 
 
-class SecondMoments(BlockSum):
+class SecondMoments(MomentSum):
     """Σ_t ψ_t ψ_tᵀ in a basis: what the record says of every direction, whatever is solved."""
-
-    def __init__(self, problem: Problem, dim: int, basis: Vector | None = None) -> None:
-        self.problem, self.dim, self.basis, self.least = problem, dim, basis, max(16, 2 * dim)
 
     def zero(self) -> Part:
         return (np.zeros((self.dim, self.dim)),)

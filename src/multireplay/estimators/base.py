@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multireplay._check import Vector, number_in, whole_number
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.names import distinct
+from multireplay.buffer.names import INTERCEPT, distinct
 from multireplay.errors import AutocorrelationWarning, InputError, warn
 from multireplay.errors import ConvergenceWarning as NotConverged
 from multireplay.estimators.dependence import Dependence, examine, looked_at
 from multireplay.estimators.standardize import Columns, Standardization, measured
-from multireplay.estimators.uncertain import INTERCEPT, Inference
+from multireplay.estimators.uncertain import Inference
 from multireplay.estimators.usable import as_table, refuse_by_place, usable_as_they_are
 from multireplay.problems import Problem
 from multireplay.replay import Replay
@@ -110,8 +110,7 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         given = {**standardization.columns(columns), self.target: np.array(targets, order="C")}
         buffer = Buffer(**self._completed(given), names=names)
         options = {"passes": self.passes, "replay": self.replay, **self._options(self._x0(buffer))}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConverged)  # which is scikit-learn's here
+        with warnings.catch_warnings(action="ignore", category=NotConverged):  # which is scikit-learn's here
             result = self._told(solve(self._problem(), buffer, **options))
         return Start(standardization, result.x), result, buffer
 

@@ -137,8 +137,7 @@ def examine(
     if tau < SLOW:
         return Dependence(tau, column, count)
     columns = problem.columns(part)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         ends = [solve(problem, part, replay=replay, **options) for replay in (Serial(), Dyadic())]
     found = [measure(problem, columns, WholeSpace(), end.x) for end in ends]
     error = found[1].error

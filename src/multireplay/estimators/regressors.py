@@ -14,7 +14,7 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import check_array
 from sklearn.utils.validation import _num_samples
 
-from multireplay._check import Vector
+from multireplay._check import Vector, one_a_row
 from multireplay.errors import InputError, warn
 from multireplay.estimators.base import MEREstimator
 from multireplay.estimators.standardize import Columns
@@ -290,7 +290,7 @@ class MERPoissonRegressor(MERRegressor):
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
         rows, targets = super()._checked(X, y, reset=reset)
-        _refuse_negative(targets)
+        _refuse("y", targets, targets < 0, "counts are at least 0")
         return rows, targets
 
     def _inverse(self, mean: float, rows: int) -> float:
@@ -308,18 +308,16 @@ def as_exposure(exposure: Any, rows: int, missing: bool = False) -> Vector:
     found: Vector = check_array(
         exposure, ensure_2d=False, dtype=np.float64, input_name="exposure", ensure_all_finite=finite
     )
-    if found.shape != (rows,):
-        raise InputError(f"exposure has shape {found.shape}, but X has {rows} rows: it needs ({rows},)")
-    if (found <= 0).any():
-        bad = int(np.flatnonzero(found <= 0)[0])
-        raise InputError(f"exposure is {found[bad]:g} at row {bad} (counting from 0); it must be above 0")
+    one_a_row("exposure", found.shape, rows)
+    _refuse("exposure", found, found <= 0, "it must be above 0")
     return found
 
 
-def _refuse_negative(counts: Vector) -> None:
-    if (counts < 0).any():
-        bad = int(np.flatnonzero(counts < 0)[0])
-        raise InputError(f"y is {counts[bad]:g} at row {bad} (counting from 0); counts are at least 0")
+def _refuse(name: str, values: Vector, bad: Any, needs: str) -> None:
+    """Raise if any of these values is bad, naming the first of them."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(f"{name} is {values[row]:g} at row {row} (counting from 0); {needs}")
 
 
 def _rates(y: Any, sample_weight: Any, exposure: Vector) -> tuple[Vector, Vector]:
@@ -327,7 +325,7 @@ def _rates(y: Any, sample_weight: Any, exposure: Vector) -> tuple[Vector, Vector
     counts: Vector = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_all_finite=False)
     if counts.shape != exposure.shape:
         raise InputError(f"y has shape {counts.shape}, but there are {len(exposure)} rows: it needs ({len(exposure)},)")
-    _refuse_negative(counts)
+    _refuse("y", counts, counts < 0, "counts are at least 0")
     return counts / exposure, as_weights(sample_weight, len(counts)) * exposure
 
 
@@ -338,11 +336,8 @@ def as_weights(sample_weight: Any, rows: int) -> Vector:
     if isinstance(sample_weight, Number):
         sample_weight = np.full(rows, sample_weight)
     weights: Vector = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
-    if weights.shape != (rows,):
-        raise InputError(f"sample_weight has shape {weights.shape}, but X has {rows} rows: it needs ({rows},)")
-    if (weights < 0).any():
-        bad = int(np.flatnonzero(weights < 0)[0])
-        raise InputError(f"sample_weight is {weights[bad]:g} at row {bad} (counting from 0); it must be at least 0")
+    one_a_row("sample_weight", weights.shape, rows)
+    _refuse("sample_weight", weights, weights < 0, "it must be at least 0")
     if not weights.any():
         raise InputError("all values of sample_weight are zero, so that no row counts; at least one weight must not be")
     return weights

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import html
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit
 from sklearn.utils.validation import check_is_fitted
 
 from multireplay._check import Vector
+from multireplay.buffer.names import INTERCEPT
 from multireplay.errors import UncertaintyWarning, warn
 from multireplay.inference import BatchMeans, LongRun, Summary, Uncertainty
 from multireplay.inference.residuals import distance_of
 from multireplay.result import CONVERGED
+from multireplay.show.text import by_class
 from multireplay.solving.uncertain import made_of
 from multireplay.streaming.answer import StreamResult
 
-INTERCEPT = "(intercept)"
 HELD_BACK = (
     "coefficients are those that predict best, up to {:.2g} standard errors from the fit of the stream; intervals are "
     "around that"
 )
 
-Made = TypeVar("Made")
 Band = tuple[Vector, Vector, Vector]
 """What is fitted, and the two ends of its interval."""
 
@@ -132,7 +131,8 @@ class Inference:
             told, dropped, fitted = self._told_by, getattr(self, "n_dropped_", 0), self._fitted_as(index)
             made = told.made(fitted) if isinstance(told, StreamResult) else made_of(told, fitted)
             made += [f"Rows left out because something was missing: {dropped:,}."] if dropped else []
-            tables.append(_quiet(partial(found.summary, level, by, made)))
+            with warnings.catch_warnings(action="ignore", category=UncertaintyWarning):  # said below, once
+                tables.append(found.summary(level, by, made))
         self._warn(known)
         return tables[0] if len(tables) == 1 else Summaries(zip(self._classes_told(), tables, strict=True))
 
@@ -158,7 +158,8 @@ class Inference:
         np.True_
         """
         known = self.uncertainties_
-        found = [_quiet(partial(one.interval, level, by=by)) for one in known]
+        with warnings.catch_warnings(action="ignore", category=UncertaintyWarning):
+            found = [one.interval(level, by=by) for one in known]
         self._warn(known)
         return np.array(found) if len(found) > 1 else found[0]
 
@@ -197,15 +198,9 @@ class Inference:
 
     def _warn(self, known: Sequence[Uncertainty]) -> None:
         """Say once which intervals are not to be relied on, whatever the number of classes."""
-        said: dict[str, list[str]] = {}
-        for name, one in zip(self._classes_told(), known, strict=False):  # of two classes there is one
-            if note := one.doubt_note():
-                said.setdefault(note, []).append(str(name))
-        told = [
-            note if len(names) == len(known) else f"class{'es' * (len(names) > 1)} {', '.join(names)}: {note}"
-            for note, names in said.items()
-        ]
-        if told:
+        pairs = zip(self._classes_told(), known, strict=False)  # of two classes there is one
+        notes = [(str(name), note) for name, one in pairs if (note := one.doubt_note())]
+        if told := by_class(notes, len(known)):
             warn("; ".join(told), UncertaintyWarning)
 
     @property
@@ -243,13 +238,6 @@ def _around_the_fit(x: Vector, known: Uncertainty) -> Uncertainty:
     away = distance_of(off, known.images.standard_error, x, np.ones(len(x)))
     notes = (*known.notes, *([HELD_BACK.format(away)] if away > CONVERGED else []))
     return Uncertainty(x, known.names, replace(known.images, off=off), known.source, "", notes)
-
-
-def _quiet(made: Callable[[], Made]) -> Made:
-    """What this makes, without a word on what is not to be relied on."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UncertaintyWarning)
-        return made()
 
 
 def chance_bands(

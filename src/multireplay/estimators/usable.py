@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import _safe_indexing, check_array
 
+from multireplay._check import one_a_row
 from multireplay.buffer.names import names_in, place_in_words
 from multireplay.errors import InputError
 
@@ -39,7 +40,10 @@ def kept_rows(host: Any, X: Any, y: Any, groups: Any, more: bool = False) -> Cha
         if not (whole.any() or more):
             raise InputError(f"all {len(whole)} rows have something missing, and missing='drop' leaves none")
         host.n_dropped_ += int((~whole).sum())
-    return chained(whole, None if groups is None else _one_a_row(groups, len(whole)))
+    labels = None if groups is None else np.asarray(groups)
+    if labels is not None:
+        one_a_row("groups", labels.shape, len(whole))
+    return chained(whole, labels)
 
 
 def taken(values: Any, kept: ChainedRows | None) -> Any:
@@ -60,13 +64,6 @@ def _there(y: Any, count: int) -> Any:
     return (
         np.array([one is not None and one == one for one in y]) if y.dtype.kind == "O" else np.ones(count, dtype=bool)
     )
-
-
-def _one_a_row(groups: Any, count: int) -> Any:
-    labels = np.asarray(groups)
-    if labels.shape != (count,):
-        raise InputError(f"groups has shape {labels.shape}, but X has {count} rows: it needs ({count},)")
-    return labels
 
 
 def usable_as_they_are(estimator: Any, arrays: Sequence[Any], fewest: int = 1) -> bool:

@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import _num_samples
 
-from multireplay._check import Vector
+from multireplay._check import Vector, one_a_row
 from multireplay.errors import InputError
 from multireplay.estimators.base import MEREstimator, stacked
 from multireplay.estimators.usable import kept_rows, taken
@@ -221,6 +221,5 @@ def returns(trajectory: Episodes, gamma: float, values: Vector) -> Vector:
 
 def _one_a_row(name: str, values: Any, count: int) -> NDArray[Any]:
     array = np.zeros(count) if values is None else np.asarray(values)
-    if array.shape != (count,):
-        raise InputError(f"{name} has shape {array.shape}, but X has {count} rows: it needs ({count},)")
+    one_a_row(name, array.shape, count)
     return array

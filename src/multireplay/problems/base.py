@@ -315,10 +315,10 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
         raise InputError(f"column {name!r} holds booleans; it needs real numbers")
 
 
-def refuse_outside(name: str, values: Any, least: float, most: float, needs: str) -> None:
-    """Raise if any value of a column, of any library, is outside [least, most], naming the first of them."""
-    if not isinstance(values, np.ndarray) or values.min() < least or values.max() > most:
-        refuse((values < least) | (values > most), name, values, needs)
+def refuse_outside(name: str, values: Any, most: float, needs: str) -> None:
+    """Raise if any value of a column, of any library, is outside [0, most], naming the first of them."""
+    if not isinstance(values, np.ndarray) or values.min() < 0 or values.max() > most:
+        refuse((values < 0) | (values > most), name, values, needs)
 
 
 def refuse(bad: Any, name: str, values: Any, needs: str) -> None:

@@ -30,8 +30,6 @@ from multireplay.problems.over_batches import OverBatches
 from multireplay.problems.policy_evaluation import PolicyEvaluation, TransitionSamples
 from multireplay.problems.residual import ResidualProblem
 
-CHANGED = "the operator changed {} in place; it must return a new array instead"
-
 
 class OfFeatures(OverBatches, ResidualProblem):
     """F̃ = r · features + λx, with one number r a lane: what is beside the plain `ResidualProblem` that it is.

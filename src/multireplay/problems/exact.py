@@ -186,12 +186,16 @@ def _solve(matrix: Any, vector: Vector) -> Vector:
     """By Cholesky where the matrix allows it, otherwise the least-norm solution; by iteration if it is too large."""
     if not isinstance(matrix, np.ndarray):  # as well as it can be had: Newton's steps check themselves
         return np.asarray(cg(matrix, vector, rtol=1e-13, maxiter=PATIENCE)[0])
+    return dense_solution(matrix, vector, assume_a="pos")
+
+
+def dense_solution(matrix: Vector, right: Vector, **known: Any) -> Vector:
+    """The solution of a linear system, the shortest where there are many; `known` is for `scipy.linalg.solve`."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", scipy.linalg.LinAlgWarning)
-            return np.asarray(scipy.linalg.solve(matrix, vector, assume_a="pos"))
+        with warnings.catch_warnings(action="error", category=scipy.linalg.LinAlgWarning):
+            return np.asarray(scipy.linalg.solve(matrix, right, **known))
     except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
-        return np.asarray(np.linalg.lstsq(matrix, vector, rcond=None)[0])
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])
 
 
 def extragradient(operator: Operator, feasible: Set, x0: Vector, lipschitz: float, tolerance: float = 1e-10) -> Vector:

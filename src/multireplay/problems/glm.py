@@ -149,11 +149,11 @@ class GLM(ResidualProblem):
         targets, link = columns["targets"], self.link.name
         anyway = f"for a mean of that range plus noise, GLM({link!r}, check_targets=False)"
         if self.has_probabilities:
-            refuse_outside("targets", targets, 0, 1, f"the {link} link needs values in [0, 1]; {anyway}")
+            refuse_outside("targets", targets, 1, f"the {link} link needs values in [0, 1]; {anyway}")
         if link == "exp" and self.check_targets:
-            refuse_outside("targets", targets, 0, math.inf, f"the exp link needs values of at least 0; {anyway}")
+            refuse_outside("targets", targets, math.inf, f"the exp link needs values of at least 0; {anyway}")
         if "weights" in columns:
-            refuse_outside("weights", columns["weights"], 0, math.inf, "a weight is at least 0")
+            refuse_outside("weights", columns["weights"], math.inf, "a weight is at least 0")
         self.penalty.check(self.dim(columns))
         if issparse(columns["features"]) and (self.penalty.ridge or "weights" in columns):
             raise InputError("weights and ridge=... need dense features, not a sparse matrix")

@@ -94,10 +94,10 @@ class Multinomial(Problem):
 
     def check(self, columns: Columns) -> None:
         targets, last = columns["targets"], self.classes - 1
-        refuse_outside("targets", targets, 0, last, f"with {self.classes} classes they are numbered from 0 to {last}")
+        refuse_outside("targets", targets, last, f"with {self.classes} classes they are numbered from 0 to {last}")
         refuse(targets != np.floor(targets), "targets", targets, "classes are whole numbers")
         if "weights" in columns:
-            refuse_outside("weights", columns["weights"], 0, math.inf, "a weight is at least 0")
+            refuse_outside("weights", columns["weights"], math.inf, "a weight is at least 0")
         if issparse(columns["features"]):
             raise InputError("Multinomial needs dense features, not a sparse matrix")
         self.penalty.check(columns["features"].shape[1])

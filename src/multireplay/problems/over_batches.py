@@ -26,8 +26,6 @@ from multireplay.buffer.foreign import (
 from multireplay.errors import InputError
 from multireplay.problems.base import Problem, picked
 
-CHANGED = "the operator changed {} in place; it must return a new array instead"
-
 
 class OverBatches(Problem):
     """A problem whose operator takes a row of X and a row of the record for every lane.

@@ -121,8 +121,7 @@ def rerun(run: Run, reference: Vector | None, arguments: Mapping[str, Any]) -> R
     assert run.problem is not None
     assert run.buffer is not None
     track = None if reference is None else Track(reference)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             return solve(run.problem, run.buffer, **{**arguments, "track": track, "checkpoint": None})
         except MultireplayError as error:

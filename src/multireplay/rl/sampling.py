@@ -6,13 +6,13 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from scipy.sparse import issparse
 
 from multireplay._check import Vector
 from multireplay.buffer.record import MemoryRecord
 from multireplay.engine.sums import operator_batches
 from multireplay.inference.residuals import standard_errors
+from multireplay.problems.exact import dense_solution
 from multireplay.rl.features.base import BoundFeatures
 from multireplay.rl.spaces import Array, some_of
 from multireplay.rl.trajectory import Trajectory
@@ -59,8 +59,7 @@ class Reference:
         drawn = np.random.default_rng(0).standard_normal((batches, DRAWS)) / np.sqrt(batches * max(1, batches - 1))
         errors = self.features.values(some, self.images.T @ drawn)
         place = np.digitize(self.values(some)[:, None] + errors, edges)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # means of nothing
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # means of nothing
             means = [np.nanmean(np.where(place == group, errors, np.nan), axis=0) for group in range(len(edges) + 1)]
             return np.asarray(np.sqrt(np.nanmean(np.square(means), axis=1)))
 
@@ -82,19 +81,9 @@ def reference(features: BoundFeatures, record: Trajectory, gamma: float) -> Refe
     active = np.abs(matrix).sum(axis=1) > 0
     own = matrix[np.ix_(active, active)]
     x = np.zeros(features.dim)
-    x[active] = _solved(own, vector[active] / len(record))
+    x[active] = dense_solution(own, vector[active] / len(record))
     means = operator_batches(MemoryRecord(problem, columns), [x])[0].means
     images = np.zeros_like(means)
-    images[:, active] = _solved(own, means[:, active].T).T
+    images[:, active] = dense_solution(own, means[:, active].T).T
     fine = np.isfinite(images).all() and np.isfinite(x).all()
     return Reference(features, x, images, active) if fine else None
-
-
-def _solved(matrix: Vector, right: Vector) -> Vector:
-    """The solution of a linear system, the shortest where there are many."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", scipy.linalg.LinAlgWarning)
-            return np.asarray(scipy.linalg.solve(matrix, right))
-    except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
-        return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])

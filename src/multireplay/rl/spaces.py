@@ -187,12 +187,12 @@ def scaling_of(space: Any, observations: Array, bounds: Bounds) -> Scaling:
     return Scaling(low, np.where(flat, low + 1.0, high))
 
 
-def per_dimension(name: str, value: Any, width: int, least: int) -> tuple[int, ...]:
+def per_dimension(name: str, value: Any, width: int) -> tuple[int, ...]:
     """A whole number for every coordinate, from one for all or one for each."""
     numbers = tuple(value) if isinstance(value, tuple | list | np.ndarray) else (value,) * width
     for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
-            raise InputError(f"{name} must be whole numbers of at least {least}, not {value!r}")
+        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
+            raise InputError(f"{name} must be whole numbers of at least 1, not {value!r}")
     if len(numbers) != width:
         raise InputError(f"{name}={value!r} is for {len(numbers)} numbers, but an observation has {width}")
     return tuple(int(number) for number in numbers)

@@ -6,7 +6,7 @@ import html
 import math
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -185,6 +185,23 @@ def seconds(value: float) -> str:
 def plural(count: int, noun: str) -> str:
     """A count with its noun."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def by_class(said: Iterable[tuple[str, str]], count: int) -> list[str]:
+    """Every line once, after the classes that it is said of; one that is said of all `count` of them stands alone.
+
+    Examples
+    --------
+    >>> by_class([("a", "one"), ("b", "one"), ("a", "two")], 2)
+    ['one', 'class a: two']
+    """
+    found: dict[str, list[str]] = {}
+    for name, line in said:
+        found.setdefault(line, []).append(name)
+    return [
+        line if len(names) == count else f"class{'es' * (len(names) > 1)} {', '.join(names)}: {line}"
+        for line, names in found.items()
+    ]
 
 
 def _typeset(text: str) -> str:

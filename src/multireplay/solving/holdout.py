@@ -116,8 +116,7 @@ def _compete(
     found, passes = [], 0.0
     for update, size in rivals:
         given = {"update": update, "step": size, "average": average, **_fitting(update, options)}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             try:
                 tried = solve(problem, learn, **given, holdout=None)
             except InputError:

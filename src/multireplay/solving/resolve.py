@@ -29,7 +29,7 @@ from multireplay.tracking import as_track
 from multireplay.updates import Exact, Newton, Plain, Update, VarianceReduced
 from multireplay.updates.base import Engine, Needs
 from multireplay.updates.coarse import has_few_rows, usual_rows, widest
-from multireplay.updates.corrections import AFFORDABLE, PASSES_WORTH, PRODUCTS
+from multireplay.updates.corrections import PRODUCTS, is_affordable
 from multireplay.updates.exact import can_be_kept
 
 DEFAULT_TAIL = 7 / 8
@@ -200,8 +200,7 @@ def choose_route(record: Record, feasible: Set, passes: int | None) -> tuple[Upd
 
 def can_be_exact(record: Record) -> bool:
     """Whether sums of d × d matrices over all rows are affordable."""
-    length, dim = record.length, record.dim
-    return dim <= widest(record) and length * dim**2 <= max(AFFORDABLE, PASSES_WORTH * length * dim)
+    return record.dim <= widest(record) and is_affordable(record)
 
 
 def _by_passes(passes: int | None) -> Update:

@@ -20,18 +20,43 @@ def as_chunked(column: Any) -> Any:
     return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
 
 
+def inner_type(kind: Any) -> Any:
+    """The type of the values of a column, which may be given by codes."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def decoded(column: Any) -> Any:
+    """A column with its values in place of codes."""
+    return column.cast(inner_type(column.type)) if pa.types.is_dictionary(column.type) else column
+
+
+def coded(column: Any) -> Any:
+    """The different values of a column, and by codes which one each row has."""
+    found = as_chunked(column).combine_chunks().dictionary_encode()
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a column of this type holds text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a column of this type holds numbers, or what counts as 0 and 1."""
+    tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
 def as_numbers(column: Any, name: str) -> NDArray[np.float64]:
     """A column of numbers, not a number where there is nothing."""
+    column = decoded(column)
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if is_text(kind):
         words = ((row, cell.as_py()) for row, cell in enumerate(column) if not _is_number(cell.as_py()))
         row, word = next(words, (0, None))
         shown = f"{reprlib.repr(word)} at row {row} (counting from 0), which is no number"
         raise InputError(f"column {name!r} holds {'numbers as text' if word is None else shown}")
-    if not _can_be_numbers(kind):
+    if not (is_number(kind) or pa.types.is_null(kind)):
         raise InputError(f"column {name!r} holds {kind} and not numbers")
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
@@ -50,11 +75,6 @@ def _is_number(cell: str | None) -> bool:
     return True
 
 
-def _can_be_numbers(kind: Any) -> bool:
-    tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
-    return any(test(kind) for test in tests)
-
-
 def as_lists(column: Any, name: str) -> tuple[NDArray[np.float64], Flags]:
     """A column of lists of numbers as a matrix, and which rows have nothing in them; all others are of one length."""
     column = as_chunked(column)
@@ -71,8 +91,7 @@ def as_lists(column: Any, name: str) -> tuple[NDArray[np.float64], Flags]:
 
 def texts(column: Any) -> Any:
     """The cells of a column as texts, nothing where a cell is empty."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    column = decoded(column)
     if pa.types.is_floating(column.type):  # 1.0 and 1 are one level
         values = column.to_numpy()
         found = [None if value != value else f"{value:.12g}" for value in values.tolist()]
@@ -84,10 +103,10 @@ def texts(column: Any) -> Any:
 def as_classes(column: Any, name: str) -> tuple[NDArray[Any], Flags]:
     """A column of classes, words, booleans or numbers (whole ones as integers), and where there is none."""
     column = as_chunked(column)
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    kind = inner_type(column.type)
     if pa.types.is_boolean(kind) and not column.null_count:
         return column.to_numpy(), np.zeros(len(column), dtype=bool)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
+    if is_text(kind) or pa.types.is_boolean(kind):
         cells = texts(column)
         empty = np.asarray(cells.is_null().to_numpy())
         return np.array(["" if cell is None else cell for cell in cells.to_pylist()]), empty

@@ -94,13 +94,13 @@ class FormulaRecipe:
             column = as_chunked(table.column(name))
             if name not in self.levels:
                 values = as_numbers(column, name)
-                found.leave_out(~np.isfinite(values) & found.usable, f"nothing in {name!r}")
+                found.leave_out(~np.isfinite(values), f"nothing in {name!r}")
                 continue
             cells = np.array(texts(column).to_pylist(), dtype=object)
             empty = np.array([cell is None for cell in cells], dtype=bool)
-            found.leave_out(empty & found.usable, f"nothing in {name!r}")
+            found.leave_out(empty, f"nothing in {name!r}")
             for level in set(cells[~empty]) - set(self.levels[name]):
-                found.leave_out((cells == level) & found.usable, f"{level!r} in {name!r}, which the fit has not seen")
+                found.leave_out(cells == level, f"{level!r} in {name!r}, which the fit has not seen")
         rows = np.flatnonzero(found.usable)
         if not len(rows):
             return found

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from multireplay.errors import InputError
-from multireplay.tables.cells import as_chunked, as_numbers, texts
+from multireplay.tables.cells import as_chunked, as_numbers, coded, decoded, inner_type, is_number, is_text, texts
 from multireplay.tables.times import look_like_dates, no_dates_among
 
 LEVELS = 50
@@ -92,21 +92,20 @@ class Contents:
     @classmethod
     def of(cls, column: Any, wanted: bool = False, first: int = 0) -> Contents:
         """What a column holds; its categories are `wanted` whatever they are, and its first row is number `first`."""
-        rows, inner = len(column), _inner(column.type)
-        if _is_text(inner) or (wanted and not _is_list(inner)):
+        rows, inner = len(column), inner_type(column.type)
+        if is_text(inner) or (wanted and not _is_list(inner)):
             cells = texts(as_chunked(column))
-            coded = cells.combine_chunks().dictionary_encode()
-            coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
-            codes = coded.indices.drop_null().to_numpy()
-            begins = np.empty(len(coded.dictionary), dtype=np.int64)
-            begins[codes[::-1]] = first + np.flatnonzero(coded.indices.is_valid().to_numpy(zero_copy_only=False))[::-1]
-            words = coded.dictionary.slice(0, MOST).to_pylist()
+            told = coded(cells)
+            codes = told.indices.drop_null().to_numpy()
+            begins = np.empty(len(told.dictionary), dtype=np.int64)
+            begins[codes[::-1]] = first + np.flatnonzero(told.indices.is_valid().to_numpy(zero_copy_only=False))[::-1]
+            words = told.dictionary.slice(0, MOST).to_pylist()
             found = zip(words, zip(np.bincount(codes).tolist(), begins.tolist(), strict=True), strict=False)
-            return cls(column.type, rows, cells.null_count, dict(found), len(coded.dictionary))
-        if _is_list(inner) and _is_number(inner.value_type):
+            return cls(column.type, rows, cells.null_count, dict(found), len(told.dictionary))
+        if _is_list(inner) and is_number(inner.value_type):
             lengths = pc.unique(pc.list_value_length(column)).drop_null().to_pylist()
             return cls(column.type, rows, column.null_count, lengths=tuple(lengths))
-        if pa.types.is_null(inner) or not _is_number(inner) or column.null_count == rows:
+        if pa.types.is_null(inner) or not is_number(inner) or column.null_count == rows:
             return cls(column.type, rows, rows if pa.types.is_null(inner) else column.null_count)
         if pa.types.is_integer(inner):
             ends, counts = _ends(column), False
@@ -138,7 +137,7 @@ class Contents:
 
     def look(self, name: str, wanted: bool = False) -> Look:
         """What a column that holds this is."""
-        inner, missing = _inner(self.type), self.missing
+        inner, missing = inner_type(self.type), self.missing
         if pa.types.is_null(inner) or (self.rows and missing == self.rows and (self.ends is None)):
             return Look(name, Kind.nothing, self.rows, about="is empty in all rows")
         if self.texts is not None:
@@ -149,12 +148,12 @@ class Contents:
             return Look(name, Kind.date, missing, about=DATES)
         if pa.types.is_integer(inner) and any(abs(end) > EXACT for end in self.ends or ()):
             return Look(name, Kind.text, missing, about=BEYOND)
-        if _is_number(inner):
+        if is_number(inner):
             low, high = self.ends or (0, 1)
             same = float(low) if low == high and not missing and self.rows > 1 else None
             counts, worded = self.counts and low in (0, 1), pa.types.is_boolean(inner)
             return Look(name, Kind.number, missing, same=same, counts=counts, worded=worded)
-        if _is_list(inner) and _is_number(inner.value_type):
+        if _is_list(inner) and is_number(inner.value_type):
             if wanted:
                 return Look(name, Kind.text, missing, about="holds lists, which are no categories")
             if len(self.lengths) > 1:
@@ -230,25 +229,8 @@ def _as_people_count(level: str) -> tuple[bool, float, str]:
 
 def _ends(column: Any) -> tuple[int, int]:
     """The least and the largest of whole numbers, exactly."""
-    ends = pc.min_max(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column).as_py()
+    ends = pc.min_max(decoded(column)).as_py()
     return ends["min"], ends["max"]
-
-
-def _inner(kind: Any) -> Any:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_number(kind: Any) -> bool:
-    return bool(
-        pa.types.is_boolean(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-    )
 
 
 def _is_list(kind: Any) -> bool:

@@ -51,10 +51,16 @@ class Design:
     """How many rows cannot be used, by why."""
 
     def leave_out(self, rows: Flags, why: str) -> None:
-        """Mark rows that cannot be used."""
+        """Mark rows that cannot be used, if they were not marked before."""
+        rows = rows & self.usable
         if rows.any():
             self.reasons[why] += int(rows.sum())
             self.usable &= ~rows
+
+    def leave_out_extremes(self, values: NDArray[np.float64], name: str) -> None:
+        """Mark rows with a number that is no measurement."""
+        self.leave_out(np.isinf(values), f"infinity in {name!r}")
+        self.leave_out(np.abs(values) > LARGEST, f"a number beyond {LARGEST:g} in {name!r}")
 
 
 @dataclass(frozen=True)
@@ -119,7 +125,7 @@ class Recipe:
                     lists[term.column] = as_lists(table.column(term.column), term.column)
                 values, empty = lists[term.column]
                 found.matrix[:, at] = values[:, term.place] if values.shape[1] else np.nan
-                found.leave_out(empty & found.usable, f"nothing in {term.column!r}")
+                found.leave_out(empty, f"nothing in {term.column!r}")
             at = to
         if not found.usable.all():
             found.matrix[~found.usable] = np.nan
@@ -152,19 +158,18 @@ def _fill(found: Design, where: slice, term: Term, column: Any) -> None:
         empty = cells.is_null().to_numpy(zero_copy_only=False)
         known = np.isfinite(codes.astype(np.float64)) if codes.dtype.kind == "f" else np.ones(len(codes), dtype=bool)
         found.matrix[:, where] = codes[:, None] == np.arange(1, len(term.levels))
-        found.leave_out(empty & found.usable, f"nothing in {term.column!r}")
+        found.leave_out(empty, f"nothing in {term.column!r}")
         strange = ~known & ~empty & found.usable
         for level in pc.unique(cells.filter(pa.array(strange))).to_pylist() if strange.any() else ():
             same = pc.fill_null(pc.equal(cells, level), False).to_numpy(zero_copy_only=False)
-            found.leave_out(same & found.usable, f"{level!r} in {term.column!r}, which the fit has not seen")
+            found.leave_out(same, f"{level!r} in {term.column!r}, which the fit has not seen")
         return
     values = as_numbers(column, term.column)
     found.matrix[:, where.start] = values
     if (np.abs(values) <= LARGEST).all():
         return
-    found.leave_out(np.isnan(values) & found.usable, f"nothing in {term.column!r}")
-    found.leave_out(np.isinf(values) & found.usable, f"infinity in {term.column!r}")
-    found.leave_out((np.abs(values) > LARGEST) & found.usable, f"a number beyond {LARGEST:g} in {term.column!r}")
+    found.leave_out(np.isnan(values), f"nothing in {term.column!r}")
+    found.leave_out_extremes(values, term.column)
 
 
 def dropped_in_words(reasons: Mapping[str, int], most: int = 5) -> str:

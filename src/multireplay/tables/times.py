@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from multireplay.errors import InputError
-from multireplay.tables.cells import as_chunked, as_numbers
+from multireplay.tables.cells import as_chunked, as_numbers, coded, decoded, is_text
 
 DAYS = (
     "%Y-%m-%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%Y%m%d", "%d/%m/%y", "%m/%d/%y",
@@ -85,12 +85,10 @@ def as_times(column: Any, name: str) -> Times:
     >>> times.show(2), times.lasting(times.values[1] - times.values[0])
     ('2024-02-01', '1 d')
     """
-    column = as_chunked(column)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    column = decoded(as_chunked(column))
     missing = np.asarray(column.is_null().to_numpy())
     kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if is_text(kind):
         return _from_text(column.cast(pa.string()), name)
     if pa.types.is_time(kind):
         nanoseconds = column.cast(pa.time64("ns"))
@@ -172,15 +170,14 @@ def _with_zone(cells: Any) -> Any:
 
 def _periods(cells: Any) -> Any:
     """The first days of quarters, months or weeks, or None where a cell is none of them."""
-    coded = as_chunked(cells).combine_chunks().dictionary_encode()
-    coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
+    told = coded(cells)
     days: list[date] = []
-    for text in coded.dictionary.to_pylist():
+    for text in told.dictionary.to_pylist():
         day = _first_day(text)
         if day is None:
             return None
         days.append(day)
-    return as_chunked(pa.array(days, pa.date32()).take(coded.indices))
+    return as_chunked(pa.array(days, pa.date32()).take(told.indices))
 
 
 def _first_day(text: str) -> date | None:

@@ -125,7 +125,7 @@ class Corrections:
         self.coarse = coarse
         rate = max(coarse.rate, np.sqrt(self.record.dim / coarse.rows))  # one difference may be small by chance
         start = coarse.x if self.run.on_the_whole_space else self.run.feasible.projected(coarse.x)
-        return self.of(start, None if doubtful and self.can_afford else coarse.slope, rate)
+        return self.of(start, None if doubtful and is_affordable(self.record) else coarse.slope, rate)
 
     @property
     def images(self) -> Images | None:
@@ -149,12 +149,6 @@ class Corrections:
         if not ratio < 1:
             return True
         return bool(np.log(self.distance / self.tolerance / SURELY) / -np.log(max(ratio, 1e-9)) > self.price + 1)
-
-    @property
-    def can_afford(self) -> bool:
-        """Whether a Jacobian of the whole record is worth its price."""
-        length, dim = self.record.length, self.record.dim
-        return length * dim**2 <= max(AFFORDABLE, PASSES_WORTH * length * dim)
 
     def of(self, x: Vector, slope: Slope | None, rate: float = 1.0) -> list[Vector]:
         """The corrections from x on, with the slope of some rows, or of all of them where there is none.
@@ -210,7 +204,9 @@ class Corrections:
             if len(done) % PATIENCE == 0 and (found := runaway_note(self.run, x, now.move)):
                 self.distance, self.notes = np.inf, found
                 return done
-            if self.can_afford and (careful or self._is_stale(now, ratio, len(trail))):  # the loss comes with it
+            if is_affordable(self.record) and (
+                careful or self._is_stale(now, ratio, len(trail))
+            ):  # the loss comes with it
                 slope = None
             last = now
 
@@ -231,7 +227,7 @@ class Corrections:
         if self.coarse is None:
             return False
         self.aged = self.coarse.ageing(first.x, first.move)
-        return self.can_afford and not self.aged <= (AGED if self.price <= CHEAP else MUCH_AGED)
+        return is_affordable(self.record) and not self.aged <= (AGED if self.price <= CHEAP else MUCH_AGED)
 
     def _careful_start(self, x: Vector) -> Vector:
         """Where the samples say nothing of some rows that matter: their fit, or the start where the loss is less."""
@@ -301,6 +297,11 @@ class Corrections:
         changes = np.diff(np.array([step.move for step in trail]), axis=0)
         weights = np.linalg.lstsq((changes / trail[-1].units).T, move / trail[-1].units, rcond=None)[0]
         return np.asarray(x + move - weights @ (steps + changes))
+
+
+def is_affordable(record: Record) -> bool:
+    """Whether a Jacobian of all rows is worth its price."""
+    return record.length * record.dim**2 <= max(AFFORDABLE, PASSES_WORTH * record.length * record.dim)
 
 
 def linearized(record: Record, x: Vector, basis: Vector | None, how: Folding) -> tuple[Batches, Slope, float]:

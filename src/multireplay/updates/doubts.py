@@ -10,6 +10,7 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.buffer.foreign import Array
+from multireplay.buffer.names import listed
 from multireplay.engine.extremes import Largest
 from multireplay.engine.sums import Folding, fold, operator_batches
 from multireplay.inference.residuals import standard_errors
@@ -215,5 +216,4 @@ def wrong_way_note(run: Run, slope: Slope, half: Array = None) -> tuple[str, ...
 
 
 def _named(coordinates: Sequence[int], names: Sequence[str] | None) -> str:
-    some = ", ".join(f"x[{i}]" if names is None else repr(names[i]) for i in coordinates[:NAMED])
-    return some if len(coordinates) <= NAMED else f"{some} and {len(coordinates) - NAMED} more"
+    return listed([f"x[{i}]" if names is None else repr(names[i]) for i in coordinates], NAMED)

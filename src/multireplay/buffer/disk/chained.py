@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from multireplay.buffer.disk.stored import StoredBuffer
 from multireplay.buffer.disk.stream import block_rows, stream
 from multireplay.buffer.foreign import as_numpy
 from multireplay.errors import InputError
+
+if TYPE_CHECKING:
+    from multireplay.tables import ChainedRows
 
 BATCH = 2**16
 A_ROW = 64
@@ -45,10 +48,7 @@ def opened_in_chains(stored: StoredBuffer, source: Source, wanted: ChainColumns)
     if stored.nbytes > stored.memory // 2 or A_ROW * source.rows > stored.memory:
         straight = first == last and wanted.checked  # every row is of one stored row
         return stored if straight else _on_disk(stored, source, wanted)
-    labels = (
-        None if wanted.groups is None else _labelled(source, wanted.groups, _read(source, wanted.groups, stored.memory))
-    )
-    found = _chains(source, wanted, labels, stored.memory)
+    labels, found = _chains(source, wanted, stored.memory)
     across = _crossing(np.flatnonzero(found.starts), stored)
     straight = _is_straight(found.rows)
     if (len(across) or not straight) and stored.nbytes > stored.memory // 4:
@@ -83,10 +83,7 @@ def _on_disk(stored: StoredBuffer, source: Source, wanted: ChainColumns) -> Stor
             f"the gaps in time of {source.label} take memory={in_words(A_ROW * source.rows)!r} to find; give that, or "
             "open it without time"
         )
-    labels = (
-        None if wanted.groups is None else _labelled(source, wanted.groups, _read(source, wanted.groups, stored.memory))
-    )
-    found = _chains(source, wanted, labels, stored.memory)
+    _, found = _chains(source, wanted, stored.memory)
     if stored.reach[0] == stored.reach[1]:
         return stored
     if not _is_straight(found.rows):
@@ -143,12 +140,15 @@ def group_starts(source: Source, name: Any, memory: int) -> Positions | None:
     return np.array(starts, dtype=np.int64)
 
 
-def _chains(source: Source, wanted: ChainColumns, labels: NDArray[Any] | None, memory: int) -> Any:
+def _chains(source: Source, wanted: ChainColumns, memory: int) -> tuple[NDArray[Any] | None, ChainedRows]:
+    """The group of every row, if there are groups, and the chains."""
     from multireplay.tables import as_times, chained  # pyarrow takes a while to come in
 
+    name = wanted.groups
+    labels = None if name is None else _labelled(source, name, _read(source, name, memory))
     try:
         times = None if wanted.time is None else as_times(_read(source, wanted.time, memory), str(wanted.time))
-        return chained(np.ones(source.rows, dtype=bool), labels, times, source.at)
+        return labels, chained(np.ones(source.rows, dtype=bool), labels, times, source.at)
     except InputError as error:
         raise InputError(f"{source.label}: {error}") from None
 

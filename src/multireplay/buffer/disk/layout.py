@@ -16,7 +16,7 @@ from multireplay.buffer.columns import Array
 from multireplay.buffer.disk.memory import pages
 from multireplay.buffer.disk.source import Field, Reader, Source
 from multireplay.buffer.foreign import first_not_finite, first_true
-from multireplay.buffer.names import Names, distinct, place_in_words
+from multireplay.buffer.names import Names, distinct, listed, place_in_words
 from multireplay.errors import InputError
 
 BARE = "samples"
@@ -143,9 +143,8 @@ def _find(name: str, source: Source, fields: Mapping[str, Field]) -> Field:
         raise InputError(source.refused[name])
     close = difflib.get_close_matches(name, fields, n=3)
     there = [*close, *(other for other in fields if other not in close)]
-    more = f" and {len(there) - 20} more" if len(there) > 20 else ""
     guess = f"did you mean {close[0]!r}? " if close else ""
-    raise InputError(f"no column {name!r} in {source.label}; {guess}It has {', '.join(there[:20])}{more}")
+    raise InputError(f"no column {name!r} in {source.label}; {guess}It has {listed(there, 20)}")
 
 
 def _picked(name: str, wanted: Any, source: Source) -> tuple[int, ...]:

@@ -74,8 +74,6 @@ class ParquetSource(StackedSource):
                 raise InputError(f"{path} has a column {name!r}, which is a key of its folders too; drop one of them")
             schema = schema.append(pa.field(name, values.type))
         self.sort_out(path, schema)
-        if not self.fields:
-            raise InputError(f"{self.label} has no columns of numbers; it has {', '.join(schema.names) or 'none'}")
 
     def _find_widths(self) -> None:
         """Columns of lists of any length are as wide as their first list."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from multireplay.buffer.disk.files import named
 from multireplay.buffer.disk.layout import BARE
-from multireplay.buffer.disk.table import BATCH_BYTES, Batch, StackedSource
+from multireplay.buffer.disk.table import BATCH_BYTES, Batch, StackedSource, as_arrow
 from multireplay.errors import InputError
 
 
@@ -22,8 +22,6 @@ class PartitionedSource(StackedSource):
 
     def _arrange(self, schema: Any) -> None:
         self.sort_out(self.label, schema)
-        if not self.fields:
-            raise InputError(f"{self.label} has no columns of numbers; it has {', '.join(schema.names) or 'none'}")
         self.stack(self.lengths)
 
     @abstractmethod
@@ -120,13 +118,7 @@ class ChunkedSource(PartitionedSource):
         self._arrange(pa.schema([(name, _type(name, array)) for name, array in sized.items()]))
 
     def computed(self, names: Sequence[str], number: int) -> Any:
-        found = {}
-        for name in names:
-            values = np.ascontiguousarray(self._arrays[name].blocks[number].compute())
-            wide = values.ndim == 2
-            flat = pa.array(values.reshape(-1))
-            found[name] = pa.FixedSizeListArray.from_arrays(flat, values.shape[1]) if wide else flat
-        return pa.table(found)
+        return pa.table({name: as_arrow(self._arrays[name].blocks[number].compute()) for name in names})
 
     def identity(self, names: Sequence[str]) -> list[object]:
         return [[name, str(self._arrays[name].name)] for name in sorted(names)]

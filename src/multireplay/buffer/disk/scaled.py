@@ -11,8 +11,7 @@ from multireplay.buffer.columns import Array
 from multireplay.buffer.disk.source import Field
 from multireplay.buffer.disk.stored import StoredBuffer
 from multireplay.buffer.fingerprint import Fingerprint
-
-INTERCEPT = "(intercept)"
+from multireplay.buffer.names import INTERCEPT
 
 Scaled = tuple[tuple[float, ...], tuple[float, ...]]
 """The mean and the scale of every feature."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -58,7 +58,11 @@ class TableSource(Source):
         }
 
     def reader(self, names: Sequence[str], first: int) -> Reader:
-        return _TableReader(self, names, first)
+        def values(batch: Batch) -> dict[str, Array]:
+            return {name: values_of(batch, name, self.field(name)) for name in names}
+
+        batches = self.batches(names, first, self.batch_rows(names))
+        return BatchReader(((batch.start, batch) for batch in batches), values, first)
 
     def take(self, targets: Mapping[str, Array], rows: Positions) -> None:
         names = tuple(targets)
@@ -76,6 +80,11 @@ class TableSource(Source):
 
 class StackedSource(TableSource):
     """Several tables, one after the other: files, or partitions."""
+
+    def sort_out(self, label: object, schema: Any) -> None:
+        super().sort_out(label, schema)
+        if not self.fields:
+            raise InputError(f"{self.label} has no columns of numbers; it has {', '.join(schema.names) or 'none'}")
 
     def stack(self, lengths: Sequence[int]) -> None:
         """Take tables of these lengths together."""
@@ -105,34 +114,35 @@ class StackedSource(TableSource):
         return f"row {inside}" if len(self.starts) == 2 else f"row {inside} of {table}"
 
 
-class _TableReader(Reader):
-    def __init__(self, source: TableSource, names: Sequence[str], first: int) -> None:
-        self._fields = {name: source.field(name) for name in names}
-        self._batches = source.batches(names, first, source.batch_rows(names))
-        self._row = first
-        self._batch: Batch | None = None
-        self._values: dict[str, Array] = {}
+class BatchReader(Reader):
+    """Reads batches one after the other, each as arrays by name; the first may begin before the row that is wanted."""
+
+    def __init__(
+        self,
+        batches: Generator[tuple[int, Any], None, None],
+        values: Callable[[Any], Mapping[str, Array]],
+        first: int,
+    ) -> None:
+        self._batches, self._made, self._row = batches, values, first
+        self._values: Mapping[str, Array] = {}
+        self._start = self._end = first
 
     def read(self, targets: Mapping[str, Array]) -> None:
         done, count = 0, len(next(iter(targets.values())))
         while done < count:
-            batch = self._current()
-            inside = self._row - batch.start
-            step = min(count - done, batch.data.num_rows - inside)
+            while self._row >= self._end:
+                self._values = {}
+                self._start, batch = next(self._batches)
+                self._values = self._made(batch)
+                self._end = self._start + len(next(iter(self._values.values())))
+            inside, step = self._row - self._start, min(count - done, self._end - self._row)
             for name, target in targets.items():
                 target[done : done + step] = self._values[name][inside : inside + step]
             done += step
             self._row += step
 
-    def _current(self) -> Batch:
-        while self._batch is None or self._row >= self._batch.start + self._batch.data.num_rows:
-            self._values = {}
-            self._batch = batch = next(self._batches)
-            self._values = {name: values_of(batch, name, field) for name, field in self._fields.items()}
-        return self._batch
-
     def close(self) -> None:
-        self._values, self._batch = {}, None
+        self._values = {}
         self._batches.close()
         give_back_memory()
 
@@ -157,6 +167,12 @@ def field_of(kind: Any) -> Field | None:
         dtype = kept_type(np.dtype(kind.to_pandas_dtype()))
         return Field(dtype, None) if dtype is not None else None
     return Field(np.dtype(np.float64), None) if pa.types.is_decimal(kind) else None
+
+
+def as_arrow(values: Array) -> Any:
+    """An array as Arrow has it: with several numbers a row, lists of one length."""
+    flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, values.shape[1]) if values.ndim == 2 else flat
 
 
 def is_date(kind: Any) -> bool:

@@ -43,7 +43,7 @@ def tidied(table: Any, decimal: str, missing: Sequence[str] = ()) -> Any:
 
 def with_codes(table: Any, as_text: Callable[[list[str]], Any]) -> Any:
     """The table with columns of numbers as text where one of them has zeros before it, as names such as 02139 have."""
-    numbers = [column.name for column in table.schema if pa.types.is_integer(column.type) or _is_float(column.type)]
+    numbers = [column.name for column in table.schema if _has_numbers(column)]
     names = [name for name in numbers if table.column_names.count(name) == 1]
     cells = as_text(names) if names else table
     for name in names:
@@ -52,8 +52,8 @@ def with_codes(table: Any, as_text: Callable[[list[str]], Any]) -> Any:
     return table
 
 
-def _is_float(kind: Any) -> bool:
-    return bool(pa.types.is_floating(kind))
+def _has_numbers(column: Any) -> bool:
+    return bool(pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
 
 
 def _is_number(word: str) -> bool:
@@ -73,7 +73,7 @@ def _emptied(column: Any, words: Sequence[str]) -> Any:
 
 
 def _without(column: Any, number: float) -> Any:
-    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+    if not _has_numbers(column):
         return column
     return pc.if_else(pc.equal(column, number), pa.scalar(None, column.type), column)
 

@@ -53,8 +53,7 @@ def blocks_of(evidence: Evidence) -> list[Block]:
 
 
 def _of_one(known: Uncertainty, textbook: Vector | None, classes: int, level: float) -> list[Block]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UncertaintyWarning)  # the page says it itself
+    with warnings.catch_warnings(action="ignore", category=UncertaintyWarning):  # the page says it itself
         summary = known.summary(level)
     order = ordered(summary)
     plot = _plot(summary, order[: min(MOST, max(10, 40 * MOST_CLASSES // classes))], textbook)

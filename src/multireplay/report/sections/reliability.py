@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from multireplay.buffer.names import listed
 from multireplay.inference.doubts import NAMED
 from multireplay.inference.uncertainty import FEW, Uncertainty
 from multireplay.report import figures
@@ -67,9 +68,7 @@ def _verdict(evidence: Evidence) -> Text:
 
 def _named(known: Uncertainty, which: NDArray[np.bool_]) -> str:
     """Those coefficients by name, the first of many."""
-    places = np.flatnonzero(which)
-    more = f" and {len(places) - NAMED} more" * (len(places) > NAMED)
-    return ", ".join(known.names[i] for i in places[:NAMED]) + more
+    return listed([known.names[i] for i in np.flatnonzero(which)], NAMED)
 
 
 def _effective(known: Uncertainty) -> Plot:

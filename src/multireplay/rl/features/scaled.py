@@ -224,7 +224,7 @@ class RBF(Features):
         if count is None:
             count = min(CENTRES, max(2, room_for(observations)))
         if isinstance(count, tuple | list):
-            counts = per_dimension("centres", count, width_of(space), least=1)
+            counts = per_dimension("centres", count, width_of(space))
             refuse_many(self, float(prod(counts)), space, "use fewer, or centres=100 for 100 in all")
             centres = np.array(list(product(*(np.linspace(0, 1, n) if n > 1 else [0.5] for n in counts))))
         else:

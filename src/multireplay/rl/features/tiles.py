@@ -66,7 +66,7 @@ class TileCoding(Features):
         space = stored(space)
         scaling, room = scaling_of(space, observations, self.bounds), room_for(observations)
         for tiles in [self.tiles] if self.tiles is not None else range(MOST_TILES, 0, -1):
-            sides = np.array(per_dimension("tiles", tiles, width_of(space), least=1))
+            sides = np.array(per_dimension("tiles", tiles, width_of(space)))
             if self.tilings * np.prod(sides + 1.0) >= 2**62:
                 continue
             bound = BoundTiles(space, scaling, sides, self.tilings, observations)

@@ -17,7 +17,7 @@ import numpy as np
 
 from multireplay._write import completed
 from multireplay.errors import InputError
-from multireplay.online_file import CannotBeWritten, described, made
+from multireplay.online_file import described_or_named, made
 
 VERSION = 1
 """Of the layout of a store; docs/stream_store.md describes it."""
@@ -30,7 +30,7 @@ class Damaged(InputError):
 def save(path: Path, content: dict[str, Any]) -> int:
     """Write a file and its arrays, both complete and on the disk before they have their names; how many bytes."""
     arrays: list[Any] = []
-    text = {name: _described(value, arrays) for name, value in content.items()}
+    text = {name: described_or_named(value, arrays) for name, value in content.items()}
     entries, size = [], 0
     if arrays:
         with completed(path.with_suffix(".npy")) as file:
@@ -60,24 +60,17 @@ def load(path: Path, given: dict[str, Any] | None = None) -> dict[str, Any]:
         raise Damaged(f"{path} is not what multireplay writes: {type(error).__name__}: {error}") from error
 
 
-def _described(value: Any, arrays: list[Any]) -> Any:
-    try:
-        return described(value, arrays)
-    except CannotBeWritten:
-        return {"is": type(value).__name__, "yours": f"{value!r}"}
-
-
 def alike(one: Any, other: Any) -> bool:
     """Whether a file would hold the same of two objects."""
     arrays: tuple[list[Any], list[Any]] = [], []
-    texts = [_described(value, found) for value, found in zip((one, other), arrays, strict=True)]
+    texts = [described_or_named(value, found) for value, found in zip((one, other), arrays, strict=True)]
     return texts[0] == texts[1] and all(np.array_equal(*pair) for pair in zip(*arrays, strict=True))
 
 
 def description(value: Any) -> str:
     """A problem as one text: what a file would hold of it, with a checksum of every array; one's own by its class."""
     arrays: list[Any] = []
-    text = _described(value, arrays)
+    text = described_or_named(value, arrays)
     known = [[array.dtype.str, list(array.shape), zlib.crc32(array.tobytes())] for array in arrays]
     return json.dumps([{name: part for name, part in text.items() if name != "yours"}, known], sort_keys=True)
 
