@@ -11,10 +11,10 @@ from scipy.signal import lfilter
 import multireplay as mr
 from multireplay.buffer.record import MemoryRecord
 from multireplay.engine.sums import batch_bounds, fold
-from multireplay.inference.left_out import LONGER, in_place_of, left_out
+from multireplay.inference.left_out import FULL, LONGER, in_place_of, left_out
 from multireplay.inference.sight import RecordAt
 from multireplay.problems.base import as_double
-from multireplay.updates.measure import BatchJacobians, jacobians_of
+from multireplay.updates.measure import BatchJacobians, bias_at, jacobians_of, left_out_at
 
 ROWS, DIM = 1500, 4
 
@@ -149,6 +149,29 @@ def test_one_feature_at_a_time_is_known_to_no_neighbour():
     assert found.crowded > 0.04
     assert np.median(found.visits) < 30
     assert len(found.images.values) == 32
+
+
+def test_more_features_than_visits_can_hold_keep_short_batches():
+    paths, _ = sticky(21, rows=2000, dim=90, memory=0.99)
+    found = mr.solve(mr.GLM(), mr.Buffer(features=paths[:, :-1], targets=paths[:, -1])).uncertainty
+    assert found.crowded > FULL
+    assert len(found.images.values) == 32
+
+
+def test_the_bias_of_a_curved_fit_is_made_of_short_batches():
+    """Ten say too little of Var(x): of nine directions, which would move slopes by noise."""
+    paths, rng = sticky(24, rows=2000, dim=36, memory=0.98)
+    paths /= 5
+    features = np.column_stack([np.ones(2000), paths[:, :-1]])
+    targets = 1.0 * rng.poisson(np.exp(features[:, 1:].sum(axis=1) / 8 + 0.7 * paths[:, -1]))
+    result = mr.solve(mr.GLM("exp"), mr.Buffer(features=features, targets=targets))
+    images = result.uncertainty.images
+    assert len(images.values) == LONGER
+    short = bias_at(result.run, result.x, left_out_at(result.run, result.x, images))
+    long = bias_at(result.run, result.x, images)
+    assert np.flatnonzero(images.off).tolist() == [0]
+    assert images.off[0] == pytest.approx(short[0])
+    assert np.abs(long / result.standard_error)[1:].max() > 1 > 2 * np.abs(short / result.standard_error)[1:].max()
 
 
 def test_the_record_is_looked_at_once(monkeypatch):

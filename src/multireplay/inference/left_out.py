@@ -10,8 +10,8 @@ from multireplay._check import Vector
 HELD = 0.04
 """With more features than this active at once for each independent row, a batch holds x by more than a little: its F̂ at
 x is too small, and so are standard errors of plain images."""
-LONGER, SEVERAL = 10, 1.5
-"""Batches where most features have few visits, and from how many active at once: see `left_out`."""
+LONGER, SEVERAL, FULL = 10, 1.5, 2.0
+"""Batches where features have few visits, from how many active at once, and to how many a visit, see `left_out`."""
 WIDEST_HELD, MULTIPLICATIONS = 256, 2e9
 """Coordinates up to which the Jacobians of all batches are kept, and multiplications that working them out may take."""
 SMALL = 24
@@ -34,7 +34,8 @@ def left_out(matrices: Vector, scores: Vector, rows: Vector, penalty: Vector, sy
 
     A batch shorter than a visit of the features is known to its neighbours too: the fit without it still has the slow
     noise around it in x. Then ten long batches are left out, with t of 9 degrees of freedom: few groups that are nearly
-    independent of one another (Ibragimov and Müller 2010; Bester, Conley and Hansen 2011).
+    independent (Ibragimov and Müller 2010; Bester, Conley and Hansen 2011); but not where more than two features are
+    active for each visit, as the rest of the record then hardly holds x, and 32 say enough.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from multireplay.buffer.foreign import require_finite
 from multireplay.buffer.names import names_in
 from multireplay.errors import InputError, UncertaintyWarning, warn
 from multireplay.inference.doubts import NAMED, settled_by_penalty
-from multireplay.inference.left_out import HELD, LONGER, SEVERAL
+from multireplay.inference.left_out import FULL, HELD, LONGER, SEVERAL
 from multireplay.inference.on_set import boundary_sentence
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.inference.sight import SPREAD, RecordAt
@@ -83,7 +83,7 @@ def uncertainty_of(result: Result) -> Uncertainty:
 def _left_out(run: Run, found: Uncertainty, images: Images) -> Images:
     """Images with each batch left out in turn, as it holds the answer; longer ones where neighbours hold it too."""
     typical = sorted(np.asarray(found.visits).tolist())[len(found.x) // 2]
-    if typical < FEW and found.crowded * typical > SEVERAL:
+    if typical < FEW and found.crowded * typical > SEVERAL and found.crowded < FULL:
         return left_out_at(run, found.x, images, LONGER)
     return images if images.left_out else left_out_at(run, found.x, images)
 
@@ -105,11 +105,11 @@ def _centred(run: Run, found: Uncertainty, images: Images) -> Images:
         return images
     visits = np.zeros(1) if found.visits is None else found.visits * max(1.0, run.rows / SPREAD)
     many = len(found.x) ** 2 > visits.min() and len(found.x) ** 2 > np.median(visits)  # which takes its time
-    off = bias_at(run, found.x, images) if many else None
+    finer = left_out_at(run, found.x, images) if many and len(images.values) == LONGER else images  # for all of Var(x)
+    off = bias_at(run, found.x, finer) if many else None
     if off is None or _pulled(run.record.problem, found.x, images) > HALF:
         return images
-    error = images.standard_error
-    away = np.abs(off) / np.where(error > 0, error, np.inf)
+    away = np.abs(off) / np.where((error := images.standard_error) > 0, error, np.inf)
     known, lost = (away > HALF) & (away <= FAR), away > FAR
     if known.any():
         found.notes = (*found.notes, BIASED.format(away[known].max()))
