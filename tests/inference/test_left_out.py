@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.signal import lfilter
@@ -9,10 +11,10 @@ from scipy.signal import lfilter
 import multireplay as mr
 from multireplay.buffer.record import MemoryRecord
 from multireplay.engine.sums import batch_bounds, fold
-from multireplay.inference.left_out import in_place_of, left_out
+from multireplay.inference.left_out import FULL, LONGER, in_place_of, left_out
 from multireplay.inference.sight import RecordAt
 from multireplay.problems.base import as_double
-from multireplay.updates.measure import BatchJacobians, jacobians_of
+from multireplay.updates.measure import BatchJacobians, bias_at, jacobians_of, left_out_at
 
 ROWS, DIM = 1500, 4
 
@@ -22,8 +24,8 @@ def sticky(seed, rows=ROWS, dim=DIM, memory=0.95):
     return lfilter([1.0], [1.0, -memory], rng.standard_normal((rows, dim + 1)), axis=0), rng
 
 
-def problems():
-    paths, rng = sticky(11, memory=0.98)
+def problems(memory=0.98):
+    paths, rng = sticky(11, memory=memory)
     F, noise = paths[:, :-1], paths[:, -1]
     chances = 1 / (1 + np.exp(-0.3 * F[:, 0]))
     return {
@@ -34,17 +36,20 @@ def problems():
     }
 
 
+@pytest.mark.parametrize(("memory", "batches"), [(0.95, 32), (0.98, LONGER)])
 @pytest.mark.parametrize("name", problems())
-def test_as_fits_without_each_batch(name):
-    problem, columns = problems()[name]
+def test_as_fits_without_each_batch(name, memory, batches):
+    """Of which there are few where the features have few visits."""
+    problem, columns = problems(memory)[name]
     result = mr.solve(problem, mr.Buffer(**columns))
     images, rows = result.uncertainty.images, len(columns["features"])
     assert images.left_out
-    bounds = batch_bounds(rows, DIM)
-    for b in (0, 7, 31):
+    assert len(images.values) == len(images.scores) == len(images.rows) == batches
+    bounds = batch_bounds(rows, DIM, batches)
+    for b in (0, 7, batches - 1):
         kept = np.r_[0 : bounds[b], bounds[b + 1] : rows]
         without = mr.solve(problem, mr.Buffer(**{key: column[kept] for key, column in columns.items()}), holdout=None)
-        moved = 31 * (without.x - result.x)
+        moved = (batches - 1) * (without.x - result.x)
         if name == "logistic":  # one Newton step
             assert np.abs(images.values[b] - moved).max() < 0.15 * np.abs(moved).max()
         else:
@@ -99,6 +104,74 @@ def test_intervals_hold_with_many_sticky_coordinates():
         low, high = result.interval().T
         held.append((low <= 0) & (high >= 0))
     assert 0.93 < np.mean(held) < 0.985
+
+
+def test_intervals_hold_where_the_fit_takes_slow_noise_for_its_own():
+    """20 coordinates of an AR(.99), 2,000 rows: about 10 visits each. By 32 batches the constant is held in 79 %."""
+    held = []
+    for seed in range(100):
+        paths, _ = sticky(3000 + seed, rows=2000, dim=20, memory=0.99)
+        features = np.column_stack([np.ones(2000), paths[:, 1:-1]])
+        low, high = mr.solve(mr.GLM(), mr.Buffer(features=features, targets=paths[:, -1])).uncertainty.ends(0.95).T
+        held.append((low <= 0) & (high >= 0))
+    assert np.mean(held, axis=0)[0] > 0.85
+    assert 0.93 < np.mean(held) < 0.99
+
+
+def test_of_few_batches_all_that_is_said_agrees():
+    """The t of a coordinate, its p, its interval, Wald's test, coefficients in other units, and a pickled result."""
+    problem, columns = problems()["logistic"]
+    result = mr.solve(problem, mr.Buffer(**columns))
+    found, rows = result.uncertainty, result.uncertainty.summary().rows
+    assert len(found.images.values) == LONGER
+    assert np.allclose(np.sqrt(np.diag(found.covariance())), found.standard_error)
+    for i, row in enumerate(rows):
+        test = found.test(np.eye(DIM)[i])
+        assert test.df == (1.0, LONGER - 1.0)
+        assert test.p_value == pytest.approx(row["p"])
+        assert test.statistic == pytest.approx(row["t"] ** 2)
+        level = 1 - row["p"]  # at which the interval ends at 0
+        assert np.abs(found.ends(level)[i]).min() == pytest.approx(0.0, abs=1e-9)
+    assert np.allclose(found.mapped(2 * np.eye(DIM), found.names).ends(0.9), 2 * found.ends(0.9))
+    again = pickle.loads(pickle.dumps(result))
+    assert (again.interval() == result.interval()).all()
+    assert result.predict_interval(columns["features"][:3])[1].shape == (3,)
+    with pytest.raises(mr.InputError, match="6 restrictions at once are too many for 10 batches"):
+        found.mapped(np.ones((6, DIM)), "abcdef").test(np.eye(6))
+
+
+def test_one_feature_at_a_time_is_known_to_no_neighbour():
+    """States in a table of their own keep 32 batches, however few visits they have."""
+    rng = np.random.default_rng(9)
+    states = np.repeat(rng.integers(0, 8, 100), 20)
+    features = np.eye(8)[states]
+    found = mr.solve(mr.GLM(), mr.Buffer(features=features, targets=rng.standard_normal(2000))).uncertainty
+    assert found.crowded > 0.04
+    assert np.median(found.visits) < 30
+    assert len(found.images.values) == 32
+
+
+def test_more_features_than_visits_can_hold_keep_short_batches():
+    paths, _ = sticky(21, rows=2000, dim=90, memory=0.99)
+    found = mr.solve(mr.GLM(), mr.Buffer(features=paths[:, :-1], targets=paths[:, -1])).uncertainty
+    assert found.crowded > FULL
+    assert len(found.images.values) == 32
+
+
+def test_the_bias_of_a_curved_fit_is_made_of_short_batches():
+    """Ten say too little of Var(x): of nine directions, which would move slopes by noise."""
+    paths, rng = sticky(24, rows=2000, dim=36, memory=0.98)
+    paths /= 5
+    features = np.column_stack([np.ones(2000), paths[:, :-1]])
+    targets = 1.0 * rng.poisson(np.exp(features[:, 1:].sum(axis=1) / 8 + 0.7 * paths[:, -1]))
+    result = mr.solve(mr.GLM("exp"), mr.Buffer(features=features, targets=targets))
+    images = result.uncertainty.images
+    assert len(images.values) == LONGER
+    short = bias_at(result.run, result.x, left_out_at(result.run, result.x, images))
+    long = bias_at(result.run, result.x, images)
+    assert np.flatnonzero(images.off).tolist() == [0]
+    assert images.off[0] == pytest.approx(short[0])
+    assert np.abs(long / result.standard_error)[1:].max() > 1 > 2 * np.abs(short / result.standard_error)[1:].max()
 
 
 def test_the_record_is_looked_at_once(monkeypatch):

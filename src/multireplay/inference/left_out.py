@@ -10,10 +10,10 @@ from multireplay._check import Vector
 HELD = 0.04
 """With more features than this active at once for each independent row, a batch holds x by more than a little: its F̂ at
 x is too small, and so are standard errors of plain images."""
-WIDEST = 256
-"""Coordinates up to which the Jacobians of all batches are kept."""
-MULTIPLICATIONS = 2e9
-"""And those that working them out may take."""
+LONGER, SEVERAL, FULL = 10, 1.5, 2.0
+"""Batches where features have few visits, from how many active at once, and to how many a visit, see `left_out`."""
+WIDEST_HELD, MULTIPLICATIONS = 256, 2e9
+"""Coordinates up to which the Jacobians of all batches are kept, and multiplications that working them out may take."""
 SMALL = 24
 """Coordinates up to which all systems are solved by one call, which is faster than Cholesky's factors of each."""
 LARGEST = 1e8
@@ -31,6 +31,11 @@ def left_out(matrices: Vector, scores: Vector, rows: Vector, penalty: Vector, sy
         x₍₋b₎ − x = [S − S_b + (n − n_b)Λ]⁻¹ n_b F̂_b
 
     because F̂ is 0 at x. Images of many independent rows are those of J⁻¹ times B/(B − 1) or so.
+
+    A batch shorter than a visit of the features is known to its neighbours too: the fit without it still has the slow
+    noise around it in x. Then ten long batches are left out, with t of 9 degrees of freedom: few groups that are nearly
+    independent (Ibragimov and Müller 2010; Bester, Conley and Hansen 2011); but not where more than two features are
+    active for each visit, as the rest of the record then hardly holds x, and 32 say enough.
 
     Parameters
     ----------
@@ -95,15 +100,10 @@ def by_elimination(matrices: Vector, right: Vector) -> Vector:
     try:
         found = np.linalg.solve(matrices, right[:, :, None])[:, :, 0]
     except np.linalg.LinAlgError:  # of one of them
-        found = np.array([_solved(*each) for each in zip(matrices, right, strict=True)])
+        if len(right) == 1:
+            return np.full(right.shape, np.nan)
+        found = np.concatenate([by_elimination(matrices[b : b + 1], right[b : b + 1]) for b in range(len(right))])
     return np.asarray(scale * found)
-
-
-def _solved(matrix: Vector, right: Vector) -> Vector:
-    try:
-        return np.asarray(np.linalg.solve(matrix, right), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        return np.full(len(right), np.nan)
 
 
 def in_place_of(found: Vector, plain: Vector) -> Vector:

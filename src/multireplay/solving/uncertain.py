@@ -13,12 +13,12 @@ from multireplay.buffer.foreign import require_finite
 from multireplay.buffer.names import names_in
 from multireplay.errors import InputError, UncertaintyWarning, warn
 from multireplay.inference.doubts import NAMED, settled_by_penalty
-from multireplay.inference.left_out import HELD
+from multireplay.inference.left_out import FULL, HELD, LONGER, SEVERAL
 from multireplay.inference.on_set import boundary_sentence
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.inference.sight import SPREAD, RecordAt
 from multireplay.inference.slow import PIECES, stretched
-from multireplay.inference.uncertainty import Uncertainty
+from multireplay.inference.uncertainty import FEW, Uncertainty
 from multireplay.result import CONVERGED
 from multireplay.show.text import plural
 from multireplay.updates.base import Unsuitable
@@ -69,22 +69,29 @@ def uncertainty_of(result: Result) -> Uncertainty:
         images = replace(images, held=settled_by_penalty(images, run.problem.penalty_diagonal(len(x))))
     notes = () if images is None else _notes(result, images, names)
     found = Uncertainty(x, names, images, source, why, notes)
+    whole = run is not None and run.record is not None and run.on_the_whole_space
+    whole = whole and images is not None and images.unknown is None
+    if images is not None and whole and found.crowded > HELD:
+        images = found.images = _left_out(run, found, images)
     if images is not None and source is not None and images.through is not None and found.slow:
         images = found.images = _of_long_memory(found, source, images)
-    if images is None or run is None or run.record is None or images.unknown is not None or not run.on_the_whole_space:
-        return found
-    if not images.left_out and found.crowded > HELD:  # batches hold the answer: each is left out to see how it varies
-        found.images = left_out_at(run, x, images)
-    if result.measured is not None and result.measured <= CONVERGED:
-        found.images = _centred(run, found, found.images or images)
+    if images is not None and whole and result.measured is not None and result.measured <= CONVERGED:
+        found.images = _centred(run, found, images)
     return found
+
+
+def _left_out(run: Run, found: Uncertainty, images: Images) -> Images:
+    """Images with each batch left out in turn, as it holds the answer; longer ones where neighbours hold it too."""
+    typical = sorted(np.asarray(found.visits).tolist())[len(found.x) // 2]
+    if typical < FEW and found.crowded * typical > SEVERAL and found.crowded < FULL:
+        return left_out_at(run, found.x, images, LONGER)
+    return images if images.left_out else left_out_at(run, found.x, images)
 
 
 def _of_long_memory(found: Uncertainty, source: RecordAt, images: Images) -> Images:
     """Images with the spread that `LongMemory` finds, in one more pass, and a note where it is more than they have."""
     slow = stretched(images, found.images_of(source.scores(PIECES)))
-    most = float(np.max(slow.stretch))
-    if most > TOLD:
+    if (most := float(np.max(slow.stretch))) > TOLD:
         found.notes = (*found.notes, LONG.format(most))
     return slow
 
@@ -98,13 +105,11 @@ def _centred(run: Run, found: Uncertainty, images: Images) -> Images:
         return images
     visits = np.zeros(1) if found.visits is None else found.visits * max(1.0, run.rows / SPREAD)
     many = len(found.x) ** 2 > visits.min() and len(found.x) ** 2 > np.median(visits)  # which takes its time
-    off = bias_at(run, found.x, images) if many else None
-    if off is None:
+    finer = left_out_at(run, found.x, images) if many and len(images.values) == LONGER else images  # for all of Var(x)
+    off = bias_at(run, found.x, finer) if many else None
+    if off is None or _pulled(run.record.problem, found.x, images) > HALF:
         return images
-    if _pulled(run.record.problem, found.x, images) > HALF:
-        return images
-    error = images.standard_error
-    away = np.abs(off) / np.where(error > 0, error, np.inf)
+    away = np.abs(off) / np.where((error := images.standard_error) > 0, error, np.inf)
     known, lost = (away > HALF) & (away <= FAR), away > FAR
     if known.any():
         found.notes = (*found.notes, BIASED.format(away[known].max()))
@@ -149,8 +154,8 @@ def _pulled(problem: Problem, x: Vector, images: Images) -> float:
 
 def summary_of(result: Result, level: float, by: LongRun | None) -> Summary:
     """The table of a result, with how it was made below it."""
-    made = made_of(result, "" if result.run is None else repr(result.run.problem))
-    return result.uncertainty.summary(level, by, made)
+    what = "" if result.run is None else repr(result.run.problem)
+    return result.uncertainty.summary(level, by, made_of(result, what))
 
 
 def made_of(result: Result, what: str) -> list[str]:

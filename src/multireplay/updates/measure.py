@@ -12,6 +12,7 @@ from multireplay._check import Positions, Vector
 from multireplay.buffer.foreign import as_numpy
 from multireplay.buffer.record import Record
 from multireplay.engine.sums import (
+    BATCHES,
     Batches,
     Folding,
     OperatorSum,
@@ -22,8 +23,7 @@ from multireplay.engine.sums import (
     operator_batches,
 )
 from multireplay.inference.images import Images
-from multireplay.inference.left_out import MULTIPLICATIONS, in_place_of, left_out
-from multireplay.inference.left_out import WIDEST as WIDEST_HELD
+from multireplay.inference.left_out import MULTIPLICATIONS, WIDEST_HELD, in_place_of, left_out
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.base import as_double
 from multireplay.problems.constrained import affine_vi
@@ -130,12 +130,13 @@ class BatchJacobians(OperatorSum):
         return *super().of(wide), matrix if self.problem.on_host else as_numpy(matrix)
 
 
-def left_out_at(run: Run, x: Vector, images: Images) -> Images:
-    """Images of the batches with each left out in turn, in one pass over the record; as they are where that is much."""
+def left_out_at(run: Run, x: Vector, images: Images, pieces: int = BATCHES) -> Images:
+    """Images of so many batches with each left out in turn, in one pass over the record; as they are if it is much."""
     record, problem, penalty = run.record, run.record.problem, run.record.problem.penalty_diagonal(len(x))
     if record.dim > WIDEST_HELD or record.length * record.dim**2 > MULTIPLICATIONS:
         return images
-    x, bounds, rows = problem.evaluable(x), batch_bounds(record.length, record.dim), images.rows
+    x, bounds = problem.evaluable(x), batch_bounds(record.length, record.dim, pieces)
+    rows = np.diff(bounds).astype(np.float64)
     with one_thread_each() if problem.on_host else nullcontext():
         if isinstance(problem, GLM) and is_one_block(record):
             sums, matrices = jacobians_of(problem, x, as_double(record.spread(record.length)), bounds)
@@ -145,7 +146,8 @@ def left_out_at(run: Run, x: Vector, images: Images) -> Images:
         scores = sums / rows[:, None] + penalty * x
         scores -= rows / rows.sum() @ scores  # which is 0 at the fit
         found = left_out(matrices, scores, rows, np.diag(penalty), problem.is_gradient)
-    return replace(images, values=in_place_of(found, images.values), left_out=True)
+    plain = images.values if len(images.values) == len(rows) else images.of(scores)
+    return replace(images, values=in_place_of(found, plain), scores=scores, rows=rows, left_out=True)
 
 
 def is_one_block(record: Record) -> bool:
