@@ -83,6 +83,9 @@ def _packed(problem: Problem, block: Columns) -> tuple[Any, ...] | None:
 
 NOTHING = np.zeros(0)
 SMALL = 1e-4
+LEAST = 0.5
+"""In policy evaluation a row may take away nearly all that was known, and a step would be as long as it likes: such a
+row is left to the block that it is in. Of a gradient it is never below 1."""
 
 
 @jit
@@ -109,7 +112,7 @@ def _advance(x: Vector, inverse: Vector, rows: Any, start: int, stop: int) -> No
         inner = 1.0
         for i in range(dim):
             inner += slope * right[i] * features[t, i]
-        if not (inner > 1e-9 and abs(error) < 1e100):
+        if not (inner > LEAST and abs(error) < 1e100):
             continue
         for i in range(dim):
             x[i] -= left[i] * error / inner

@@ -10,7 +10,6 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.buffer.columns import Columns, row_count
 from multireplay.buffer.record import MemoryRecord
-from multireplay.engine.sums import one_thread_each
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.problems import Problem
@@ -22,7 +21,7 @@ from multireplay.streaming.beliefs import Around, spared
 from multireplay.streaming.drift import KNOWN, SHORTEST, STIFF, Chart, Excerpt, Level, Rivals
 from multireplay.streaming.fitting import Fitting, divided
 from multireplay.streaming.fresh import Beginning
-from multireplay.streaming.linearized import Linearized
+from multireplay.streaming.linearized import Linearized, on_one_thread
 from multireplay.streaming.ridges import LITTLE, Ridges, curvatures, curvatures_at_zero, held_back
 from multireplay.streaming.spread_rows import HEAVIEST
 
@@ -76,6 +75,7 @@ class Learner(Linearized):
         fine = self.wavers or since % self.batches.block
         return min(self.batches.block, FINE) if fine else self.batches.block
 
+    @on_one_thread
     def add(self, block: Columns, stamp: float) -> None:
         """Take in a full block; `stamp` is its last row's number or time."""
         count = row_count(block)
@@ -171,10 +171,9 @@ class Learner(Linearized):
         if self.around is not None and (few or (since < due and not self._knows_more(self.around, since))):
             return
         self.referred, total = self.rows, self.batches.total(self.now)
-        with one_thread_each():  # several wait for each other longer than such products take
-            self.around = self._about(total)
-            if not self.problem.is_linear:
-                self._move(self.x if self.drifting else self.around.x)
+        self.around = self._about(total)
+        if not self.problem.is_linear:
+            self._move(self.x if self.drifting else self.around.x)
 
     def _knows_more(self, around: Around, since: int) -> bool:
         """Whether a coordinate of which little was known is known much better than when the answer was worked out.
@@ -231,6 +230,7 @@ class Learner(Linearized):
         """The answer where there is drift."""
         return self.fading.x
 
+    @on_one_thread
     def answer(self, tail: Columns) -> Told:
         """The exact fit of everything since the last change, or of the window, with the rows of `tail`.
 
@@ -258,6 +258,7 @@ class Learner(Linearized):
         watched = not self.memory.ends or SHARE * self._counted >= 1 << SHORTEST or self.rows < KNOWN << SHORTEST
         return Drift(tuple(self.alarms), self.drifting, half_life, *seen, watched=watched)
 
+    @on_one_thread
     def known(self, x: Vector, tail: Columns) -> LeftOpen:
         """What the batches leave open of an answer, and spread rows as a record at it; `tail` is too short to tell."""
         images, source = self._images(x), None
@@ -265,6 +266,7 @@ class Learner(Linearized):
             source = SpreadAt(MemoryRecord(self.problem, self.spread.between(0, self.rows)), x)
         return LeftOpen(images, source, "there are too few rows yet" if images is None else "")
 
+    @on_one_thread
     def start(self) -> Beginning:
         """What predictions begin with: the answer held back where there are few rows."""
         around = self.around

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from multireplay._check import Vector
 from multireplay.buffer.columns import Columns, row_count
+from multireplay.engine.sums import one_thread_each
 from multireplay.problems import Problem
 from multireplay.streaming.batches import EqualBatches, Memory, Sums
 from multireplay.streaming.beliefs import Around
@@ -17,6 +22,21 @@ from multireplay.streaming.spread_rows import HeavyRows, SpreadRows, Stretches, 
 
 DROWNS = 16.0
 """A block drowns others whose Jacobian has a diagonal so many times as large."""
+
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+def on_one_thread(function: Callable[Given, Found]) -> Callable[Given, Found]:
+    """A function whose linear algebra has one thread: products of one stream are small, and several wait longer."""
+
+    @functools.wraps(function)
+    def limited(*given: Given.args, **named: Given.kwargs) -> Found:
+        with one_thread_each():
+            return function(*given, **named)
+
+    return limited
 
 
 class Linearized:

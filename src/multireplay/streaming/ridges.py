@@ -16,7 +16,7 @@ from multireplay.streaming.spread_rows import Stretches
 
 ROWS = 4.0 ** np.arange(-3, 8)
 """Penalties, in rows: each holds x as so many rows that say 0 would."""
-USUAL, SPREAD = 64.0, 2.0
+USUAL, SPREAD = 64.0, 1.2
 """What is believed at first, and how firmly: in powers of 4, as a standard deviation."""
 GROUPS = 8
 """Stretches that are left out in turn."""
