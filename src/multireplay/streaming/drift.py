@@ -33,8 +33,8 @@ SHARES = np.array([0.0, 0.2, 0.4, 0.7, 1.0])[:, None]
 STIFF = 24.0
 """Rows that hold back what a rival corrects the answer by: with few of them it learns noise from sticky features."""
 GAPS = np.log2(GAP * HALF_LIVES).astype(int).tolist()
-ARRAYS = ("open", "waiting", "seen", "last", "sums", "sizes", "largest")
-OF_RIVALS = ("active", "pending", "taken", "evidence", "errors", "weights", "squares", "weight", "level", "next_level")
+ARRAYS = ("open", "waiting", "seen", "last", "sums", "sizes", "largest", "squares")
+OF_RIVALS = ("active", "pending", "taken", "evidence", "errors", "weights", "level", "next_level")
 
 
 class Excerpt(NamedTuple):
@@ -43,8 +43,10 @@ class Excerpt(NamedTuple):
     score: Vector
     energy: Vector
     rows: float
+    squares: float = 0.0
+    """Σ FᵀWF of its rows one by one, with W as in `Chart`, …"""
     largest: float = 0.0
-    """FᵀWF of the row in which it is largest, with W as in `Chart`."""
+    """… and the largest of these."""
 
 
 class Chart:
@@ -58,7 +60,8 @@ class Chart:
     an alarm. The chance of one is shared out over all looks there will ever be (Bonferroni): look i at stretches of
     2^k rows gets a share of 1/((k − 5)² i²). Tails are those of a t distribution with as many degrees of freedom as
     stretches that were independent: the logarithm of a quadratic form has light ones, also where rows have not. But for
-    rare outcomes, of which most stretches have none: F̂ of a stretch has to be that of several of its largest rows.
+    rare outcomes, of which most stretches have none: F̂ of a stretch has to be that of several of its largest rows, and
+    more than that of independent ones.
 
     It is a control chart on batch means (Runger and Willemain 1995), at all dyadic lengths at once.
     """
@@ -75,6 +78,8 @@ class Chart:
         self.sizes = np.zeros(SCALES)
         """log F̂ᵀWF̂/tr(WM) added up, with W the inverse of M of all rows."""
         self.largest = np.zeros(SCALES)
+        self.squares = np.zeros(2)
+        """Σ FᵀWF of all rows one by one, and how many there were."""
         self.statistic, self.threshold = 0.0, math.inf
         """The last look, in standard deviations, and where the alarm is."""
 
@@ -91,10 +96,13 @@ class Chart:
             self.waiting[shorter] = 0.0
             self.energies.pop(shorter, None)
         score, energy, largest = part.score, part.energy, part.largest
+        self.squares += part.squares, part.rows
+        usual = float(self.squares[0] / self.squares[1])
         while scale < SCALES:
             rows = 1 << scale
             if scale >= SHORTEST and rows <= most:
-                if self._is_far(_size(score, (energy + rows * typical) / 2, known), scale, SEVERAL**2 * largest / rows):
+                least = max(SEVERAL**2 * largest / rows, usual)
+                if self._is_far(_size(score, (energy + rows * typical) / 2, known), scale, least):
                     alarm = rows
                 elif whitened is not None:
                     size = len(score) * float(score @ whitened @ score) / max(float((whitened * energy).sum()), 1e-300)
@@ -131,8 +139,8 @@ class Chart:
     def noise(self) -> Vector:
         """For every rival the variance of F̂, as large as stretches of any length have it; infinite where none is known.
 
-        Where that still grows with the length of stretches, noise has a longer memory than they have: it is taken to
-        grow as much two times more.
+        It is that of independent rows at least: of rare outcomes most stretches have none. Where it still grows with
+        the length of stretches, noise has a longer memory than they have: it is taken to grow as much two times more.
         """
         typical = np.where(self.seen >= KNOWN / 4, self.sizes / np.maximum(self.seen, 1.0), -np.inf)
         found, longest = np.full(RIVALS, np.inf), int(np.flatnonzero(np.isfinite(typical)).max(initial=0))
@@ -141,7 +149,7 @@ class Chart:
             if last >= gap:
                 growth = max(typical[last] - typical[last - 1], 0.0)
                 found[rival] = math.exp(typical[SHORTEST : last + 1].max() + 2 * growth)
-        return found
+        return np.asarray(np.maximum(found, self.squares[0] / max(self.squares[1], 1.0)))
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays and numbers."""
@@ -180,10 +188,6 @@ class Level(NamedTuple):
 
     errors: float
     weight: float
-    squares: float
-    """Σ r_t², …"""
-    largest: float
-    """… and the largest of them."""
 
 
 class Rivals:
@@ -207,9 +211,7 @@ class Rivals:
         """How often each was worked out."""
         self.evidence = np.zeros((len(SHARES), RIVALS))
         self.errors, self.weights = np.zeros(RIVALS), np.zeros(RIVALS)
-        """Σ r_t and its slopes, as they fade, …"""
-        self.squares, self.weight = np.zeros(1), np.zeros(1)
-        """… and Σ r_t² and slopes of all rows."""
+        """Σ r_t and its slopes, as they fade."""
         self.level, self.next_level = np.zeros(RIVALS), np.zeros(RIVALS)
         """What a constant would be moved by: of the rows of `active`, and of `pending`."""
 
@@ -226,7 +228,6 @@ class Rivals:
 
     def judge(self, gains: Vector, level: Level, noise: Vector, rows: int) -> int:
         """Take in what each spares on a block; the rows of the shortest memory that gives an alarm, or 0."""
-        noise = np.maximum(noise, self.squares / np.maximum(self.weight, 1e-300))  # as of independent rows, at least
         known = (self.taken >= 2) & np.isfinite(noise) & np.isfinite(gains)
         moved = SHARES * self.level
         alone = -moved * (level.errors + 0.5 * moved * level.weight)
@@ -241,8 +242,6 @@ class Rivals:
         fades = 0.5 ** (rows / HALF_LIVES)
         self.errors = fades * self.errors + level.errors
         self.weights = fades * self.weights + level.weight
-        self.squares += level.squares
-        self.weight += level.weight
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays."""

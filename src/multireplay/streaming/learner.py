@@ -120,9 +120,12 @@ class Learner(Linearized):
         left = part.values + part.slopes @ (around.x - self.point) + penalty * around.x
         mean = around.slope if self._second_mean is None else self._second_mean
         typical, most = mean + np.diag(around.held) / known, SHARE * known if self.memory.ends else np.inf
-        level = self._level(block, around.x)
-        largest = 0.0 if level is None else self.dim * level.largest * part.rows / max(level.weight, 1e-300)
-        excerpt = Excerpt(left, energy, part.rows, largest)
+        excerpt, level = Excerpt(left, energy, part.rows), None
+        if isinstance(self.problem, ResidualProblem):
+            errors, slopes = self.problem.residuals_at(around.x, block), self.problem.slopes(around.x, block)
+            level = Level(float(errors.sum()), part.rows if slopes is None else float(slopes.sum()))
+            squares = np.square(errors) * (self.dim * part.rows / max(level.weight, 1e-300))
+            excerpt = excerpt._replace(squares=float(squares.sum()), largest=float(squares.max(initial=0.0)))
         found = self.chart.look(excerpt, typical, known * mean, most, around.whitened)
         if self.drifting or self.memory.ends or level is None:
             return found
@@ -134,14 +137,6 @@ class Learner(Linearized):
             held = STIFF * self._one_row(self.batches.total(self.now))
             self.rivals.renew(due, self.fading.corrections(2 * due, around, held))
         return found
-
-    def _level(self, block: Columns, x: Vector) -> Level | None:
-        """What a constant would see of a block; None of a problem that has no residuals."""
-        if not isinstance(self.problem, ResidualProblem):
-            return None
-        errors, slopes = self.problem.residuals_at(x, block), self.problem.slopes(x, block)
-        weight, squares = float(row_count(block) if slopes is None else slopes.sum()), np.square(errors)
-        return Level(float(errors.sum()), weight, float(squares.sum()), float(squares.max(initial=0.0)))
 
     def _settle(self) -> None:
         """Where drift would be over and answers that forget are still the better ones, it goes on."""

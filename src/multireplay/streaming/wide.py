@@ -13,6 +13,7 @@ from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns, row_count
 from multireplay.errors import InputError
 from multireplay.problems import Problem
+from multireplay.problems.residual import ResidualProblem
 from multireplay.result import Result, Status
 from multireplay.solve import solve
 from multireplay.streaming.answer import Drift, LeftOpen, Told
@@ -120,7 +121,11 @@ class WindowLearner:
         known = float(self._weights().sum())
         most = SHARE * known if self.memory.ends else np.inf
         typical = self.energies / max(self.seen, 1)
-        found = self.chart.look(Excerpt(score, energies, count), typical, known * typical, most) if self.seen else 0
+        excerpt = Excerpt(score, energies, count)
+        if isinstance(self.problem, ResidualProblem):
+            squares = self.dim * np.square(self.problem.residuals_at(x, block), dtype=np.float64)
+            excerpt = excerpt._replace(squares=float(squares.sum()), largest=float(squares.max(initial=0.0)))
+        found = self.chart.look(excerpt, typical, known * typical, most) if self.seen else 0
         if not found:
             self.energies, self.seen = self.energies + energies, self.seen + count
         return found
