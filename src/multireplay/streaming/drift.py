@@ -11,6 +11,9 @@ from scipy.linalg.lapack import dposv
 from scipy.special import stdtrit
 
 from multireplay._check import Positions, Vector
+from multireplay.buffer.columns import Columns
+from multireplay.problems import Problem
+from multireplay.problems.residual import ResidualProblem
 
 SCALES = 48
 """Stretches of 1, 2, 4, … rows."""
@@ -33,7 +36,7 @@ SHARES = np.array([0.0, 0.2, 0.4, 0.7, 1.0])[:, None]
 STIFF = 24.0
 """Rows that hold back what a rival corrects the answer by: with few of them it learns noise from sticky features."""
 GAPS = np.log2(GAP * HALF_LIVES).astype(int).tolist()
-ARRAYS = ("open", "waiting", "seen", "last", "sums", "sizes", "largest", "squares")
+ARRAYS = ("open", "waiting", "seen", "last", "sums", "sizes", "largest", "squares", "errors", "before", "differences")
 OF_RIVALS = ("active", "pending", "taken", "evidence", "errors", "weights", "level", "next_level")
 
 
@@ -43,10 +46,33 @@ class Excerpt(NamedTuple):
     score: Vector
     energy: Vector
     rows: float
-    squares: float = 0.0
-    """Σ FᵀWF of its rows one by one, with W as in `Chart`, …"""
-    largest: float = 0.0
-    """… and the largest of these."""
+    level: Level | None = None
+    """What residuals say, of a problem that has some."""
+
+
+class Level(NamedTuple):
+    """Residuals r_t(x) of some rows at the answer so far: what a constant would see of them."""
+
+    errors: float
+    """Σ r_t, …"""
+    weight: float
+    """… Σ of their slopes, …"""
+    squares: float
+    largest: float
+    """… Σ r_t², and the largest of these."""
+
+
+NO_LEVEL = Level(0.0, 1.0, 0.0, 0.0)
+
+
+def level_of(problem: Problem, x: Vector, block: Columns) -> Level | None:
+    """The level of a block at x; None of a problem that has no residuals."""
+    if not isinstance(problem, ResidualProblem):
+        return None
+    errors, slopes = np.asarray(problem.residuals_at(x, block), dtype=np.float64), problem.slopes(x, block)
+    squares = np.square(errors)
+    weight = float(len(errors) if slopes is None else slopes.sum())
+    return Level(float(errors.sum()), weight, float(squares.sum()), float(squares.max(initial=0.0)))
 
 
 class Chart:
@@ -62,6 +88,9 @@ class Chart:
     stretches that were independent: the logarithm of a quadratic form has light ones, also where rows have not. But for
     rare outcomes, of which most stretches have none: F̂ of a stretch has to be that of several of its largest rows, and
     more than that of independent ones.
+
+    A level that jumps is seen where the mean residual of a stretch differs from that of the stretch before by more than
+    such differences ever did. Noise that remembers many stretches has small ones, however far it strays.
 
     It is a control chart on batch means (Runger and Willemain 1995), at all dyadic lengths at once.
     """
@@ -80,6 +109,10 @@ class Chart:
         self.largest = np.zeros(SCALES)
         self.squares = np.zeros(2)
         """Σ FᵀWF of all rows one by one, and how many there were."""
+        self.errors, self.before = np.zeros(SCALES), np.full(SCALES, np.nan)
+        """Σ r_t of the stretches that wait, and the mean of the stretch before."""
+        self.differences = np.zeros((SCALES, 2))
+        """How many means there were to compare, and the squares of what they differed by."""
         self.statistic, self.threshold = 0.0, math.inf
         """The last look, in standard deviations, and where the alarm is."""
 
@@ -95,24 +128,26 @@ class Chart:
         for shorter in range(scale):
             self.waiting[shorter] = 0.0
             self.energies.pop(shorter, None)
-        score, energy, largest = part.score, part.energy, part.largest
-        self.squares += part.squares, part.rows
+        score, energy, level = part.score, part.energy, part.level or NO_LEVEL
+        errors, largest, one = level.errors, level.largest, len(score) * part.rows / max(level.weight, 1e-300)
+        self.squares += one * level.squares, part.rows
         usual = float(self.squares[0] / self.squares[1])
         while scale < SCALES:
             rows = 1 << scale
             if scale >= SHORTEST and rows <= most:
-                least = max(SEVERAL**2 * largest / rows, usual)
-                if self._is_far(_size(score, (energy + rows * typical) / 2, known), scale, least):
+                least = max(SEVERAL**2 * one * largest / rows, usual)
+                jumps = self._jumps(errors, scale, largest)
+                if self._is_far(_size(score, (energy + rows * typical) / 2, known), scale, least) or jumps:
                     alarm = rows
                 elif whitened is not None:
                     size = len(score) * float(score @ whitened @ score) / max(float((whitened * energy).sum()), 1e-300)
                     self.sizes[scale] += math.log(max(size, 1e-300))
             if not self.waiting[scale]:
                 self.waiting[scale], self.open[scale], self.energies[scale] = 1.0, score, energy
-                self.largest[scale] = largest
+                self.largest[scale], self.errors[scale] = largest, errors
                 return alarm
             self.waiting[scale] = 0.0
-            largest = max(largest, float(self.largest[scale]))
+            errors, largest = errors + float(self.errors[scale]), max(largest, float(self.largest[scale]))
             score, energy = score + self.open[scale], energy + self.energies.pop(scale)
             scale += 1
         return alarm
@@ -125,14 +160,25 @@ class Chart:
         if seen >= KNOWN:
             mean, variance, lagged = _moments(self.sums[scale] / seen)
             known = seen * (1 - lagged) / (1 + lagged)
-            share = (6 / math.pi**2 / ((scale - SHORTEST + 1) * (seen - KNOWN + 1))) ** 2
             self.statistic = (value - mean) / math.sqrt(variance * (1 + 2 / known))
-            self.threshold = -float(stdtrit(max(known - 1.0, 1.0), CHANCE * share / 2))
+            self.threshold = _limit(known, scale, seen)
             if known >= KNOWN and self.statistic > self.threshold and size > least:
                 return True
         self.seen[scale] += 1
         self.sums[scale] += value, value * value, value * (self.last[scale] if seen else value)
         self.last[scale] = value
+        return False
+
+    def _jumps(self, errors: float, scale: int, largest: float) -> bool:
+        """Whether the level of this stretch is far from that of the one before, by several of the largest residuals."""
+        mean, before, (seen, squares) = errors / (1 << scale), float(self.before[scale]), self.differences[scale]
+        self.before[scale], difference = mean, mean - before
+        if math.isnan(difference):
+            return False
+        far = seen >= KNOWN and difference**2 * seen > _limit(seen / 2, scale, float(seen)) ** 2 * squares
+        if far and (difference * (1 << scale)) ** 2 > SEVERAL**2 * largest:
+            return True
+        self.differences[scale] += 1.0, difference**2
         return False
 
     @property
@@ -166,6 +212,12 @@ class Chart:
         self.energies = dict(zip(waiting, state["energies"], strict=True))
 
 
+def _limit(known: float, scale: int, seen: float) -> float:
+    """How many standard deviations chance allows a look at stretches of 2^scale rows, where so many have been seen."""
+    share = (6 / math.pi**2 / ((scale - SHORTEST + 1) * (seen - KNOWN + 1))) ** 2
+    return -float(stdtrit(max(known - 1.0, 1.0), CHANCE / 2 * share / 2))
+
+
 def _size(score: Vector, own: Vector, known: Vector) -> float:
     """FᵀV⁻¹F, with V⁻¹ = M⁻¹ − (M + K)⁻¹ of matrices, or the diagonals of some: 0 where K is, as nothing is known."""
     if own.ndim == 1:
@@ -181,13 +233,6 @@ def _moments(means: Vector) -> tuple[float, float, float]:
     mean, second, product = means.tolist()
     variance = max(second - mean**2, 1e-12)
     return mean, variance, min(max((product - mean**2) / variance, 0.0), 0.99)
-
-
-class Level(NamedTuple):
-    """What a constant would see of some rows: Σ r_t(x) of residuals at the answer so far, and Σ of their slopes."""
-
-    errors: float
-    weight: float
 
 
 class Rivals:

@@ -13,12 +13,11 @@ from multireplay.buffer.record import MemoryRecord
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.problems import Problem
-from multireplay.problems.residual import ResidualProblem
 from multireplay.result import Status
 from multireplay.streaming.answer import Drift, LeftOpen, SpreadAt, Told
 from multireplay.streaming.batches import SHARE, Memory, Sums, part_of
 from multireplay.streaming.beliefs import Around, spared
-from multireplay.streaming.drift import KNOWN, SHORTEST, STIFF, Chart, Excerpt, Level, Rivals
+from multireplay.streaming.drift import KNOWN, SHORTEST, STIFF, Chart, Excerpt, Rivals, level_of
 from multireplay.streaming.fitting import Fitting, divided
 from multireplay.streaming.fresh import Beginning
 from multireplay.streaming.linearized import Linearized, on_one_thread
@@ -120,12 +119,8 @@ class Learner(Linearized):
         left = part.values + part.slopes @ (around.x - self.point) + penalty * around.x
         mean = around.slope if self._second_mean is None else self._second_mean
         typical, most = mean + np.diag(around.held) / known, SHARE * known if self.memory.ends else np.inf
-        excerpt, level = Excerpt(left, energy, part.rows), None
-        if isinstance(self.problem, ResidualProblem):
-            errors, slopes = self.problem.residuals_at(around.x, block), self.problem.slopes(around.x, block)
-            level = Level(float(errors.sum()), part.rows if slopes is None else float(slopes.sum()))
-            squares = np.square(errors) * (self.dim * part.rows / max(level.weight, 1e-300))
-            excerpt = excerpt._replace(squares=float(squares.sum()), largest=float(squares.max(initial=0.0)))
+        level = level_of(self.problem, around.x, block)
+        excerpt = Excerpt(left, energy, part.rows, level)
         found = self.chart.look(excerpt, typical, known * mean, most, around.whitened)
         if self.drifting or self.memory.ends or level is None:
             return found

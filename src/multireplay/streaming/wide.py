@@ -13,13 +13,12 @@ from multireplay.buffer.buffer import Buffer
 from multireplay.buffer.columns import Columns, row_count
 from multireplay.errors import InputError
 from multireplay.problems import Problem
-from multireplay.problems.residual import ResidualProblem
 from multireplay.result import Result, Status
 from multireplay.solve import solve
 from multireplay.streaming.answer import Drift, LeftOpen, Told
 from multireplay.streaming.batches import SHARE, Memory, part_of
 from multireplay.streaming.blocks import LARGEST
-from multireplay.streaming.drift import Chart, Excerpt
+from multireplay.streaming.drift import Chart, Excerpt, level_of
 from multireplay.streaming.early import EXACT, Early
 from multireplay.streaming.fresh import Beginning
 
@@ -121,10 +120,8 @@ class WindowLearner:
         known = float(self._weights().sum())
         most = SHARE * known if self.memory.ends else np.inf
         typical = self.energies / max(self.seen, 1)
-        excerpt = Excerpt(score, energies, count)
-        if isinstance(self.problem, ResidualProblem):
-            squares = self.dim * np.square(self.problem.residuals_at(x, block), dtype=np.float64)
-            excerpt = excerpt._replace(squares=float(squares.sum()), largest=float(squares.max(initial=0.0)))
+        level = level_of(self.problem, x, block)
+        excerpt = Excerpt(score, energies, count, None if level is None else level._replace(weight=float(count)))
         found = self.chart.look(excerpt, typical, known * typical, most) if self.seen else 0
         if not found:
             self.energies, self.seen = self.energies + energies, self.seen + count
