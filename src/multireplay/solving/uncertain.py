@@ -43,6 +43,7 @@ LONG = (
     "are up to {:.2g} times those of the batches"
 )
 NO_FIT = "the fit was not found, or does not exist, so that x is no estimate"
+HUGE, BEYOND = 1e150, "numbers are so large, or so small, that their squares are no numbers: bring them to another unit"
 LEFT_BEHIND = "the result was pickled before they were worked out, and has left its record behind"
 
 
@@ -64,6 +65,8 @@ def uncertainty_of(result: Result) -> Uncertainty:
             why = str(reason)
     if images is not None and len(images.values) < 2:
         images, why = None, "a single row does not show how rows vary"
+    elif images is not None and _beyond_squares(images.values):
+        images, why = None, BEYOND
     source = None if run is None else RecordAt(run.record, x, run.threads, partial(images_at, run, x))
     if images is not None and run is not None and run.problem is not None:
         pulled = _pulled(run.problem, x, images)
@@ -79,6 +82,11 @@ def uncertainty_of(result: Result) -> Uncertainty:
     if result.measured is not None and result.measured <= CONVERGED:
         found.images = _centred(run, found, found.images or images)
     return found
+
+
+def _beyond_squares(values: Vector) -> bool:
+    sizes = np.abs(values).max(axis=0)
+    return bool(((sizes > HUGE) | ((sizes > 0) & (sizes < 1 / HUGE))).any())
 
 
 def _of_long_memory(found: Uncertainty, source: RecordAt, images: Images) -> Images:
