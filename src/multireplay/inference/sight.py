@@ -30,8 +30,7 @@ CLOSER = 512
 ROUNDING = 1e-20
 """A score whose variance is below this share of the terms that it is made of is rounding: the record has no noise."""
 FAR, APART = 0.1, 0.04
-"""A feature the square of whose mean is more than this share of its mean square is looked at less what others say, and
-so that it has 0 for its mean, up to the second share, if they add up to a constant."""
+"""Shares of its mean square that the square of a feature's mean is above if it is far from 0, and below if it is 0."""
 START = np.zeros(1, dtype=np.int64)
 
 
@@ -117,10 +116,10 @@ class RecordAt:
         return Sight(effective, visits, crowded, events, slow)
 
     def _recoded(self, images: Images, columns: Columns, energy: Vector, visits: Vector) -> Vector:
-        """Visits of features that are far from 0, as 1000 + an event, by what their rows say of their coordinates.
+        """Visits of features that are far from 0, as 1000 + an event, by the energies of (J⁻¹ψ_t)_j.
 
-        That is (J⁻¹ψ_t)_j: the feature less what others say of it, the same wherever it is counted from if these add up
-        to a constant. Then it is 0 on average; the fewest visits are taken, from 0, from its least and largest value.
+        That is ψ_tj less what others say of it, wherever it is counted from if these add up to a constant. Then it is 0
+        on average; the fewest visits are taken, from 0, from its least and largest value.
         """
         record: Any = self.record
         rows = record.problem.rows(columns) if isinstance(record.problem, ResidualProblem) else None

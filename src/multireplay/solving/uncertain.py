@@ -65,7 +65,7 @@ def uncertainty_of(result: Result) -> Uncertainty:
             why = str(reason)
     if images is not None and len(images.values) < 2:
         images, why = None, "a single row does not show how rows vary"
-    elif images is not None and _beyond_squares(images.values):
+    elif images is not None and any(s > HUGE or 0 < s < 1 / HUGE for s in np.abs(images.values).max(axis=0).tolist()):
         images, why = None, BEYOND
     source = None if run is None else RecordAt(run.record, x, run.threads, partial(images_at, run, x))
     if images is not None and run is not None and run.problem is not None:
@@ -82,11 +82,6 @@ def uncertainty_of(result: Result) -> Uncertainty:
     if result.measured is not None and result.measured <= CONVERGED:
         found.images = _centred(run, found, found.images or images)
     return found
-
-
-def _beyond_squares(values: Vector) -> bool:
-    sizes = np.abs(values).max(axis=0)
-    return bool(((sizes > HUGE) | ((sizes > 0) & (sizes < 1 / HUGE))).any())
 
 
 def _of_long_memory(found: Uncertainty, source: RecordAt, images: Images) -> Images:

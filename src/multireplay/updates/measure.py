@@ -50,9 +50,8 @@ WIDEST = 4096
 BENT = 512
 """Rows that show how curved the operator is."""
 PULLED, LET_GO, DIGITS, SAYS, FAR, CLOSE = 3.0, (1e-5, 1e-9), 1e-14, 1e4, 40, 0.1
-"""A penalty that moves a fit by more standard errors is let go to these shares of it, where numbers have digits, in so
-many steps at most. Of what is separable the record says some 30 times as much as what is left of it; a fit says more
-than a hundred times as much."""
+"""A penalty that moves a fit by more standard errors is let go to these shares, where numbers have digits, in so many
+steps. Of what is separable the record says some 30 times as much as what is left; a fit, more than a hundred times."""
 
 
 class Measured(NamedTuple):
@@ -180,17 +179,15 @@ def held_at(run: Run, x: Vector, images: Images, pulled: float) -> Vector | None
     A curved fit runs away in some where data are separable, in part or altogether (Albert and Anderson 1984). There
     rows are as curved as the penalty is, which is let go to see it: in spread rows first, where rows are many.
     """
-    record, problem = run.record, cast("Problem", run.problem)
-    penalties, found = problem.penalty_diagonal(len(x)), None
-    settled = settled_by_penalty(images, penalties)
-    if not PULLED < pulled < np.inf or record is None or not run.on_the_whole_space:
+    record, problem = run.record, cast("GLM", run.problem)
+    settled = found = settled_by_penalty(images, penalties := problem.penalty_diagonal(len(x)))
+    bent = record is not None and not problem.is_linear and isinstance(record.problem, GLM | Multinomial)
+    if not (bent and PULLED < pulled < np.inf and run.on_the_whole_space):
         return settled
-    if problem.is_linear or not isinstance(record.problem, GLM | Multinomial):
-        return settled
-    rows, penalty = record.spread(COARSE), record.problem.penalty
+    rows, penalty = record.spread(COARSE), problem.penalty
     least = DIGITS * float(mean_squares(problem, rows).max()) / penalty.ridge
     for part in (*[MemoryRecord(problem, rows)] * (record.length > COARSE), copy(record)):
-        found, part.problem = None, (less := copy(record.problem))
+        found, part.problem = None, (less := copy(problem))
         for share in (min(LET_GO[0], max(share, least)) for share in LET_GO):
             less.penalty = replace(penalty, ridge=share * penalty.ridge)
             steps = Corrections(replace(run, record=part, checkpoint=None, progress=False), CLOSE, FAR)
