@@ -122,7 +122,8 @@ class RecordAt:
         on average; the fewest visits are taken, from 0, from its least and largest value.
         """
         record: Any = self.record
-        rows = record.problem.rows(columns) if isinstance(record.problem, ResidualProblem) else None
+        known = isinstance(record.problem, ResidualProblem) and record.problem.is_gradient  # J is of features alone
+        rows = record.problem.rows(columns) if known else None
         if not isinstance(rows, np.ndarray) or images.through is None or images.set_active:
             return visits
         weights = np.asarray(columns.get("weights", np.ones(len(rows))))
