@@ -29,7 +29,7 @@ CLOSER = 512
 """Of them, those that tell how many features are active at once."""
 ROUNDING = 1e-20
 """A score whose variance is below this share of the terms that it is made of is rounding: the record has no noise."""
-FAR, APART = 0.1, 0.04
+FAR, APART, STEADY = 0.1, 0.04, 1 - 1e-12
 """Shares of its mean square that the square of a feature's mean is above if it is far from 0, and below if it is 0."""
 START = np.zeros(1, dtype=np.int64)
 
@@ -126,12 +126,13 @@ class RecordAt:
         rows = record.problem.rows(columns) if known else None
         if not isinstance(rows, np.ndarray) or images.through is None or images.set_active:
             return visits
-        weights = np.asarray(columns.get("weights", np.ones(len(rows))))
-        share = np.square(np.dot(weights, rows)) / (np.add.reduce(weights) * len(rows))
+        weights = np.asarray(columns["weights"]) if "weights" in columns else np.ones(len(rows))
+        total = np.add.reduce(weights) if "weights" in columns else len(rows)
+        share = np.square(np.dot(weights, rows)) / (total * len(rows))
         far = ((share > FAR * energy) | (visits > len(rows))).nonzero()[0]
-        steady = share[far] > (1 - 1e-12) * energy[far]  # a constant, or what is never seen to change in these rows
-        if not far.size or (steady.all() and far.size == 1):
+        if not far.size or (far.size == 1 and share[far[0]] > STEADY * energy[far[0]]):  # of a constant
             return visits
+        steady = share[far] > STEADY * energy[far]  # or what is never seen to change in these rows
         basis, slopes = images.of(np.eye(len(visits))).T[far], record.problem.slopes(self.x, columns)
         each, slopes = np.dot(basis, rows.T), weights if slopes is None else slopes
         apart = np.square(each @ slopes) < APART * np.add.reduce(slopes) * (np.square(each) @ slopes)
