@@ -158,6 +158,20 @@ def test_predictions_know_what_only_the_penalty_settles(run, tmp_path):
         assert found is None if said is None else found.startswith(said)
 
 
+@pytest.mark.parametrize("model", ["logistic", "poisson"])
+def test_what_runs_away_without_the_penalty_is_marked(run, tmp_path, model):
+    rng = np.random.default_rng(9)
+    frame = {"hum": rng.standard_normal(5000), "closed": (np.arange(5000) % 25 == 0) * 1.0}
+    frame["sold"] = rng.poisson(1.0, 5000) * (1 - frame["closed"])
+    if model == "logistic":
+        frame["sold"] = np.minimum(frame["sold"], 1)
+    csv.write_csv(pa.table(frame), tmp_path / "shop.csv")
+    text = run("fit", tmp_path / "shop.csv", "--target", "sold", "--model", model, "--holdout", 0).stdout
+    line = next(line for line in text.splitlines() if line.startswith(" closed "))
+    assert "by the penalty" in line
+    assert "too little of closed to rely on its interval: only the penalty settles it" in " ".join(text.split())
+
+
 class Recorder:
     """A console that keeps what it is given."""
 

@@ -94,6 +94,12 @@ def test_no_rows(watch):
     assert "0 rows were taken" in watch([], "--features", "a,b")
 
 
+def test_columns_that_say_the_same_have_no_intervals(watch, rows):
+    found = watch([{**row, "b": 32 + 1.8 * row["a"], "c": row["b"]} for row in rows])
+    errors = dict(zip(found["names"], found["standard_error"], strict=True))
+    assert {name for name, error in errors.items() if error is None} == {"a", "b", "(intercept)"}
+
+
 def test_a_growing_table(tmp_path, rows, monkeypatch):
     """A row counts once its line ends; what is added later is taken, and nothing twice."""
     path = tmp_path / "rows.csv"

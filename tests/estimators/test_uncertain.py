@@ -274,6 +274,22 @@ def test_classes_that_a_column_separates_are_told_where_a_penalty_makes_the_fit_
     assert "separable" not in str(mr.MERClassifier().fit(frame, noisy).summary())
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_a_category_of_one_class_is_marked(several):
+    """All rows where it is on are of one class: t was 500 without a word."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"temp": rng.standard_normal(20_000), "closed": (np.arange(20_000) % 50 < 2) * 1.0})
+    labels = np.where(frame["closed"] > 0, 1, rng.integers(0, 3 if several else 2, 20_000))
+    model = mr.MERClassifier().fit(frame, labels)
+    with pytest.warns(mr.UncertaintyWarning, match="too little of closed to rely on its interval: only the penalty"):
+        tables = model.summary()
+    for table in tables.values() if several else [tables]:
+        assert {row["name"] for row in table.rows if "only the penalty settles it" in row["mark"]} == {"closed"}
+    assert "only the penalty settles it" in str(model.results_[0].status)
+    with pytest.warns(mr.UncertaintyWarning, match="1 of 2 have part in that"):
+        model.predict_interval(pd.DataFrame({"temp": [0.0, 0.0], "closed": [0.0, 1.0]}))
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_what_only_the_penalty_settles_is_marked(stream):
     """The default alpha shares the effect of a column between it and another that says the same."""

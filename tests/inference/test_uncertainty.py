@@ -296,6 +296,55 @@ def test_an_event_is_marked_however_it_is_coded(coded):
     assert marked >= 9
 
 
+def features_seen_once(rows=20_000):
+    """Events, a trend and steps: what a record has seen a few times."""
+    event, time = np.zeros(rows), np.arange(rows) / 1.0
+    for start in (2000, 9000, 17_000):
+        event[start : start + 150] = 1.0
+    return {"event": event, "trend": time, "step": (time >= rows / 2) * 1.0, "late step": (time >= 0.75 * rows) * 1.0}
+
+
+@pytest.mark.parametrize("link", ["identity", "logistic"])
+@pytest.mark.parametrize("beside", ["constant", "categories"])
+@pytest.mark.parametrize("kind", ["event", "trend", "step", "late step"])
+def test_visits_are_the_same_however_a_feature_is_coded(kind, beside, link):
+    """10 + event, dates since 1970, the opposite: all of these had no mark."""
+    rng = np.random.default_rng(4)
+    feature = features_seen_once()[kind]
+    y = lfilter([0.3], [1, -0.95], rng.standard_normal(len(feature)))
+    others = np.ones((len(feature), 1)) if beside == "constant" else np.eye(3)[rng.integers(0, 3, len(feature))]
+    found = []
+    for coded in (10 + feature, 1 - feature, 1.7e9 + 60 * feature, 5 - 30 * feature):
+        A = np.column_stack([others, rng.standard_normal(len(y)), coded])
+        buffer = mr.Buffer(features=A, targets=y if link == "identity" else (y > 0) * 1.0)
+        known = mr.solve(mr.GLM(link), buffer).uncertainty
+        assert "independent visit" in known.doubts[A.shape[1] - 1]
+        assert A.shape[1] - 2 not in known.doubts
+        found.append(known.visits[-1])
+    assert max(found) < 1.5 * min(found)
+
+
+@pytest.mark.parametrize("coded", [lambda f: f, lambda f: 1000 + f, lambda f: 1 - f, lambda f: f - 0.5])
+def test_what_is_often_seen_is_not_marked_in_any_coding(coded):
+    rng = np.random.default_rng(5)
+    slow = lfilter([np.sqrt(1 - 0.9**2)], [1, -0.9], rng.standard_normal((20_000, 2)), axis=0)
+    often, rare = rng.random(20_000) < 0.5, rng.random(200_000) < 1e-3
+    for feature in (slow[:, 0], often * 1.0):
+        A = np.column_stack([np.ones(20_000), coded(feature)])
+        assert not mr.solve(mr.GLM(), mr.Buffer(features=A, targets=slow[:, 1])).uncertainty.doubts
+    A = np.column_stack([np.ones(200_000), coded(rare * 1.0)])  # which spread rows see twice or so
+    known = mr.solve(mr.GLM(), mr.Buffer(features=A, targets=rng.standard_normal(200_000))).uncertainty
+    assert not known.doubts
+    assert known.visits[1] == pytest.approx(rare.sum(), rel=0.5)
+
+
+def test_a_feature_without_a_constant_is_what_it_is():
+    """Through 0 all rows tell the slope of 10 + event."""
+    event = features_seen_once()["event"]
+    y = np.random.default_rng(6).standard_normal(len(event))
+    assert not mr.solve(mr.GLM(), mr.Buffer(features=(10 + event)[:, None], targets=y)).uncertainty.doubts
+
+
 def test_functions_of_what_is_doubtful_warn():
     event, noise = stormy()
     A = np.column_stack([np.ones(len(event)), event])

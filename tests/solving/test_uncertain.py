@@ -76,3 +76,16 @@ def test_a_ridge_is_noted_where_it_moves_the_fit_by_a_tenth_of_a_standard_error(
         moved = np.abs((found.x - plain.x) / plain.standard_error).max()
         assert (moved > 0.1) == noted
         assert any("penalized fit" in note for note in found.uncertainty.notes) == noted
+
+
+@pytest.mark.parametrize("size", [1e155, 1e-200, 1e-160])
+def test_numbers_beyond_squares_have_no_standard_errors(size):
+    """They were not numbers, and said to be on the boundary of a set; or 0, with no mark."""
+    rng = np.random.default_rng(0)
+    A = np.column_stack([np.ones(3000), rng.standard_normal(3000)])
+    buffer = mr.Buffer(features=A, targets=size * (A[:, 1] + rng.standard_normal(3000)))
+    result = mr.solve(mr.GLM(), buffer)
+    assert result.standard_error is None
+    text = " ".join(str(result.summary()).split())
+    assert "No standard errors: numbers are so large, or so small, that their squares are no numbers" in text
+    assert "boundary" not in text

@@ -147,3 +147,64 @@ def test_a_result_that_left_its_record_behind_is_not_measured():
     result = pickle.loads(pickle.dumps(mr.solve(problem, buffer, update=mr.Plain())))
     assert np.isnan(result.distance)
     assert not result.converged
+
+
+def separated(rows=20_000, often=50, seed=4):
+    """A sticky feature, one that is on in 2 of so many rows, and a constant; coin flips, but 1 where the one is on."""
+    rng = np.random.default_rng(seed)
+    slow = lfilter([0.4], [1, -0.9], rng.standard_normal(rows))
+    on = (np.arange(rows) % often < 2) * 1.0
+    return np.column_stack([slow, on, np.ones(rows)]), np.maximum(rng.random(rows) < 0.5, on), rng
+
+
+def marks_of(problem, **columns):
+    return {i for i, why in mr.solve(problem, mr.Buffer(**columns)).uncertainty.doubts.items() if "penalty" in why}
+
+
+@pytest.mark.parametrize("ridge", [1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("link", ["logistic", "probit", "exp", "softplus"])
+def test_what_runs_away_without_the_penalty_is_marked(link, ridge):
+    """There the rows are as curved as the penalty is, so that shares of the curvature do not show it."""
+    A, y, rng = separated()
+    if link in ("exp", "softplus"):
+        y = rng.poisson(1.0, len(y)) * (1 - A[:, 1])
+    assert marks_of(mr.GLM(link, ridge=ridge, unpenalized=1), features=A, targets=y) == {1}
+
+
+def test_it_is_marked_however_features_are_coded():
+    A, y, _ = separated()
+    other = np.column_stack([A[:, 0] + A[:, 1], A[:, 0] - A[:, 1], A[:, 2]])
+    assert marks_of(mr.GLM("logistic", ridge=1e-4, unpenalized=1), features=other, targets=y) == {0, 1}
+    other = np.column_stack([A[:, 0], 1 - A[:, 1], A[:, 2]])
+    assert marks_of(mr.GLM("logistic", ridge=1e-4, unpenalized=1), features=other, targets=y) == {1, 2}
+    other = A[:, [0, 1, 0, 2]]  # and two columns say the same
+    assert marks_of(mr.GLM("logistic", ridge=1e-4, unpenalized=1), features=other, targets=y) == {0, 1, 2}
+
+
+def test_one_of_three_classes_that_is_separated_in_part():
+    """The contrast of the other two is known."""
+    A, _, rng = separated()
+    labels = np.where(A[:, 1] > 0, rng.integers(0, 2, len(A)), rng.integers(0, 3, len(A)))
+    found = mr.solve(mr.Multinomial(3, ridge=1e-4, unpenalized=1), mr.Buffer(features=A, targets=labels)).uncertainty
+    assert {i for i, why in found.doubts.items() if "penalty" in why} == {4}
+
+
+def test_rows_that_spread_rows_lack_decide(tmp_path):
+    """One row in 200,000 on the other side: the fit exists. On disk it is the same."""
+    A, y, _ = separated(200_000, often=2000)
+    problem = mr.GLM("logistic", ridge=1e-7, unpenalized=1)
+    for where in (mr.Buffer(features=A, targets=y), stored(tmp_path, mr.Buffer(features=A, targets=y))):
+        assert "penalty" in mr.solve(problem, where).uncertainty.doubts[1]
+    y[np.flatnonzero(A[:, 1])[40]] = 0.0
+    assert marks_of(problem, features=A, targets=y) == set()
+
+
+@pytest.mark.parametrize("ridge", [1e-4, 1e-2, 1.0])
+@pytest.mark.parametrize("steep", [1.0, 30.0])
+def test_a_strong_penalty_alone_is_no_reason(steep, ridge):
+    A, _, rng = separated()
+    A[:, 1] = rng.standard_normal(len(A))
+    y = (rng.random(len(A)) < 1 / (1 + np.exp(-steep * (A[:, 0] - A[:, 1])))) * 1.0
+    assert marks_of(mr.GLM("logistic", ridge=ridge, unpenalized=1), features=A, targets=y) == set()
+    counts = rng.poisson(np.exp(A[:, 0] / 2)) * 1.0
+    assert marks_of(mr.GLM("exp", ridge=ridge, unpenalized=1), features=A, targets=counts) == set()

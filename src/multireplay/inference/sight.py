@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,6 @@ from multireplay.inference.events import independent_events
 from multireplay.inference.images import Images
 from multireplay.inference.longrun.batch_means import mean_and_variance
 from multireplay.inference.slow import ROWS, looks_long
-from multireplay.problems import Problem
 from multireplay.problems.residual import ResidualProblem
 
 SPREAD = 2048
@@ -29,6 +29,8 @@ CLOSER = 512
 """Of them, those that tell how many features are active at once."""
 ROUNDING = 1e-20
 """A score whose variance is below this share of the terms that it is made of is rounding: the record has no noise."""
+FAR, APART, STEADY = 0.1, 0.04, 1 - 1e-12
+"""Shares of its mean square that the square of a feature's mean is above if it is far from 0, and below if it is 0."""
 START = np.zeros(1, dtype=np.int64)
 
 
@@ -76,7 +78,8 @@ class RecordAt:
         The former are the variance of a row's score over that of the mean score under dependence. With w_t ψ_tj² as the
         energy of a row, the visits of a feature are the square of its mean over the variance of the mean under
         dependence: the number of independent rows that would know the mean energy as well, which for an event is the
-        number of independent occasions on which it was seen. From `least` on it matters how crowded it is.
+        number of independent occasions on which it was seen; however it is coded, see `_recoded`. From `least` on it
+        matters how crowded it is.
         """
         assert self.record is not None
         record, problem, total = self.record, self.record.problem, float(np.add.reduce(images.rows))
@@ -90,9 +93,10 @@ class RecordAt:
         few = (~(visits >= ENOUGH)).nonzero()[0] if count < record.length else START[:0]
         if few.size:
             bounds = batch_bounds(record.length, record.dim)
-            totals = fold(record, _Energies(problem, self.x, few), bounds, Folding(self.threads))
+            look = partial(problem.energies, self.x, starts=START, which=few)
+            totals = fold(record, _Added(look, few.size, (1, few.size)), bounds, Folding(self.threads))
             squares[few] = sum(total[0] for total in totals) / record.length
-            energies = np.array([total[1] for total in totals]) / np.diff(bounds)[:, None]
+            energies = np.concatenate([total[1] for total in totals]) / np.diff(bounds)[:, None]
             visits[few] = _visits(*mean_and_variance(energies))
         centre = images.rows.dot(images.scores) / total - problem.penalty_diagonal(len(self.x)) * self.x
         each = squares - centre * centre
@@ -103,6 +107,7 @@ class RecordAt:
         many = typical > SPREAD / 8 and record.length > SPREAD
         some = not many and len(visits) > least * typical > 0
         crowded = _active(columns.get("features")) / typical if some else 0.0
+        visits = self._recoded(images, columns, energy, visits)
         events = independent_events(record, columns, self.threads) if record.length >= total else np.inf
         slow = False
         if record.length >= ROWS and isinstance(problem, ResidualProblem):
@@ -110,19 +115,66 @@ class RecordAt:
             slow = looks_long(errors, images.scores, each, record.length)
         return Sight(effective, visits, crowded, events, slow)
 
+    def _recoded(self, images: Images, columns: Columns, energy: Vector, visits: Vector) -> Vector:
+        """Visits of features that are far from 0, as 1000 + an event, by the energies of (J⁻¹ψ_t)_j.
 
-class _Energies(BlockSum):
-    """Σ_t F̃(x, ξ_t)² and Σ_t w_t ψ_t² of some coordinates."""
+        That is ψ_tj less what others say of it, wherever it is counted from if these add up to a constant. Then it is 0
+        on average; the fewest visits are taken, from 0, from its least and largest value.
+        """
+        record: Any = self.record
+        known = isinstance(record.problem, ResidualProblem) and record.problem.is_gradient  # J is of features alone
+        rows = record.problem.rows(columns) if known else None
+        if not isinstance(rows, np.ndarray) or images.through is None or images.set_active:
+            return visits
+        weights = np.asarray(columns["weights"]) if "weights" in columns else np.ones(len(rows))
+        total = np.add.reduce(weights) if "weights" in columns else len(rows)
+        share = np.square(np.dot(weights, rows)) / (total * len(rows))
+        far = ((share > FAR * energy) | (visits > len(rows))).nonzero()[0]
+        if not far.size or (far.size == 1 and share[far[0]] > STEADY * energy[far[0]]):  # of a constant
+            return visits
+        steady = share[far] > STEADY * energy[far]  # or what is never seen to change in these rows
+        basis, slopes = images.of(np.eye(len(visits))).T[far], record.problem.slopes(self.x, columns)
+        each, slopes = np.dot(basis, rows.T), weights if slopes is None else slopes
+        apart = np.square(each @ slopes) < APART * np.add.reduce(slopes) * (np.square(each) @ slopes)
+        apart |= (again := steady & (np.add.reduce(steady) > 1))
+        ends, bounds = (np.zeros(len(far)), each.min(axis=1), each.max(axis=1)), batch_bounds(len(rows), record.dim)
+        found = _from_any(ends, _moments(each, weights, bounds[:-1]), bounds)
+        if ((found < ENOUGH) & apart | again).any() and len(rows) < record.length:
+            look, bounds = partial(_moments_in, record.problem, basis), batch_bounds(record.length, record.dim)
+            totals = fold(record, _Added(look, 1, (far.size, 1), (far.size, 1)), bounds, Folding(self.threads))
+            found = _from_any(ends, [np.concatenate(part, axis=-1) for part in zip(*totals, strict=True)], bounds)
+        visits[far] = np.where(apart, np.minimum(visits[far], found), visits[far])
+        return visits
 
-    def __init__(self, problem: Problem, x: Vector, which: Positions) -> None:
-        self.problem, self.x, self.which = problem, x, which
+
+class _Added(BlockSum):
+    """What a function makes of every block, arrays of these shapes."""
+
+    def __init__(self, function: Callable[[Columns], Part], *shapes: Any) -> None:
+        self.function, self.shapes = function, shapes
 
     def zero(self) -> Part:
-        return np.zeros(len(self.which)), np.zeros(len(self.which))
+        return tuple(np.zeros(shape) for shape in self.shapes)
 
     def of(self, block: Columns) -> Part:
-        squares, energies = self.problem.energies(self.x, block, START, self.which)
-        return squares, energies[0]
+        return self.function(block)
+
+
+def _moments(each: Vector, weights: Vector, starts: Positions) -> Part:
+    heavy = each * weights
+    return tuple(np.add.reduceat(some, starts, axis=-1) for some in (weights, heavy, heavy * each))
+
+
+def _moments_in(problem: Any, basis: Vector, columns: Columns) -> Part:
+    each = np.dot(basis, problem.rows(columns).T)
+    return _moments(each, np.asarray(columns.get("weights", np.ones(each.shape[1]))), START)
+
+
+def _from_any(ends: tuple[Any, ...], sums: Any, bounds: Positions) -> Vector:
+    rows = np.diff(bounds)
+    zeroth, first, second = (part / rows for part in sums)
+    energies = [second - (2 * end)[:, None] * first + (end * end)[:, None] * zeroth for end in ends]
+    return np.asarray(_visits(*mean_and_variance(np.concatenate(energies).T)).reshape(3, -1).min(axis=0))
 
 
 def _active(rows: Any) -> float:

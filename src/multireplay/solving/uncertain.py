@@ -12,7 +12,7 @@ from multireplay._check import Vector
 from multireplay.buffer.foreign import require_finite
 from multireplay.buffer.names import names_in
 from multireplay.errors import InputError, UncertaintyWarning, warn
-from multireplay.inference.doubts import NAMED, settled_by_penalty
+from multireplay.inference.doubts import NAMED
 from multireplay.inference.left_out import FULL, HELD, LONGER, SEVERAL
 from multireplay.inference.on_set import boundary_sentence
 from multireplay.inference.residuals import distance_of, standard_errors
@@ -23,7 +23,7 @@ from multireplay.result import CONVERGED
 from multireplay.show.text import plural
 from multireplay.updates.base import Unsuitable
 from multireplay.updates.doubts import separated_note
-from multireplay.updates.measure import bias_at, images_at, is_bent, left_out_at
+from multireplay.updates.measure import bias_at, held_at, images_at, is_bent, left_out_at
 
 if TYPE_CHECKING:
     from multireplay.inference.images import Images
@@ -43,6 +43,7 @@ LONG = (
     "are up to {:.2g} times those of the batches"
 )
 NO_FIT = "the fit was not found, or does not exist, so that x is no estimate"
+HUGE, BEYOND = 1e150, "numbers are so large, or so small, that their squares are no numbers: bring them to another unit"
 LEFT_BEHIND = "the result was pickled before they were worked out, and has left its record behind"
 
 
@@ -50,7 +51,7 @@ def uncertainty_of(result: Result) -> Uncertainty:
     """How well the record knows the answer of a result; measured in one pass where the update has left no images."""
     run, x = result.run, result.x
     names = tuple(f"x[{i}]" for i in range(len(x))) if run is None else run.names
-    images, why = result.images, ""
+    images, why, pulled = result.images, "", 0.0
     if result.status.code == "diverged":
         images, why = None, "the run diverged"
     elif result.measured == np.inf:
@@ -64,10 +65,13 @@ def uncertainty_of(result: Result) -> Uncertainty:
             why = str(reason)
     if images is not None and len(images.values) < 2:
         images, why = None, "a single row does not show how rows vary"
+    elif images is not None and any(s > HUGE or 0 < s < 1 / HUGE for s in np.abs(images.values).max(axis=0).tolist()):
+        images, why = None, BEYOND
     source = None if run is None else RecordAt(run.record, x, run.threads, partial(images_at, run, x))
     if images is not None and run is not None and run.problem is not None:
-        images = replace(images, held=settled_by_penalty(images, run.problem.penalty_diagonal(len(x))))
-    notes = () if images is None else _notes(result, images, names)
+        pulled = _pulled(run.problem, x, images)
+        images = replace(images, held=held_at(run, x, images, pulled))
+    notes = () if images is None else _notes(result, images, names, pulled)
     found = Uncertainty(x, names, images, source, why, notes)
     whole = run is not None and run.record is not None and run.on_the_whole_space
     whole = whole and images is not None and images.unknown is None
@@ -116,7 +120,7 @@ def _centred(run: Run, found: Uncertainty, images: Images) -> Images:
     return replace(images, off=np.where(known, off, 0.0), lost=lost) if (known | lost).any() else images
 
 
-def _notes(result: Result, images: Images, names: tuple[str, ...]) -> tuple[str, ...]:
+def _notes(result: Result, images: Images, names: tuple[str, ...], pulled: float) -> tuple[str, ...]:
     """What holds for all intervals: how far x is from the fit, what a set or a penalty does to them."""
     notes: list[str] = []
     run, away = result.run, result.measured
@@ -132,8 +136,7 @@ def _notes(result: Result, images: Images, names: tuple[str, ...]) -> tuple[str,
         notes.append(boundary_sentence(held, repr(run.feasible), len(held) < len(names)))
     elif images.set_active:
         notes.append(f"{run.feasible!r} is active: intervals hold given that")
-    problem = None if run is None else run.problem if run.record is None else run.record.problem
-    if problem is not None and _pulled(problem, result.x, images) > CONVERGED:
+    if pulled > CONVERGED:
         notes.append("intervals are for the penalized fit: what the ridge pulls towards 0 is not in them")
         notes += () if run.record is None else separated_note(run, result.x)
     return tuple(notes)

@@ -10,7 +10,7 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.buffer.columns import Columns, row_count
-from multireplay.inference.images import Images
+from multireplay.inference.images import Images, has_part
 from multireplay.problems import Problem
 from multireplay.sets import WholeSpace
 from multireplay.streaming.answer import Drift, LeftOpen, Told
@@ -114,13 +114,15 @@ class Centred:
 
     def _turned(self, images: Images) -> Images:
         """What images say of answers for the rows as they come."""
-        basis, through = self.basis.T, images.through
+        basis, through, unknown = self.basis.T, images.through, images.unknown
+        if unknown is not None:  # where terms cancel, a coordinate has no part in it
+            unknown = np.array([np.where(has_part(one[None], self.basis), one @ basis, 0.0) for one in unknown])
         return replace(
             images,
             values=images.values @ basis,
             through=None if through is None else lambda scores: through(scores) @ basis,
             off=None if images.off is None else images.off @ basis,
-            unknown=None if images.unknown is None else images.unknown @ basis,
+            unknown=unknown,
         )
 
     def start(self) -> Beginning:

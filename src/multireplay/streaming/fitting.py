@@ -16,6 +16,7 @@ from multireplay.sets import WholeSpace
 from multireplay.streaming.batches import Sums
 from multireplay.streaming.remainder import Remainder
 from multireplay.streaming.spread_rows import Stretches
+from multireplay.updates.rank import PART
 
 STEPS = 60
 CLOSE = 1e-6
@@ -29,6 +30,8 @@ NOTHING = 0.1
 FAR = 16.0
 """… or one so far from the point of the sums that these say nothing of it, in units of what one row knows at 0."""
 
+ROUNDING = 1e-14
+"""Of the largest, a singular value that is rounding of sums."""
 WELL = 1e-4
 """A matrix of a larger reciprocal condition number is not nearly singular."""
 
@@ -151,20 +154,31 @@ def divided(matrix: Vector, vector: Vector) -> Vector:
 
     The shortest solution where the matrix is singular to rounding, which is told in these units.
     """
-    sizes = np.sqrt(np.abs(np.diag(matrix)))
-    scale = 1 / np.where(sizes > 0, sizes, 1.0)
-    scaled = scale[:, None] * matrix * scale
-    right = scale * vector if vector.ndim == 1 else scale[:, None] * vector
+    scale, scaled = _in_units(matrix)
     if not np.isfinite(scaled).all():
         return np.full_like(vector, np.nan)
     factors, pivots, _ = dgetrf(scaled)
-    sound = dgecon(factors, np.abs(scaled).sum(axis=0).max())[0] > WELL  # takes a tenth of the time of the other look
-    if sound or not is_nearly_singular(scaled):
-        found = dgetrs(factors, pivots, right)[0]
-        return np.asarray(scale * found if vector.ndim == 1 else scale[:, None] * found)
-    left, values, directions = np.linalg.svd(scaled)
-    rank = int((values > len(values) * np.finfo(np.float64).eps * values[0]).sum())
-    found = directions[:rank].T @ ((left[:, :rank].T @ right).T / values[:rank]).T
-    found = scale * found if vector.ndim == 1 else scale[:, None] * found
-    free = np.linalg.qr(scale[:, None] * directions[rank:].T)[0]
-    return np.asarray(found - free @ (free.T @ found))
+    if dgecon(factors, np.abs(scaled).sum(axis=0).max())[0] <= WELL:  # takes a tenth of the time of the other look
+        free, closing = free_directions(matrix)
+        if len(free):
+            found, inside = divided(matrix + closing, vector), np.linalg.qr(free.T)[0]
+            return np.asarray(found - inside @ (inside.T @ found))
+    by = scale if vector.ndim == 1 else scale[:, None]
+    return np.asarray(by * dgetrs(factors, pivots, by * vector)[0])
+
+
+def free_directions(matrix: Vector) -> tuple[Vector, Vector]:
+    """Directions of which a matrix says nothing but rounding, a row each, and what closes them when it is added."""
+    scale, scaled = _in_units(matrix)
+    free = np.zeros((0, len(matrix)))
+    if is_nearly_singular(scaled):
+        _, values, directions = np.linalg.svd(scaled)
+        free = directions[values <= ROUNDING * values[0]]
+        free = np.where(np.abs(free) > PART * np.abs(free).max(axis=1, keepdims=True, initial=0.0), free, 0.0)
+    return scale * free, (free / scale).T @ (free / scale)
+
+
+def _in_units(matrix: Vector) -> tuple[Vector, Vector]:
+    sizes = np.sqrt(np.abs(np.diag(matrix)))
+    scale = 1 / np.where(sizes > 0, sizes, 1.0)
+    return scale, scale[:, None] * matrix * scale

@@ -18,7 +18,7 @@ from multireplay.streaming.answer import Drift, LeftOpen, SpreadAt, Told
 from multireplay.streaming.batches import SHARE, Memory, Sums, part_of
 from multireplay.streaming.beliefs import Around, spared
 from multireplay.streaming.drift import KNOWN, SHORTEST, STIFF, Chart, Excerpt, Rivals, level_of
-from multireplay.streaming.fitting import Fitting, divided
+from multireplay.streaming.fitting import Fitting, divided, free_directions
 from multireplay.streaming.fresh import Beginning
 from multireplay.streaming.linearized import Linearized, on_one_thread
 from multireplay.streaming.ridges import LITTLE, Ridges, curvatures, curvatures_at_zero, held_back
@@ -289,10 +289,12 @@ class Learner(Linearized):
         means = scores / rows[:, None] + self.penalty * x
         weights = self._weights(count)
         whole = np.tensordot(weights, slopes, 1) / (weights @ rows) + np.diag(self.penalty)
-        inverse = divided(whole, np.eye(self.dim))
+        free, closed = free_directions(whole)
+        inverse, closed = divided(whole, np.eye(self.dim)), closed + np.diag(self.penalty)
         plain = means @ inverse.T * (weights * rows)[:, None] * count / (weights @ rows)
-        jackknife = left_out(weights[:, None, None] * slopes, means, weights * rows, np.diag(self.penalty))
-        return Images(in_place_of(jackknife, plain), means, rows, lambda values: values @ inverse.T, left_out=True)
+        values = in_place_of(left_out(weights[:, None, None] * slopes, means, weights * rows, closed), plain)
+        unknown = free if len(free) else None
+        return Images(values, means, rows, lambda scores: scores @ inverse.T, unknown=unknown, left_out=True)
 
     def _weights(self, count: int) -> Vector:
         found = self.batches.weights(self.now)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard, cast
 
 import numpy as np
 
 from multireplay._check import Positions, Vector
 from multireplay.buffer.foreign import as_numpy
-from multireplay.buffer.record import Record
+from multireplay.buffer.record import MemoryRecord, Record
 from multireplay.engine.sums import (
     BATCHES,
     Batches,
@@ -22,18 +23,20 @@ from multireplay.engine.sums import (
     one_thread_each,
     operator_batches,
 )
+from multireplay.inference.doubts import settled_by_penalty
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import MULTIPLICATIONS, WIDEST_HELD, in_place_of, left_out
 from multireplay.inference.residuals import distance_of, standard_errors
 from multireplay.problems.base import as_double
 from multireplay.problems.constrained import affine_vi
 from multireplay.problems.glm import GLM
+from multireplay.problems.multinomial import Multinomial
 from multireplay.problems.packed import alike
-from multireplay.updates.base import Unsuitable
+from multireplay.updates.base import Singular, Unsuitable
 from multireplay.updates.coarse import MOST_NUMBERS, coarse_rows
-from multireplay.updates.corrections import AFFORDABLE, CHEAP, PRODUCTS, images_of, linearized
+from multireplay.updates.corrections import AFFORDABLE, CHEAP, PRODUCTS, Corrections, images_of, linearized
 from multireplay.updates.rank import known_directions
-from multireplay.updates.samples import Samples
+from multireplay.updates.samples import COARSE, Samples, mean_squares
 from multireplay.updates.slope import Slope
 
 if TYPE_CHECKING:
@@ -46,6 +49,9 @@ FEWEST = 4
 WIDEST = 4096
 BENT = 512
 """Rows that show how curved the operator is."""
+PULLED, LET_GO, DIGITS, SAYS, FAR, CLOSE = 3.0, (1e-5, 1e-9), 1e-14, 1e4, 40, 0.1
+"""A penalty that moves a fit by more standard errors is let go to these shares, where numbers have digits, in so many
+steps. Of what is separable the record says some 30 times as much as what is left; a fit, more than a hundred times."""
 
 
 class Measured(NamedTuple):
@@ -167,6 +173,36 @@ def jacobians_of(problem: GLM, x: Vector, columns: Columns, bounds: Positions) -
         np.matmul(errors.reshape(turns, 1, -1)[:, :, some], part, out=sums[which, None])
         np.matmul(root.transpose(0, 2, 1), root, out=matrices[which])  # of one with itself: half the work
     return sums, matrices
+
+
+def held_at(run: Run, x: Vector, images: Images, pulled: float) -> Vector | None:
+    """Directions that only the penalty settles, which moves x by so many standard errors; None where there are none.
+
+    A curved fit runs away in some where data are separable, in part or altogether (Albert and Anderson 1984). There
+    rows are as curved as the penalty is, which is let go to see it: in spread rows first, where rows are many.
+    """
+    record, problem = run.record, cast("GLM", run.problem)
+    settled = found = settled_by_penalty(images, penalties := problem.penalty_diagonal(len(x)))
+    bent = record is not None and not problem.is_linear and isinstance(record.problem, GLM | Multinomial)
+    if not (bent and PULLED < pulled < np.inf and run.on_the_whole_space):
+        return settled
+    rows, penalty = record.spread(COARSE), problem.penalty
+    least = DIGITS * float(mean_squares(problem, rows).max()) / penalty.ridge
+    for part in (*[MemoryRecord(problem, rows)] * (record.length > COARSE), copy(record)):
+        found, part.problem = None, (less := copy(problem))
+        for share in (min(LET_GO[0], max(share, least)) for share in LET_GO):
+            less.penalty = replace(penalty, ridge=share * penalty.ridge)
+            steps = Corrections(replace(run, record=part, checkpoint=None, progress=False), CLOSE, FAR)
+            with suppress(Singular):
+                x = steps.of(x, None)[-1]
+            if steps.seen is None:  # numbers have no more digits
+                break
+            less.penalty = replace(penalty, ridge=SAYS * share * penalty.ridge)
+            slope = linearized(part, x, None, Folding(run.threads))[1]
+            found = settled_by_penalty(replace(images, through=slope.solve), SAYS * share * penalties)
+            if found is None:
+                return settled
+    return settled if found is None else found
 
 
 def is_bent(problem: Problem) -> TypeGuard[GLM]:

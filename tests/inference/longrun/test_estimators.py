@@ -126,6 +126,18 @@ def test_a_wald_statistic_does_not_depend_on_how_restrictions_are_written(estima
     assert one.p_value == pytest.approx(other.p_value, rel=0.2)
 
 
+def test_a_lag_beyond_the_pieces_is_refused():
+    """Its intervals were all but points: sums of all autocovariances of a sample are 0."""
+    values = np.random.default_rng(0).standard_normal((400, 2))
+    assert (NeweyWest(lag=399).spread(values).variance > 0).all()
+    for ask in (NeweyWest(lag=400).spread, NeweyWest(lag=10**6).covariance, NeweyWest(lag=400).covariance):
+        with pytest.raises(mr.InputError, match=r"lag=(400|1000000) is no lag of 400 pieces"):
+            ask(values)
+    result = mr.solve(mr.GLM(), mr.Buffer(features=np.ones((5000, 1)), targets=np.arange(5000) % 7))
+    with pytest.raises(mr.InputError, match="lag=5000 is no lag of 4096 pieces"):
+        result.interval(by=NeweyWest(lag=5000))
+
+
 def test_refusals():
     values = np.random.default_rng(0).standard_normal((32, 20))
     with pytest.raises(mr.InputError, match="20 restrictions at once are too many for 32 batches"):

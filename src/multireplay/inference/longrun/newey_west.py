@@ -10,6 +10,7 @@ from scipy.fft import next_fast_len, rfft
 from scipy.special import ndtr, ndtri
 
 from multireplay._check import Vector, whole_number
+from multireplay.errors import InputError
 from multireplay.inference.longrun.base import LongRun, Spread, centred
 
 
@@ -41,13 +42,18 @@ class NeweyWest(LongRun):
         self.lag: Any = lag if lag == "andrews" else whole_number("lag", lag, least=0)
 
     def spread(self, values: Vector) -> Spread:
-        widths = andrews(values) if self.lag == "andrews" else np.full(values.shape[1], self.lag + 1.0)
-        return normal(np.array([one[0, 0] for one in _bartlett(values, widths)]) / len(values))
+        return normal(np.array([one[0, 0] for one in _bartlett(values, self._widths(values))]) / len(values))
 
     def covariance(self, values: Vector) -> Vector:
         """With one bandwidth for all, by Andrews' α for several coordinates with equal weights."""
-        width = andrews(values, together=True) if self.lag == "andrews" else np.array([self.lag + 1.0])
-        return next(_bartlett(values, width)) / len(values)
+        return next(_bartlett(values, self._widths(values, together=True))) / len(values)
+
+    def _widths(self, values: Vector, together: bool = False) -> Vector:
+        if self.lag == "andrews":
+            return andrews(values, together)
+        if self.lag >= len(values):
+            raise InputError(f"lag={self.lag} is no lag of {len(values)} pieces of a record: give less, or FixedB()")
+        return np.full(1 if together else values.shape[1], self.lag + 1.0)
 
 
 def normal(variance: Vector) -> Spread:
