@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
-import csv
-import json
 import os
 import select
 import sys
@@ -17,14 +14,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import pyarrow.csv
 
-from multireplay.buffer.disk.dialect import SEPARATORS
-from multireplay.buffer.disk.tidy import NOTHING
 from multireplay.cli.app import INTERRUPTED, UNEXPECTED, note
 from multireplay.cli.options import names_in
+from multireplay.cli.parsing import Lines
 from multireplay.cli.told import Outputs
-from multireplay.cli.watched import FILE, Nothing, RowReading, Watched, value_of
+from multireplay.cli.watched import FILE, Nothing, RowReading, Watched, WrongKind, value_of
 from multireplay.errors import InputError
 from multireplay.problems import GLM
 from multireplay.streaming import Stream
@@ -37,11 +32,6 @@ UNASKED = {"forget": "auto", "window": None, "keep": 0}
 CHUNK, WAIT, LATE = 1 << 16, 0.2, 2.0
 """Bytes that are read at once; seconds until it is looked again, and until nothing more comes for a file renamed."""
 ANOTHER = "--new-rows takes the rows of another source as new ones"
-EMPTY = {*pyarrow.csv.ConvertOptions().null_values, *NOTHING}
-"""What stands for nothing in a cell of a text table."""
-
-Lines = Iterator[list[tuple[bytes, Any]]]
-"""Every line with its row by column, or with the error that says why it is none, some at a time."""
 
 
 def open_stream(store: Path, wanted: Watched, rows: Lines, how: dict[str, Any]) -> tuple[Stream, RowReading, Lines]:
@@ -69,17 +59,25 @@ def _going_on(store: Path, wanted: Watched, there: RowReading | None, how: dict[
         raise InputError(f"{store} has no {FILE}, which says what number each {wanted.group!r} has")
     stream = Stream.open(store, sync=how["sync"], bad=how["bad"])
     names = (stream._intake.names or (INTERCEPT,))[:-1]
-    reading = there or RowReading(wanted.target, Recipe(tuple(map(Term, names))), time=wanted.time, group=wanted.group)
+    recipe = Recipe(tuple(map(Term, names)))
+    reading = there or RowReading(wanted.target, recipe, time=wanted.time, group=wanted.group, model=wanted.model)
     made = {"forget": stream.forget, "window": stream.window, "keep": stream._kept_in().settings.keep}
-    other = [name for name, unasked in UNASKED.items() if how[name] != unasked and how[name] != made[name]]
-    timed = (stream.clock == "time") == (wanted.time is not None)
-    if f"{stream.problem!r}" == f"{GLM(LINKS[wanted.model])!r}" and reading.serves(wanted) and timed and not other:
+    other = [*reading.other_than(wanted)]
+    if f"{stream.problem!r}" != f"{GLM(LINKS[wanted.model])!r}":
+        model = next((name for name, link in LINKS.items() if f"{stream.problem!r}" == f"{GLM(link)!r}"), "another")
+        other.insert(0, f"--model is {model}, and not {wanted.model}")
+    if there is None and (stream.clock == "time") != (wanted.time is not None):
+        other.append(f"its clock is {stream.clock}")
+    for name, unasked in UNASKED.items():
+        if how[name] != unasked and how[name] != made[name]:
+            other.append(f"--{name} is {made[name]}, and not {how[name]}")
+    if not other:
         return stream, reading
     stream.close()
     given = f"{reading.target!r} from {', '.join(reading.recipe.columns)}"
     beside = "".join(f", {what} {name!r}" for what in ("time", "group") if (name := getattr(reading, what)))
-    beside += "".join(f", {name} {made[name]}" for name in other)
-    raise InputError(f"{store} is a stream of {stream.problem!r}: {given}{beside}, and not what is asked for")
+    about = f"{store} is a stream of {stream.problem!r}: {given}{beside}, and not what is asked for"
+    raise InputError(f"{about}: {'; '.join(other)}")
 
 
 def _of_numbers(rows: Lines, columns: Sequence[str], store: Path) -> Lines:
@@ -111,7 +109,8 @@ def learnt(wanted: Watched, rows: Lines) -> tuple[RowReading, list[list[tuple[by
     if not found and wanted.features is None:
         raise InputError("no row has come that tells the columns: give --features, or rows")
     if not found:
-        return RowReading(wanted.target, Recipe(tuple(map(Term, wanted.features or ()))), time=wanted.time), seen
+        recipe = Recipe(tuple(map(Term, wanted.features or ())))
+        return RowReading(wanted.target, recipe, time=wanted.time, model=wanted.model), seen
     return RowReading.of(wanted, found[: wanted.learn]), seen
 
 
@@ -120,7 +119,7 @@ def declared(levels: list[str]) -> dict[str, tuple[str, ...]]:
     found = {}
     for text in levels:
         name, sign, listed = text.rpartition("=")
-        if not sign or len(names := names_in(listed)) < 2:
+        if not sign or len(names := names_in(listed, "level")) < 2:
             raise InputError(f"--levels is column=level,level,..., with two levels at least, not {text!r}")
         found[name] = tuple(names)
     return found
@@ -198,56 +197,6 @@ def _lines(parts: Iterable[bytes], ends: bool) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def parsed(chunks: Iterable[list[bytes]], wanted: Watched) -> Lines:
-    """Every line with its row, or with the error that says why it is none; a table in CSV begins with its names."""
-    table: tuple[list[str], str] | None = None
-    first = True
-    for lines in chunks:
-        found: list[tuple[bytes, Any]] = []
-        for line in lines:
-            text = (line.removeprefix(codecs.BOM_UTF8) if first else line).strip(b" \r\n")
-            if not text.strip():
-                continue
-            if first and not text.startswith((b"{", b"[")):
-                table = _header(text, wanted)
-            else:
-                found.append((text, _parsed(text, table)))
-            first = False
-        yield found
-
-
-def _header(text: bytes, wanted: Watched) -> tuple[list[str], str]:
-    """The names in the first line of a table, and what stands between its cells."""
-    line = text.decode("utf-8", "replace")
-    separator = max(SEPARATORS, key=line.count)
-    names = [name.strip() for name in next(csv.reader([line], delimiter=separator))]
-    for name in wanted.named():
-        if name not in names:
-            raise InputError(
-                f"the first line is {line[:80]!r}: neither a JSON object nor a header with a column {name!r}"
-            )
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"the first line names the column {name!r} {names.count(name)} times: which is meant?")
-    return names, separator
-
-
-def _parsed(text: bytes, table: tuple[list[str], str] | None) -> Any:
-    try:
-        if table is None:
-            row = json.loads(text)
-            return row if isinstance(row, dict) else InputError("a row is a JSON object, with the columns by name")
-        names, separator = table
-        cells = next(csv.reader([text.decode()], delimiter=separator))
-        if len(cells) != len(names):
-            return InputError(f"there are {len(cells)} cells, and {len(names)} columns")
-        return {name: None if cell.strip() in EMPTY else cell for name, cell in zip(names, cells, strict=True)}
-    except (UnicodeDecodeError, RecursionError, csv.Error) as error:
-        return InputError(str(error))
-    except ValueError as error:
-        return InputError(f"it is not JSON: {error}")
-
-
 @dataclass(frozen=True)
 class Feeding:
     """A stream, how rows become its numbers, and whether those with empty cells are put aside in any case."""
@@ -262,6 +211,10 @@ class Feeding:
             self._begin(rows[0][0])
         new = [(line, self.reading.read(row)) for line, row in rows[max(self.stream.position - start, 0) :]]
         self.reading.keep(self.stream._kept_in().folder)
+        if self.reading.is_doubtful:
+            at, misfit = next((at, row) for at, (_, row) in enumerate(new) if isinstance(row, WrongKind))
+            first = f"row {self.stream.position + at} (counting from 0)"
+            raise InputError(f"many of the first rows cannot be used, as {first}: {misfit}")
         for bad, some in groupby(new, lambda pair: isinstance(pair[1], InputError)):
             found = list(some)
             if not bad:
