@@ -52,6 +52,15 @@ def test_what_cannot_be_predicted_is_an_error():
         first.result().predict_interval([1.0])
 
 
+def test_rows_and_a_store_that_are_none(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(mr.InputError, match="store must be the path of a folder, not ''"):
+        mr.Stream(mr.GLM(), store="")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(mr.InputError, match="follow takes rows as dictionaries of columns by name, not 5"):
+        list(mr.Stream(mr.GLM()).follow([5]))
+
+
 @pytest.mark.parametrize("how", [{}, {"forget": None}, {"window": 1}])
 def test_drift_is_not_denied_before_it_is_looked_for(how):
     stream, yet = mr.Stream(mr.GLM(), **how), "Drift is not looked for yet: too few rows have come."
