@@ -63,7 +63,7 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
     step: float | Schedule | Literal["auto"] = "auto"
     average: float | Literal["none", "full", "weighted"] = DEFAULT_TAIL
     capacity: int = 4096
-    warn_autocorrelation: bool = True
+    warn_autocorrelation: bool = False
     missing: Literal["error", "drop"] = "error"
 
     def predict(self, X: Any) -> Any:
