@@ -230,13 +230,13 @@ def test_a_decimal_comma(watch, rows):
 def test_what_differs_is_named(watch, rows):
     watch(as_lines(rows[:100]), *FEATURES, "--learn", 50)
     for more, said in (
-        (("--levels", "day=Fri,Mon"), "the levels of 'day' are Fri, Mon, Sat, and not Fri, Mon"),
-        (("--model", "poisson"), "--model is linear, and not poisson"),
-        (("--features", "a"), "the features are a, warm, day, and not a"),
-        (("--group", "sensor"), "the group is none, and not sensor"),
-        (("--keep", 7), "--keep is 0, and not 7"),
+        (("--levels", "day=Fri,Mon"), "the levels of 'day': Fri, Mon, Sat, and not Fri, Mon"),
+        (("--model", "poisson"), "--model: linear, and not poisson"),
+        (("--features", "a"), "the features: a, warm, day, and not a"),
+        (("--group", "sensor"), "the group: None, and not sensor"),
+        (("--keep", 7), "--keep: 0, and not 7"),
     ):
-        assert f"not what is asked for: {said}" in watch(as_lines(rows), *more, code=3)[1]
+        assert f"not what is asked for. {said}" in watch(as_lines(rows), *more, code=3)[1]
     assert "level 'Mon' is named twice" in watch(as_lines(rows), "--levels", "day=Mon,Mon", code=3)[1]
 
 

@@ -14,7 +14,7 @@ from small_disk import small_disk
 from typer.testing import CliRunner
 
 import multireplay as mr
-from multireplay.cli import app, parsing, told, watching
+from multireplay.cli import app, told, watching
 from multireplay.cli.watched import Watched
 from multireplay.errors import InputError
 
@@ -56,7 +56,7 @@ def test_a_silent_source_is_told_and_its_rate_falls_to_nothing(tmp_path, pipe, c
     os.write(pipe, as_lines(ROWS[:300]).encode() + b'{"a": 1')
     end = threading.Timer(0.4, os.close, [pipe])
     end.start()
-    lines = parsing.parsed(watching.rows_from(None, False), Watched("y", "linear"))
+    lines = watching.parsed(watching.rows_from(None, False), Watched("y", "linear"))
     assert watching.watch_rows(watching.Feeding(stream, reading), lines, 0, outputs) == 0
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(answers) > 4

@@ -53,18 +53,14 @@ def names_in(values: Any) -> Names | None:
     """The names that a data frame (pandas, polars, pyarrow, …) has for its columns, if they can serve."""
     if values is None or isinstance(values, np.ndarray | list | tuple):
         return None
-    return distinct(_labels(values))
-
-
-def _labels(values: Any) -> tuple[Any, ...]:
     found = getattr(values, "column_names", getattr(values, "columns", ()))  # of pyarrow, and of all others
-    return tuple(found) if isinstance(found, Iterable) else ()
+    return distinct(found) if isinstance(found, Iterable) else None
 
 
 def refuse_twice(values: Any) -> None:
     """Raise where two columns of a data frame are called the same."""
-    labels = _labels(values)
-    if len(set(labels)) < len(labels):
+    labels = getattr(values, "column_names", getattr(values, "columns", ()))
+    if isinstance(labels, Iterable) and len(set(labels := tuple(labels))) < len(labels):
         twice, times = Counter(labels).most_common(1)[0]
         raise InputError(f"{times} columns of the data frame are called {twice!r}: which is meant?")
 

@@ -94,7 +94,7 @@ def needed(file: DataFile, wanted: Wanted) -> list[str]:
     if wanted.formula is not None or wanted.features is None:
         return list(file.names)
     aside = filter(None, (wanted.target, wanted.time, wanted.group, *wanted.also))
-    return [*dict.fromkeys([*map(file.column_of, (*wanted.features, *aside)), *datable(file, wanted.time)])]
+    return [*dict.fromkeys([*map(file.column_of, (*wanted.features, *aside)), *([] if wanted.time else file.datable)])]
 
 
 def planned(file: DataFile, wanted: Wanted, look: Tell, row: Any) -> Plan:
@@ -112,7 +112,7 @@ def planned(file: DataFile, wanted: Wanted, look: Tell, row: Any) -> Plan:
     asked, target = wanted.features, file.column_of(wanted.target)
     names = [name for name in file.names if name not in aside] if asked is None else list(asked)
     read = dict.fromkeys([target, *map(file.column_of, names)])
-    dates = [] if asked is None else [name for name in datable(file, wanted.time) if name not in {*read, *aside}]
+    dates = [] if asked is None or wanted.time else [name for name in file.datable if name not in {*read, *aside}]
     found = look([*read, *dates], wanted.categorical)
     looks, time = {name: found[file.column_of(name)] for name in names}, wanted.time
     left_out: dict[str, str] = {}
@@ -187,11 +187,6 @@ def not_usable(file: DataFile, count: int, first: int, reasons: Counter[str]) ->
         f"{file.source.at(first)} (counting from 0): {dropped_in_words(reasons)}. "
         "Leave them out with --missing drop, or mend the file"
     )
-
-
-def datable(file: DataFile, time: str | None) -> tuple[str, ...]:
-    """Columns that may be the time though nobody named them: none where one is given."""
-    return file.datable if time is None else ()
 
 
 def the_time(time: str | None, looks: dict[str, Look]) -> str | None:

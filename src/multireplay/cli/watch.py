@@ -83,14 +83,14 @@ def watch(
     """
     stream = None
     try:
-        from multireplay.cli import parsing, told, watched, watching
+        from multireplay.cli import told, watched, watching
 
         asked = None if features is None else tuple(names_in(features))
         categories = () if categorical is None else tuple(names_in(categorical))
         known, half_life = watching.declared(levels or []), watching.half_life(forget)
         wanted = watched.Watched(target, model.value, asked, time, group, categories, known, learn)
         how = {"sync": sync.value, "keep": keep, "bad": bad.value, "forget": half_life, "window": window}
-        lines = parsing.parsed(watching.rows_from(follow, once), wanted)
+        lines = watching.parsed(watching.rows_from(follow, once), wanted)
         stream, reading, rows = watching.open_stream(store, wanted, lines, how)
         with stream:
             outputs = told.Outputs(stream, every, report, metrics, as_json)

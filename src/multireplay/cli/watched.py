@@ -116,10 +116,8 @@ class RowReading:
             why = "".join(f"; {name!r} {found}" for name, found in left_out.items())
             raise InputError(f"there is no column to predict {wanted.target!r} from{why}")
         classes = _classes(wanted, cells[wanted.target]) if wanted.model == "logistic" else ()
-        reading = cls(
-            wanted.target, Recipe(tuple(terms)), classes, wanted.time, wanted.group, left_out=left_out,
-            model=wanted.model,
-        )  # fmt: skip
+        reading = cls(wanted.target, Recipe(tuple(terms)), classes, wanted.time, wanted.group, left_out=left_out)
+        reading.model = wanted.model
         given = enumerate([] if classes else cells[wanted.target])
         wrong = [(at, why) for at, cell in given if isinstance(cell, int | float) and (why := reading._misfit(cell))]
         if 2 * len(wrong) > len(rows):
@@ -142,20 +140,12 @@ class RowReading:
             save(folder / FILE, {**asdict(self), "recipe": self.recipe.to_dict()})
             self._kept = now
 
-    def other_than(self, wanted: Watched) -> Iterator[str]:
-        """What is asked for and is not so here, in words."""
-        columns = ", ".join(self.recipe.columns)
-        for what in ("target", "time", "group"):
-            here, asked = getattr(self, what), getattr(wanted, what)
-            if here != asked:
-                yield f"the {what} is {here or 'none'}, and not {asked or 'none'}"
-        if wanted.features not in (None, self.recipe.columns):
-            yield f"the features are {columns}, and not {', '.join(wanted.features or ())}"
+    def beside(self, wanted: Watched) -> dict[str, tuple[Any, Any]]:
+        """What is so here, and what is asked for, by what it is."""
+        pairs = {f"the {what}": (getattr(self, what), getattr(wanted, what)) for what in ("target", "time", "group")}
+        pairs["the features"] = self.recipe.columns, wanted.features or self.recipe.columns
         levels = {term.column: term.levels for term in self.recipe.terms if term.levels} | {self.target: self.classes}
-        for name, found in wanted.levels.items():
-            if levels.get(name) != found:
-                here = ", ".join(levels.get(name) or ("none",))
-                yield f"the levels of {name!r} are {here}, and not {', '.join(found)}"
+        return pairs | {f"the levels of {name!r}": (levels.get(name), found) for name, found in wanted.levels.items()}
 
     def sentences(self) -> Iterator[str]:
         """What the levels are that rows may have."""

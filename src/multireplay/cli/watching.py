@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import csv
+import json
 import os
 import select
 import sys
@@ -14,10 +17,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import pyarrow.csv
 
+from multireplay.buffer.disk.dialect import SEPARATORS, WITH_COMMA, WITH_POINT
+from multireplay.buffer.disk.tidy import NOTHING
 from multireplay.cli.app import INTERRUPTED, UNEXPECTED, note
 from multireplay.cli.options import names_in
-from multireplay.cli.parsing import Lines
 from multireplay.cli.told import Outputs
 from multireplay.cli.watched import FILE, Nothing, RowReading, Watched, WrongKind, value_of
 from multireplay.errors import InputError
@@ -32,6 +37,10 @@ UNASKED = {"forget": "auto", "window": None, "keep": 0}
 CHUNK, WAIT, LATE = 1 << 16, 0.2, 2.0
 """Bytes that are read at once; seconds until it is looked again, and until nothing more comes for a file renamed."""
 ANOTHER = "--new-rows takes the rows of another source as new ones"
+EMPTY = {*pyarrow.csv.ConvertOptions().null_values, *NOTHING}
+"""What stands for nothing in a cell of a text table."""
+Lines = Iterator[list[tuple[bytes, Any]]]
+"""Every line with its row by column, or with the error that says why it is none, some at a time."""
 
 
 def open_stream(store: Path, wanted: Watched, rows: Lines, how: dict[str, Any]) -> tuple[Stream, RowReading, Lines]:
@@ -62,22 +71,19 @@ def _going_on(store: Path, wanted: Watched, there: RowReading | None, how: dict[
     recipe = Recipe(tuple(map(Term, names)))
     reading = there or RowReading(wanted.target, recipe, time=wanted.time, group=wanted.group, model=wanted.model)
     made = {"forget": stream.forget, "window": stream.window, "keep": stream._kept_in().settings.keep}
-    other = [*reading.other_than(wanted)]
-    if f"{stream.problem!r}" != f"{GLM(LINKS[wanted.model])!r}":
-        model = next((name for name, link in LINKS.items() if f"{stream.problem!r}" == f"{GLM(link)!r}"), "another")
-        other.insert(0, f"--model is {model}, and not {wanted.model}")
-    if there is None and (stream.clock == "time") != (wanted.time is not None):
-        other.append(f"its clock is {stream.clock}")
-    for name, unasked in UNASKED.items():
-        if how[name] != unasked and how[name] != made[name]:
-            other.append(f"--{name} is {made[name]}, and not {how[name]}")
+    model = {f"{GLM(link)!r}": name for name, link in LINKS.items()}.get(f"{stream.problem!r}")
+    pairs = {"--model": (model, wanted.model), **reading.beside(wanted)}
+    pairs |= {"the clock": (stream.clock, "rows" if wanted.time is None else "time")}
+    pairs |= {f"--{name}": (made[name], how[name]) for name, unasked in UNASKED.items() if how[name] != unasked}
+    other = [f"{what}: {_said(here)}, and not {_said(asked)}" for what, (here, asked) in pairs.items() if here != asked]
     if not other:
         return stream, reading
     stream.close()
-    given = f"{reading.target!r} from {', '.join(reading.recipe.columns)}"
-    beside = "".join(f", {what} {name!r}" for what in ("time", "group") if (name := getattr(reading, what)))
-    about = f"{store} is a stream of {stream.problem!r}: {given}{beside}, and not what is asked for"
-    raise InputError(f"{about}: {'; '.join(other)}")
+    raise InputError(f"{store} is a stream of {stream.problem!r} and not what is asked for. {'; '.join(other)}")
+
+
+def _said(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else f"{value}"
 
 
 def _of_numbers(rows: Lines, columns: Sequence[str], store: Path) -> Lines:
@@ -197,6 +203,77 @@ def _lines(parts: Iterable[bytes], ends: bool) -> Iterator[list[bytes]]:
         yield [rest]
 
 
+@dataclass
+class RunningTable:
+    """A table in CSV that grows: names, what stands between cells, and in numbers, as soon as a cell tells."""
+
+    names: list[str]
+    separator: str
+    decimal: str = ""
+
+    def row(self, text: bytes) -> Any:
+        """The cells of a line by name, with a point in numbers; or the error that says why it is none."""
+        cells = next(csv.reader([text.decode()], delimiter=self.separator))
+        if len(cells) != len(self.names):
+            return InputError(f"there are {len(cells)} cells, and {len(self.names)} columns")
+        if self.separator != "," and self.decimal != ".":
+            commas, points = ([one for one in cells if sign.fullmatch(one)] for sign in (WITH_COMMA, WITH_POINT))
+            if self.decimal and points:
+                return InputError(f"there is {points[0].strip()} with a point, where numbers have a decimal comma")
+            if commas and not points:
+                if not self.decimal:
+                    note(f"Numbers have a decimal comma, as {commas[0].strip()}.", "green")
+                cells = [one.replace(",", ".") if one in commas else one for one in cells]
+            self.decimal = "." if points else "," if commas else self.decimal
+        return {name: None if cell.strip() in EMPTY else cell for name, cell in zip(self.names, cells, strict=True)}
+
+
+def parsed(chunks: Iterable[list[bytes]], wanted: Watched) -> Lines:
+    """Every line with its row, or with the error that says why it is none; a table in CSV begins with its names."""
+    table: RunningTable | None = None
+    first = True
+    for lines in chunks:
+        found: list[tuple[bytes, Any]] = []
+        for line in lines:
+            text = (line.removeprefix(codecs.BOM_UTF8) if first else line).strip(b" \r\n")
+            if not text.strip():
+                continue
+            if first and not text.startswith((b"{", b"[")):
+                table = _header(text, wanted)
+            else:
+                found.append((text, _parsed(text, table)))
+            first = False
+        yield found
+
+
+def _header(text: bytes, wanted: Watched) -> RunningTable:
+    """A table by its first line: the names."""
+    line = text.decode("utf-8", "replace")
+    separator = max(SEPARATORS, key=line.count)
+    names = [name.strip() for name in next(csv.reader([line], delimiter=separator))]
+    for name in wanted.named():
+        if name not in names:
+            raise InputError(
+                f"the first line is {line[:80]!r}: neither a JSON object nor a header with a column {name!r}"
+            )
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"the first line names the column {name!r} {names.count(name)} times: which is meant?")
+    return RunningTable(names, separator)
+
+
+def _parsed(text: bytes, table: RunningTable | None) -> Any:
+    try:
+        if table is None:
+            row = json.loads(text)
+            return row if isinstance(row, dict) else InputError("a row is a JSON object, with the columns by name")
+        return table.row(text)
+    except (UnicodeDecodeError, RecursionError, csv.Error) as error:
+        return InputError(str(error))
+    except ValueError as error:
+        return InputError(f"it is not JSON: {error}")
+
+
 @dataclass(frozen=True)
 class Feeding:
     """A stream, how rows become its numbers, and whether those with empty cells are put aside in any case."""
@@ -212,9 +289,8 @@ class Feeding:
         new = [(line, self.reading.read(row)) for line, row in rows[max(self.stream.position - start, 0) :]]
         self.reading.keep(self.stream._kept_in().folder)
         if self.reading.is_doubtful:
-            at, misfit = next((at, row) for at, (_, row) in enumerate(new) if isinstance(row, WrongKind))
-            first = f"row {self.stream.position + at} (counting from 0)"
-            raise InputError(f"many of the first rows cannot be used, as {first}: {misfit}")
+            at, misfit = next((n, r) for n, (_, r) in enumerate(new, self.stream.position) if isinstance(r, WrongKind))
+            raise InputError(f"many of the first rows cannot be used, as row {at} (counting from 0): {misfit}")
         for bad, some in groupby(new, lambda pair: isinstance(pair[1], InputError)):
             found = list(some)
             if not bad:

@@ -23,9 +23,6 @@ from multireplay.problems import Problem
 from multireplay.result import Status
 from multireplay.streaming.given import as_rows
 
-UNKNOWN = 1e300
-"""Where an alarm is that nothing has been looked at for, as states have it."""
-
 
 @dataclass(frozen=True)
 class Drift:
@@ -59,7 +56,7 @@ class Drift:
     def __str__(self) -> str:
         if not self.watched:
             return "Drift is not looked for: too few rows are remembered. What is older is forgotten."
-        if not self.alarms and not self.threshold < UNKNOWN:
+        if not self.alarms and self.threshold >= 1e300:  # which is what states have for infinite
             return "Drift is not looked for yet: too few rows have come."
         if not self.alarms:
             return "No drift: nothing has changed by more than chance allows."
@@ -128,10 +125,7 @@ class StreamResult:
         return self.uncertainty.standard_error
 
     def interval(self, level: float = 0.95, *, of: Any = None, by: LongRun | None = None) -> Vector:
-        """Intervals that contain the truth with that probability, under dependence: see `multireplay.Result`.
-
-        Estimators other than `BatchMeans` read the record: they are an error unless the stream keeps a window of rows.
-        """
+        """Intervals under dependence: see `multireplay.Result`; other `by` than `BatchMeans` need a window of rows."""
         return self.uncertainty.interval(level, of=of, by=by)
 
     def covariance(self, by: LongRun | None = None) -> Vector:
@@ -142,13 +136,11 @@ class StreamResult:
         """Wald's test that R x = r: see `multireplay.Result.test`; `by` as in `interval`."""
         return self.uncertainty.test(R, r, by)
 
-    def predict_interval(
-        self, rows: Any, level: float = 0.95, by: LongRun | None = None
-    ) -> tuple[Vector, Vector, Vector]:
+    def predict_interval(self, rows: Any, level: float = 0.95, by: LongRun | None = None) -> tuple[Vector, ...]:
         """The mean response of x at rows of features with its interval: see `multireplay.Result.predict_interval`."""
         response = self.problem.response
         response(np.zeros(0))  # says why, where there is none
-        names = None if self.names == _numbered(len(self.x)) else self.names
+        names = None if self.names[0] == "x[0]" else self.names
         found = np.atleast_2d(as_rows(names, rows, len(self.x)))
         require_finite("rows", found, names)
         ends = self.uncertainty.interval(level, of=found, by=by)
@@ -177,8 +169,4 @@ def names_of(problem: Problem, given: Names | None, dim: int) -> Names:
     """The names of the coordinates, of which there may be several for a feature; x[0], x[1], … where there are none."""
     if given is not None and not problem.by_feature:
         given = problem.names(Buffer(features=np.zeros((1, len(given))), names=given), dim)
-    return given if given is not None and len(given) == dim else _numbered(dim)
-
-
-def _numbered(dim: int) -> Names:
-    return tuple(f"x[{i}]" for i in range(dim))
+    return given if given is not None and len(given) == dim else tuple(f"x[{i}]" for i in range(dim))
