@@ -44,7 +44,9 @@ class ConvergenceWarning(UserWarning):
 
 
 class UncertaintyWarning(UserWarning):
-    """Some intervals are not to be relied on: the record has seen too little; ``result.summary()`` marks them."""
+    """Some intervals are not to be relied on: the record has seen too little, which ``result.summary()`` marks, or its
+    rows are in another order than their index.
+    """
 
 
 class AutocorrelationWarning(UserWarning):

@@ -73,7 +73,6 @@ def test_problems_check_such_columns_as_they_do_those_of_numpy(library):
     F = np.ones((4, 2))
     cases = [
         (mr.GLM("logistic"), {"features": F, "targets": [0.0, 1.0, 2.0, 0.0]}, "'targets' holds 2 at row 2"),
-        (mr.GLM(), {"features": F > 0, "targets": np.ones(4)}, "column 'features' holds booleans"),
         (mr.GLM(), {"features": F[:, 0], "targets": np.ones(4)}, "'features' needs a row of numbers a sample"),
         (mr.GLM(), {"features": F}, "GLM needs the column targets"),
         (
@@ -91,6 +90,15 @@ def test_problems_check_such_columns_as_they_do_those_of_numpy(library):
         buffer = mr.Buffer(**{name: library(column) for name, column in columns.items()})
         with pytest.raises(mr.InputError, match=message):
             mr.solve(problem, buffer, step=0.1, backend="batched")
+
+
+@pytest.mark.parametrize("library", [np.asarray, torch_array, device_array])
+def test_features_of_booleans_are_zeros_and_ones(library):
+    """They were told that they were no real numbers, and texts that booleans would do."""
+    F, y = np.random.default_rng(0).random((50, 2)) > 0.5, np.arange(50.0)
+    made = mr.Buffer(features=library(F), targets=library(y), terminated=library(F[:, 0]))
+    assert (arrays.as_numpy(made["terminated"]).dtype, arrays.as_numpy(made["features"]).dtype) == (bool, float)
+    np.testing.assert_allclose(mr.solve(mr.GLM(), made).x, mr.GLM().fit_exactly(mr.Buffer(features=F * 1.0, targets=y)))
 
 
 def test_what_is_an_array_of_another_library():

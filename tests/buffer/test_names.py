@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -246,3 +247,38 @@ def test_many_names_are_no_trouble():
     assert made.feature_names == tuple(names)
     with pytest.raises(mr.InputError, match="'sensor 7' is there 2 times"):
         mr.Buffer(features=np.zeros((1, len(names))), names=[*names[:-1], "sensor 7"])
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow"])
+def test_two_columns_of_one_name(library):
+    frame = pd.DataFrame(X, columns=["hum", "hum"])
+    table = frame if library == "pandas" else pa.Table.from_arrays(list(X.T), names=["hum", "hum"])
+    y = np.arange(float(len(X)))
+    asks = [lambda: mr.diagnose(table)]
+    asks += [lambda: mr.MERRegressor().fit(table, y), lambda: mr.MERValueRegressor(0.5).fit(table, y)]
+    for ask in asks:
+        with pytest.raises(mr.InputError, match="2 columns of the data frame are called 'hum': which is meant"):
+            ask()
+
+
+def test_an_index_that_is_in_another_order():
+    """Rows are taken as they come, which the index of a shuffled data frame says is not their order."""
+    frame, y = pd.DataFrame(X, columns=NAMES), pd.Series(np.arange(float(len(X))))
+    days = pd.date_range("2024-01-01", periods=len(X), freq="D")
+    turned = np.random.default_rng(0).permutation(len(X))
+    fits = [lambda X, y: mr.Buffer(features=X, targets=y), mr.MERRegressor().fit, mr.MERValueRegressor(0.5).fit]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for fit in fits:
+            for right in (frame, frame.set_index(days), frame.iloc[5:], frame.set_index(turned.astype(str))):
+                fit(right, y.to_numpy()[: len(right)])
+        sites = np.repeat([0, 1], len(X) // 2)
+        mr.Buffer(features=frame.iloc[turned], targets=y.to_numpy(), groups=sites)
+        mr.MERRegressor().fit(frame.iloc[turned], y.to_numpy(), groups=sites)
+    for fit in fits:
+        for wrong in (frame.iloc[turned], frame.set_index(days).iloc[turned], frame[::-1]):
+            with pytest.warns(mr.UncertaintyWarning, match="the index of '(X|features)' is in another") as caught:
+                fit(wrong, y.to_numpy())
+            assert [one.filename for one in caught if "index" in str(one.message)] == [__file__]
+        with pytest.warns(mr.UncertaintyWarning, match="the index of '(y|targets)' is in another"):
+            fit(X, y.iloc[turned])

@@ -289,3 +289,36 @@ def test_a_table_for_each_of_three_classes(run, tmp_path, columns):
     text = run(*given).stdout
     assert [f"size, logistic, {name}" in text for name in "012"] == [True] * 3
     assert len(json.loads(run(*given, "--json").stdout)["inference"]["tables"]) == 3
+
+
+@pytest.fixture
+def dated(tmp_path):
+    """A record with dates, a gap of 30 days among them, and as it is from its end."""
+    hours = np.datetime64("2024-01-01T00:00:00") + np.arange(600) * np.timedelta64(1, "h")
+    hours[300:] += np.timedelta64(30, "D")
+    x = dict(zip("abcdef", np.random.default_rng(0).standard_normal((6, 600)), strict=True))
+    table = pa.table({"when": hours, **x, "y": 3 * x["a"] + x["b"]})
+    parquet.write_table(table, tmp_path / "gap.parquet")
+    parquet.write_table(table.take(np.arange(600)[::-1]), tmp_path / "back.parquet")
+    return tmp_path
+
+
+@pytest.mark.parametrize("how", [(), ("--workers", 1)])
+@pytest.mark.parametrize("command", [("fit", "--target", "y", "--features"), ("diagnose", "--columns")])
+def test_the_one_column_of_dates_is_the_time_whatever_else_is_asked_for(run, dated, command, how):
+    back = run(command[0], dated / "back.parquet", *command[1:], "a,b,c,d,e", *how)
+    assert (back.exit_code, "not in time order" in back.output) == (3, True), back.output
+    gap = run(command[0], dated / "gap.parquet", *command[1:], "a,b,c,d,e", *how)
+    assert "1 gap in 'when'" in " ".join(gap.output.split()), gap.output
+    if command[0] == "fit":
+        found = json.loads(run("fit", dated / "gap.parquet", *command[1:], "a", *how, "--json").stdout)
+        assert (found["fitted"]["time"], found["fitted"]["chains"]) == ("when", 2)
+
+
+def test_two_columns_of_dates_are_no_time_and_numbers_of_seconds_may_be_one(run, tmp_path):
+    x, noise = np.random.default_rng(0).standard_normal((2, 200))
+    times = 1_700_000_000 + 60 * np.arange(200)
+    for name, more in (("one", {}), ("two", {"date": times[::-1]})):
+        np.savez(tmp_path / f"{name}.npz", time=times, x=x, y=x + noise, **more)
+        made = run("fit", tmp_path / f"{name}.npz", "--target", "y", "--features", "x", "--json")
+        assert json.loads(made.stdout)["fitted"]["time"] == ("time" if name == "one" else None)

@@ -167,6 +167,12 @@ def test_metrics(tmp_path, rows):
         urllib.request.urlopen(f"http://127.0.0.1:{port}/")
     with pytest.raises(InputError, match="--metrics"):
         told.Outputs(stream, 0.0, metrics=port)
+    outputs.every = 1000.0
+    stream.observe(features=[9.0], targets=18.0)
+    outputs.tell()  # no answer yet, but what is counted is of now
+    text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
+    assert "multireplay_rows_total 9.0\n" in text
+    assert "multireplay_coefficient{" in text
     outputs.tell(last=True)
     outputs.server.server_close()
 

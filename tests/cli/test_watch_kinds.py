@@ -184,3 +184,63 @@ def test_how_rows_are_read_is_not_guessed(watch, rows, tmp_path):
         (tmp_path / store / "watch.json").unlink()
         assert "has no watch.json, which says" in watch(as_lines(rows), *more[2:], store=store, code=3)[1]
         assert mr.Stream.open(tmp_path / store, read_only=True).position == 100
+
+
+def test_the_target_is_no_feature(watch, rows, tmp_path):
+    assert watch(as_lines(rows), "--features", "a,y", code=3)[1] == "the target 'y' is among the features"
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_target_of_another_kind_is_refused(watch, rows, tmp_path):
+    """It took fractions between 0 and 1 as chances, and put all other rows aside."""
+    said = watch(as_lines(rows), "--features", "a", "--model", "logistic", code=3)[1]
+    assert f"row 0 (counting from 0): the target 'y' is {rows[0]['y']:g}, which is no class: 0 or 1" in said
+    said = watch(as_lines(rows), *FEATURES, "--model", "logistic", code=3)[1]
+    assert "numbers are for --model linear" in said
+    down = [{"a": row["a"], "y": -abs(row["y"])} for row in rows]
+    assert "counts are at least 0" in watch(as_lines(down), "--model", "poisson", code=3)[1]
+    assert not (tmp_path / "run").exists()
+    late = [{"a": row["a"], "y": at % 4} for at, row in enumerate(rows)]
+    for some in (late, late[:30]):
+        said = watch(as_lines(some), "--model", "logistic", store=f"late{len(some)}", code=3)[1]
+        assert "many of the first rows cannot be used, as row 2 (counting from 0): the target 'y' is 2" in said
+    few = [{"a": row["a"], "y": 0.5 if at % 8 == 1 else at % 2} for at, row in enumerate(rows)]
+    found, _ = watch(as_lines(few), "--model", "logistic", store="few")
+    assert found["quarantined"] == 75
+    assert "which is no class" in (tmp_path / "few" / "quarantine.ndjson").read_text()
+
+
+def with_commas(rows):
+    return as_table(rows, ";").replace(".", ",")
+
+
+def test_a_decimal_comma(watch, rows):
+    numbers = [{"k": at % 7 if at < 3 else at % 7 + 0.5, "a": row["a"], "y": row["y"]} for at, row in enumerate(rows)]
+    numbers[0] |= {"a": 1, "y": 3}
+    found, said = watch(with_commas(numbers))
+    assert "Numbers have a decimal comma, as" in said
+    again, _ = watch(as_lines(numbers), store="points")
+    assert (found["x"], found["quarantined"]) == (again["x"], 0)
+    mixed = with_commas(numbers) + "1.5;2;3\n"
+    assert watch(mixed)[0]["quarantined"] == 1
+    found, said = watch(as_table(numbers, ";") + "1,5;2;3\n", store="mixed")
+    assert (found["quarantined"], "decimal comma" in said) == (1, False)
+
+
+def test_what_differs_is_named(watch, rows):
+    watch(as_lines(rows[:100]), *FEATURES, "--learn", 50)
+    for more, said in (
+        (("--levels", "day=Fri,Mon"), "the levels of 'day': Fri, Mon, Sat, and not Fri, Mon"),
+        (("--model", "poisson"), "--model: linear, and not poisson"),
+        (("--features", "a"), "the features: a, warm, day, and not a"),
+        (("--group", "sensor"), "the group: None, and not sensor"),
+        (("--keep", 7), "--keep: 0, and not 7"),
+    ):
+        assert f"not what is asked for. {said}" in watch(as_lines(rows), *more, code=3)[1]
+    assert "level 'Mon' is named twice" in watch(as_lines(rows), "--levels", "day=Mon,Mon", code=3)[1]
+
+
+def test_answers_are_printed_with_standard_errors(rows, tmp_path):
+    given = ["watch", "--store", str(tmp_path / "run"), "--target", "y", "--features", "a"]
+    said = CliRunner().invoke(app, given, input=as_lines(rows)).stdout
+    assert " ± 0.0" in said.partition("(intercept)")[0]

@@ -24,7 +24,7 @@ def target_of(kind, world):
 def test_sticky_rows_are_warned_of_with_the_number(kind):
     world = make(rows=20_000, sticky=0.999, seed=2)
     with pytest.warns(mr.AutocorrelationWarning) as caught:
-        model = kind().fit(world.X, target_of(kind, world))
+        model = kind(warn_autocorrelation=True).fit(world.X, target_of(kind, world))
     found, text = model.dependence_, str(caught[0].message)
     assert found.biased
     assert found.tau > 100
@@ -43,26 +43,26 @@ def test_nearly_independent_rows_are_not(kind, sticky):
         world = make(rows=rows, sticky=sticky, seed=rows)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            found = kind().fit(world.X, target_of(kind, world)).dependence_
+            found = kind(warn_autocorrelation=True).fit(world.X, target_of(kind, world)).dependence_
         assert found is None if rows < 512 else (found.tau < 3 and found.in_order is None)
 
 
-def test_it_can_be_silenced_and_names_the_feature():
+def test_nobody_is_warned_who_does_not_ask_and_a_warning_names_the_feature():
     world = make(rows=20_000, sticky=0.999, seed=2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert mr.MERRegressor(warn_autocorrelation=False).fit(world.X, world.amounts).dependence_ is None
+        assert mr.MERRegressor().fit(world.X, world.amounts).dependence_ is None
     frame = pd.DataFrame(world.X, columns=["wind", "heat", "rain"])
     frame["calm"] = np.random.default_rng(0).standard_normal(20_000)
     with pytest.warns(mr.AutocorrelationWarning, match="feature '(wind|heat|rain)' has"):
-        mr.MERRegressor().fit(frame, world.amounts)
+        mr.MERRegressor(warn_autocorrelation=True).fit(frame, world.amounts)
 
 
 def test_the_number_is_what_a_pass_in_order_would_have_given():
     """The same by hand: a pass in order, the mean gradient where it ends, and its standard error from batch means."""
     world = make(rows=8192, sticky=0.999)
     with pytest.warns(mr.AutocorrelationWarning):
-        found = mr.MERRegressor().fit(world.X, world.amounts).dependence_
+        found = mr.MERRegressor(warn_autocorrelation=True).fit(world.X, world.amounts).dependence_
     A = np.column_stack([(world.X - world.X.mean(axis=0)) / world.X.std(axis=0), np.ones(8192)])
     buffer = mr.Buffer(features=A, targets=world.amounts)
     problem = mr.GLM(ridge=1e-4, unpenalized=1)
@@ -81,7 +81,7 @@ def test_the_number_is_what_a_pass_in_order_would_have_given():
 
 def test_only_the_last_rows_of_a_long_record_are_looked_at():
     world = make(rows=40_000)
-    found = mr.MERRegressor().fit(world.X, world.amounts).dependence_
+    found = mr.MERRegressor(warn_autocorrelation=True).fit(world.X, world.amounts).dependence_
     assert found.rows == 2**14
 
 
@@ -113,9 +113,13 @@ def test_nothing_is_measured_across_the_border_of_two_series(turns):
     order = np.arange(len(y)).reshape(-1, 50).T.ravel() if turns else np.arange(len(y))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mr.AutocorrelationWarning)
-        found = mr.MERRegressor().fit(X[order], y[order], groups=groups[order]).dependence_
-        joined = mr.MERRegressor().fit(X, y).dependence_
-        value = mr.MERValueRegressor(gamma=0.5).fit(X[order], y[order], groups=groups[order]).dependence_
+        found = mr.MERRegressor(warn_autocorrelation=True).fit(X[order], y[order], groups=groups[order]).dependence_
+        joined = mr.MERRegressor(warn_autocorrelation=True).fit(X, y).dependence_
+        value = (
+            mr.MERValueRegressor(gamma=0.5, warn_autocorrelation=True)
+            .fit(X[order], y[order], groups=groups[order])
+            .dependence_
+        )
     assert joined.tau < 2
     assert found.tau > 20
     assert value.tau > 20

@@ -48,7 +48,6 @@ def sticky_world(rows=4000, rho=0.9, seed=3):
     return make(rows, rho, seed)
 
 
-@pytest.mark.filterwarnings("ignore::multireplay.errors.AutocorrelationWarning")
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_all_is_in_the_units_of_X(kind, weighted):
@@ -202,7 +201,6 @@ def streamed(model, X, y, block=250, **given):
     return model
 
 
-@pytest.mark.filterwarnings("ignore::multireplay.errors.AutocorrelationWarning")
 @pytest.mark.parametrize("kind", [*KINDS, "three classes"])
 def test_after_a_stream_they_are_about_those_of_a_fit(kind):
     """Batches of a stream are other stretches of the record than those of a fit, and x is as good as the same."""

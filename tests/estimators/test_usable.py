@@ -137,3 +137,29 @@ def test_what_is_no_number_is_told_with_its_row_and_column(value, kind):
         assert ("missing='drop' leaves out rows" in str(found.value)) == (told == "NaN")
     with pytest.raises(mr.InputError, match=r"y holds inf at row 3 \(counting from 0\); all values must be finite$"):
         mr.MERRegressor().fit(np.eye(50), np.where(y == 3, np.inf, y))
+
+
+@pytest.mark.parametrize("kind", ["Int64", "boolean"])
+def test_na_of_pandas_is_told_as_nan_is(kind):
+    y, cells = np.arange(50.0), pd.array(np.arange(50) % 2, dtype="Int64").astype(kind)
+    whole, holes = pd.DataFrame({"hum": cells, "wind": y}), pd.DataFrame({"hum": cells, "wind": y})
+    holes.loc[17, "hum"] = pd.NA
+    for ask in (
+        lambda: mr.MERRegressor().fit(holes, y),
+        lambda: mr.MERClassifier().fit(holes, y > 20),
+        lambda: mr.MERValueRegressor(0.5).fit(holes, y),
+        lambda: mr.MERRegressor().fit(whole, y).predict(holes),
+    ):
+        with pytest.raises(mr.InputError, match=r"X holds NaN at row 17 \(counting from 0\), feature 'hum'"):
+            ask()
+    with pytest.raises(mr.InputError, match=r"y holds NaN at row 17 \(counting from 0\)"):
+        mr.MERClassifier().fit(y[:, None], holes["hum"])
+    assert mr.MERRegressor(missing="drop").fit(holes, y).n_dropped_ == 1
+    assert mr.MERClassifier(missing="drop").fit(y[:, None], holes["hum"]).n_dropped_ == 1
+
+
+def test_a_formula_looks_at_the_index_too(table):
+    pytest.importorskip("formulaic")
+    frame = pd.DataFrame(table).iloc[::-1]
+    with pytest.warns(mr.UncertaintyWarning, match="the index of 'data' is in another"):
+        mr.MERRegressor.from_formula("load ~ heat", frame)

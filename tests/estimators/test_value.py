@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -22,13 +21,6 @@ def walk():
     process = mr.simulate.paper_mrp(m=0.9)
     buffer = process.buffer(length=6000, seed=0)
     return np.vstack([buffer["features"], buffer["next_features"][-1:]]), np.append(buffer["rewards"], 0.0)
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", mr.AutocorrelationWarning)
-        yield
 
 
 def lstd(X, rewards, gamma, alpha, now, after, over):

@@ -207,3 +207,8 @@ def test_an_operator_of_ones_own(buffer):
         result = mr.solve(problem, buffer[:3000], update=mr.Exact())
         assert np.abs(problem.mean_operator(result.x, problem.columns(buffer[:3000]))).max() < 1e-8
         assert result.converged
+
+
+def test_one_sample_is_not_several():
+    said = str(mr.solve(mr.GLM(ridge=1.0), mr.Buffer(features=[[1.0]], targets=[2.0]), update=mr.Exact()).status)
+    assert "the exact fit of the one sample" in said

@@ -75,7 +75,7 @@ def textbook_intervals(log: Log, level: float = 0.95) -> Vector:
 
 def our_intervals(log: Log, level: float = 0.95) -> Vector:
     """Intervals by the estimator behind `multireplay fit`: shape (coefficients, 2)."""
-    model = mr.MERRegressor(warn_autocorrelation=False).fit(log.weather, log.power)
+    model = mr.MERRegressor().fit(log.weather, log.power)
     return np.asarray(model.conf_int(level))
 
 

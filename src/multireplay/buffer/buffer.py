@@ -22,6 +22,7 @@ from multireplay.buffer.names import (
     place_in_words,
     refuse_reordered,
     require_count,
+    warn_unordered,
 )
 from multireplay.errors import InputError
 
@@ -84,14 +85,13 @@ class Buffer:
         self, /, *unnamed: Any, names: Iterable[str] | None = None, groups: Any = None, **columns: Any
     ) -> None:
         if unnamed:
-            raise InputError(
-                "a buffer's columns need names: Buffer(features=A, targets=y), or Buffer(**columns) for a dictionary"
-            )
+            raise InputError("a buffer's columns need names: Buffer(features=A, targets=y), or Buffer(**dictionary)")
         if not columns:
             raise InputError("a buffer needs at least one column, for example Buffer(features=..., targets=...)")
         self._fill(columns, names)
-        if groups is not None:
-            self._chains = RowChains.of(groups, len(self))
+        if groups is None:
+            return warn_unordered(columns)
+        self._chains = RowChains.of(groups, len(self))
 
     def _fill(self, columns: Mapping[str, Any], names: Iterable[str] | None) -> None:
         own = names_in(columns.get("features"))
@@ -320,7 +320,7 @@ def _as_column(name: str, values: Any, names: Names | None) -> Array:
     kind = kept_type(array.dtype)
     if kind is None:
         raise InputError(f"column {name!r} has dtype {array.dtype}; it needs real numbers or booleans")
-    if kind.kind in "iu" and not (name in STATES and array.ndim == 1):
+    if (kind.kind in "iu" and not (name in STATES and array.ndim == 1)) or (kind.kind == "b" and name in FEATURES):
         kind = np.dtype(np.float64)
     return array.astype(kind, copy=False)
 

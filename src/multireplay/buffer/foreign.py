@@ -10,7 +10,7 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from multireplay.buffer.names import Names, place_in_words
+from multireplay.buffer.names import FEATURES, Names, place_in_words
 from multireplay.errors import InputError
 
 Array: TypeAlias = Any
@@ -143,9 +143,10 @@ def as_column(name: str, values: Array, whole: bool = False, names: Names | None
         raise InputError(f"column {name!r} has {values.ndim} dimensions; it needs 1 (numbers) or 2 (rows)")
     xp = namespace(values)
     array = values.detach() if compat.is_torch_array(values) else values  # nothing here is differentiated
-    if xp.isdtype(array.dtype, "bool") or (whole and xp.isdtype(array.dtype, "integral")):
+    flags = xp.isdtype(array.dtype, "bool")
+    if (flags and name not in FEATURES) or (whole and xp.isdtype(array.dtype, "integral")):
         return array
-    if xp.isdtype(array.dtype, "integral"):
+    if flags or xp.isdtype(array.dtype, "integral"):
         array = xp.astype(array, xp.float64)
     elif not xp.isdtype(array.dtype, "real floating"):
         raise InputError(f"column {name!r} has dtype {array.dtype}; it needs real numbers or booleans")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from multireplay.errors import InputError
+from multireplay.errors import InputError, UncertaintyWarning, warn
 
 Names: TypeAlias = tuple[str, ...]
 """One name a feature, all different and none empty."""
@@ -58,6 +58,27 @@ def names_in(values: Any) -> Names | None:
         return None
     found = getattr(values, "column_names", getattr(values, "columns", ()))  # of pyarrow, and of all others
     return distinct(found) if isinstance(found, Iterable) else None
+
+
+def refuse_twice(values: Any) -> None:
+    """Raise where two columns of a data frame are called the same."""
+    labels = getattr(values, "column_names", getattr(values, "columns", ()))
+    if isinstance(labels, Iterable) and len(set(labels := tuple(labels))) < len(labels):
+        twice, times = Counter(labels).most_common(1)[0]
+        raise InputError(f"{times} columns of the data frame are called {twice!r}: which is meant?")
+
+
+def warn_unordered(columns: Mapping[str, Any]) -> None:
+    """Warn where rows come in another order than the index of a data frame or series, of numbers or dates, has."""
+    for name, values in columns.items():
+        index: Any = getattr(values, "index", None)
+        if getattr(getattr(index, "dtype", None), "kind", "") in tuple("iufM") and not index.is_monotonic_increasing:
+            return warn(
+                f"rows are taken in the order in which they come, and the index of {name!r} is in another: sort by it "
+                "(sort_index) if it tells when rows were, as standard errors depend on that, and otherwise drop it "
+                "(reset_index(drop=True))",
+                UncertaintyWarning,
+            )
 
 
 def refuse_reordered(names: Names, others: Names | None, what: str, against: str) -> None:

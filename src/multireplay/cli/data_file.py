@@ -24,6 +24,8 @@ from multireplay.errors import InputError
 if TYPE_CHECKING:
     from multireplay.buffer.disk.table import TableSource
 
+FEW = 4096
+"""Rows that tell which columns may hold dates."""
 BLOCK = 2**16
 """Rows handed out at a time from a record that is in memory."""
 
@@ -79,6 +81,22 @@ class DataFile:
             name: [name] if field.width is None else [f"{name}[{place}]" for place in range(field.width)]
             for name, field in fields
         }
+
+    @cached_property
+    def datable(self) -> tuple[str, ...]:
+        """Columns that may hold dates, as far as their first rows tell."""
+        import pyarrow as pa
+
+        from multireplay.tables import Kind, look_at
+        from multireplay.tables.looks import called_a_time
+
+        names = [name for name in self.source.fields if called_a_time(name)]
+        names += self.source.refused if self.source.in_tables else ()
+        if not names or not self.source.rows:
+            return ()
+        _, first = next(iter(self.batches(names, 0, min(FEW, self.source.rows), FEW)))
+        looks = look_at(pa.Table.from_batches([first]))
+        return tuple(name for name in names if looks[name].kind in (Kind.date, Kind.nothing))
 
     def expand(self, name: str) -> list[str]:
         """The features that a name stands for: a feature, or all of a column."""

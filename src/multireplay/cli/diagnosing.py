@@ -11,7 +11,7 @@ from multireplay.buffer.disk.memory import bytes_of
 from multireplay.cli.data_file import DataFile
 from multireplay.cli.designed import Designed
 from multireplay.cli.options import Missing
-from multireplay.cli.prepared import Tell, in_chains, not_used, on_dropped, told_apart
+from multireplay.cli.prepared import Tell, in_chains, not_used, on_dropped, the_time, told_apart
 from multireplay.cli.surveyed import Survey, parts_of
 from multireplay.diagnose import Diagnosis, diagnose
 from multireplay.diagnose.record import ChainedColumns
@@ -53,22 +53,27 @@ def diagnosed(file: DataFile, wanted: Looked, on: Any = None) -> tuple[Diagnosis
     for name in (*aside, *names):
         if name not in file.names and name not in file.features:
             file.refuse(name)
-    if on is not None or not file.fits(dict.fromkeys([*map(file.column_of, names), *aside])):
+    read = dict.fromkeys([*map(file.column_of, names), *aside, *([] if asked is None or wanted.time else file.datable)])
+    if on is not None or not file.fits(read):
         survey = Survey(file, as_workers(on))
         starts = survey.starts(wanted.group, wanted.time)
         series = _series(file, wanted, names, survey.look)
         survey.starts(None, series.time)
         return _there(survey, wanted.missing, series, starts, on), series.left_out
-    table = file.table(dict.fromkeys([*map(file.column_of, names), *aside]))
+    table = file.table(read)
     series = _series(file, wanted, names, lambda some, few: look_at(table.select(some), few))
     return diagnose(_here(file, table, wanted, series)), series.left_out
 
 
 def _series(file: DataFile, wanted: Looked, names: list[str], look: Tell) -> Series:
-    found = look(list(dict.fromkeys(map(file.column_of, names))), ())
+    used, asked = dict.fromkeys(map(file.column_of, names)), wanted.columns is not None
+    dates = [name for name in file.datable if name not in {*used, wanted.group}] if asked and not wanted.time else []
+    found = look([*used, *dates], ())
     looks, time = {name: found[file.column_of(name)] for name in names}, wanted.time
     left_out: dict[str, str] = {}
-    if wanted.columns is None:
+    if asked:
+        time = the_time(time, {name: found[name] for name in dates})
+    else:
         first = next(iter(looks), "")
         time, looks, left_out = told_apart(
             time, looks,

@@ -261,4 +261,4 @@ def _dependence(estimator: Any) -> str | None:
     found = estimator.dependence_
     if found is None or not found.biased:
         return None
-    return str(found.sentence(estimator.rival)).removesuffix(" warn_autocorrelation=False silences this.")
+    return str(found.sentence(estimator.rival))

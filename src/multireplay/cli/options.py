@@ -59,14 +59,14 @@ Na = Annotated[
 ]
 
 
-def names_in(text: str) -> list[str]:
+def names_in(text: str, what: str = "column") -> list[str]:
     """The names in a list with commas between; one that has a comma itself is in double quotes."""
     names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), []) if name.strip()]
     if text and not names:
-        raise InputError("no column is named in an empty list")
+        raise InputError(f"no {what} is named in an empty list")
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise InputError(f"column {twice[0]!r} is named twice")
+        raise InputError(f"{what} {twice[0]!r} is named twice")
     return names
 
 

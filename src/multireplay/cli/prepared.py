@@ -94,7 +94,7 @@ def needed(file: DataFile, wanted: Wanted) -> list[str]:
     if wanted.formula is not None or wanted.features is None:
         return list(file.names)
     aside = filter(None, (wanted.target, wanted.time, wanted.group, *wanted.also))
-    return list(dict.fromkeys(map(file.column_of, (*wanted.features, *aside))))
+    return [*dict.fromkeys([*map(file.column_of, (*wanted.features, *aside)), *([] if wanted.time else file.datable)])]
 
 
 def planned(file: DataFile, wanted: Wanted, look: Tell, row: Any) -> Plan:
@@ -106,16 +106,19 @@ def planned(file: DataFile, wanted: Wanted, look: Tell, row: Any) -> Plan:
                              "MERRegressor.from_formula does")  # fmt: skip
         used = {recipe.target, wanted.time, wanted.group, *recipe.columns}
         looks = look([name for name in file.names if name == wanted.target or name not in used], ())
-        dates = [name for name, one in looks.items() if one.kind is Kind.date and name != wanted.target]
-        time = wanted.time or (dates[0] if len(dates) == 1 else None)
+        time = the_time(wanted.time, {name: one for name, one in looks.items() if name != wanted.target})
         return Plan(recipe, _response(file, wanted, looks[file.column_of(wanted.target)]), time, {})
     aside = set(filter(None, (wanted.target, file.column_of(wanted.target), wanted.time, wanted.group, *wanted.also)))
     asked, target = wanted.features, file.column_of(wanted.target)
     names = [name for name in file.names if name not in aside] if asked is None else list(asked)
-    found = look(list(dict.fromkeys([target, *map(file.column_of, names)])), wanted.categorical)
+    read = dict.fromkeys([target, *map(file.column_of, names)])
+    dates = [] if asked is None or wanted.time else [name for name in file.datable if name not in {*read, *aside}]
+    found = look([*read, *dates], wanted.categorical)
     looks, time = {name: found[file.column_of(name)] for name in names}, wanted.time
     left_out: dict[str, str] = {}
-    if asked is None:
+    if asked is not None:
+        time = the_time(time, {name: found[name] for name in dates})
+    else:
         first = next(iter(looks), "")
         time, looks, left_out = told_apart(time, looks, lambda one: not_used(file, one, first) or same_in_all(one))
     if not looks:
@@ -186,13 +189,17 @@ def not_usable(file: DataFile, count: int, first: int, reasons: Counter[str]) ->
     )
 
 
+def the_time(time: str | None, looks: dict[str, Look]) -> str | None:
+    """What says when rows were: the one column of dates, if none is given."""
+    dates = [name for name, look in looks.items() if look.kind is Kind.date]
+    return dates[0] if time is None and len(dates) == 1 else time
+
+
 def told_apart(
     time: str | None, looks: dict[str, Look], why_not: Callable[[Look], str]
 ) -> tuple[str | None, dict[str, Look], dict[str, str]]:
     """Of columns that nobody asked for: the time (the one of dates, if none is given), those to use, and the others."""
-    dates = [name for name, look in looks.items() if look.kind is Kind.date]
-    if time is None and len(dates) == 1:
-        time = dates[0]
+    time = the_time(time, looks)
     left_out = {name: why for name, look in looks.items() if name != time and (why := why_not(look))}
     return time, {name: look for name, look in looks.items() if name != time and name not in left_out}, left_out
 

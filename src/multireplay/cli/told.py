@@ -22,7 +22,7 @@ from multireplay._write import save_text
 from multireplay.cli.app import note
 from multireplay.cli.options import plain
 from multireplay.errors import InputError, UncertaintyWarning
-from multireplay.show.text import say, short
+from multireplay.show.text import rough, say, short
 from multireplay.streaming import Stream
 from multireplay.streaming.answer import StreamResult
 
@@ -52,8 +52,7 @@ class Outputs:
         self._file = self.stream._kept_in().folder / "history.json"
         self._result: StreamResult | None = None
         self._full = False
-        known = {"position": self.stream.position, "quarantined": self.stream.quarantined, "rate": 0.0}
-        self.text = metrics_text(known)
+        self.known: dict[str, Any] = {**self._counted(), "rate": 0.0}
         with suppress(OSError, ValueError, TypeError, KeyError):
             found = json.loads(self._file.read_text())
             whole = found["crc32"] == zlib.crc32(json.dumps(found["answers"]).encode())
@@ -63,6 +62,7 @@ class Outputs:
     def tell(self, last: bool = False, silent: bool = False) -> None:
         """Tell the answer, if it is time; where it is `silent`, as no row came, that it is still the same."""
         now = time.monotonic()
+        self.known = {**self.known, **self._counted()}
         if not last and now - self._told < (max(self.every, IDLE) if silent else self.every):
             return
         rate = (self.stream.position - self._rows) / max(now - self._told, 1e-9)
@@ -72,6 +72,14 @@ class Outputs:
         if last and self.server is not None:
             self.server.shutdown()
 
+    @property
+    def text(self) -> str:
+        """The last answer as Prometheus reads it, with counts of this moment."""
+        return metrics_text(self.known)
+
+    def _counted(self) -> dict[str, int]:
+        return {"position": self.stream.position, "quarantined": self.stream.quarantined}
+
     def _tell(self, rate: float, last: bool) -> None:
         if self._result is None or self._result.position != self.stream.position:
             self._result = self.stream.result()
@@ -80,7 +88,7 @@ class Outputs:
         with warnings.catch_warnings(action="ignore", category=UncertaintyWarning):  # the page marks them
             errors = result.standard_error
             ends = np.stack([nothing, nothing], axis=1) if errors is None else result.interval()
-        known = {
+        known: dict[str, Any] = {
             "position": result.position,
             "at": f"{datetime.now():%F %T}",
             "names": list(result.names),
@@ -94,7 +102,7 @@ class Outputs:
             "quarantined": self.stream.quarantined,
             "rate": rate,
         }
-        self.text = metrics_text(known)
+        self.known = known
         if [one["position"] for one in self.history[-2:]] == [result.position] * 2:
             del self.history[-1]  # of a time without rows the beginning and the end are kept
         self.history.append({name: value for name, value in known.items() if name != "names"})
@@ -105,7 +113,8 @@ class Outputs:
         if self.as_json:
             print(json.dumps(plain(known)), flush=True)
         else:
-            shown = "  ".join(f"{name} {short(value)}" for name, value in zip(result.names[:8], result.x, strict=False))
+            each = zip(result.names[:8], result.x, known["standard_error"], strict=False)
+            shown = "  ".join(f"{name} {short(x)}" + f" ± {rough(se)}" * bool(se >= 0) for name, x, se in each)
             aside = f", {self.stream.quarantined} put aside" if self.stream.quarantined else ""
             say(f"{result.position:,} rows{aside}, {short(rate)} a second: {shown}")
             if last:

@@ -20,6 +20,8 @@ from multireplay.tables.looks import CODE
 from multireplay.tables.recipe import LARGEST
 
 FILE = "watch.json"
+SOME, FIRST = 10, 100
+"""More targets of a wrong kind, and more than a quarter of so many, are no matter of single rows."""
 FEW = 12
 """Groups that are named."""
 TRUTH = {"true": True, "false": False}
@@ -27,6 +29,10 @@ TRUTH = {"true": True, "false": False}
 
 class Nothing(InputError):
     """A cell that is needed is empty."""
+
+
+class WrongKind(InputError):
+    """The target is a number that the model is not for."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,10 @@ class Watched:
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Declared levels; those of other categories are learnt from so many rows."""
     learn: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.target in (self.features or ()):
+            raise InputError(f"the target {self.target!r} is among the features")
 
     def named(self) -> Iterator[str]:
         """All columns that are named."""
@@ -76,9 +86,11 @@ class RowReading:
     """Columns that are not used, and why."""
     first: int | None = None
     """The checksum of the first row's line."""
+    model: str = "linear"
 
     def __post_init__(self) -> None:
         self._kept: Any = None
+        self._read = self._wrong = 0
         self._numbers = {name: number for number, name in enumerate(self.groups)}
 
     @classmethod
@@ -104,7 +116,13 @@ class RowReading:
             why = "".join(f"; {name!r} {found}" for name, found in left_out.items())
             raise InputError(f"there is no column to predict {wanted.target!r} from{why}")
         classes = _classes(wanted, cells[wanted.target]) if wanted.model == "logistic" else ()
-        return cls(wanted.target, Recipe(tuple(terms)), classes, wanted.time, wanted.group, left_out=left_out)
+        reading = cls(wanted.target, Recipe(tuple(terms)), classes, wanted.time, wanted.group, left_out=left_out)
+        reading.model = wanted.model
+        given = enumerate([] if classes else cells[wanted.target])
+        wrong = [(at, why) for at, cell in given if isinstance(cell, int | float) and (why := reading._misfit(cell))]
+        if 2 * len(wrong) > len(rows):
+            raise InputError("row {} (counting from 0): {}".format(*wrong[0]))
+        return reading
 
     @classmethod
     def load(cls, folder: Path) -> RowReading | None:
@@ -122,14 +140,12 @@ class RowReading:
             save(folder / FILE, {**asdict(self), "recipe": self.recipe.to_dict()})
             self._kept = now
 
-    def serves(self, wanted: Watched) -> bool:
-        """Whether this is what is asked for."""
+    def beside(self, wanted: Watched) -> dict[str, tuple[Any, Any]]:
+        """What is so here, and what is asked for, by what it is."""
+        pairs = {f"the {what}": (getattr(self, what), getattr(wanted, what)) for what in ("target", "time", "group")}
+        pairs["the features"] = self.recipe.columns, wanted.features or self.recipe.columns
         levels = {term.column: term.levels for term in self.recipe.terms if term.levels} | {self.target: self.classes}
-        return (
-            (self.target, self.time, self.group) == (wanted.target, wanted.time, wanted.group)
-            and wanted.features in (None, self.recipe.columns)
-            and all(levels.get(name) == found for name, found in wanted.levels.items())
-        )
+        return pairs | {f"the levels of {name!r}": (levels.get(name), found) for name, found in wanted.levels.items()}
 
     def sentences(self) -> Iterator[str]:
         """What the levels are that rows may have."""
@@ -156,7 +172,26 @@ class RowReading:
             return error
 
     def _target(self, row: Mapping[str, Any]) -> float:
-        return float(_level(row, self.target, self.classes)) if self.classes else _number(row, self.target)
+        if self.classes:
+            return float(_level(row, self.target, self.classes))
+        value, self._read = _number(row, self.target), self._read + 1
+        if why := self._misfit(value):
+            self._wrong += self._read <= FIRST
+            raise WrongKind(why)
+        return value
+
+    def _misfit(self, value: float) -> str:
+        """Why the model is not for a target, if it is not."""
+        about = f"the target {self.target!r} is {value:g}"
+        if self.model == "logistic" and value not in (0, 1):
+            two = f"0 or 1, or one of two with --levels {self.target}=..."
+            return f"{about}, which is no class: {two}; numbers are for --model linear"
+        return f"{about}; counts are at least 0" if self.model == "poisson" and value < 0 else ""
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the model is not for many of the first targets."""
+        return self._wrong > max(SOME, min(self._read, FIRST) / 4)
 
     def _group(self, row: Mapping[str, Any]) -> int:
         name = _text(_something(row, self.group or ""))

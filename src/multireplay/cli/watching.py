@@ -19,13 +19,13 @@ from typing import Any, cast
 import numpy as np
 import pyarrow.csv
 
-from multireplay.buffer.disk.dialect import SEPARATORS
+from multireplay.buffer.disk.dialect import SEPARATORS, WITH_COMMA, WITH_POINT
 from multireplay.buffer.disk.tidy import NOTHING
 from multireplay.buffer.names import INTERCEPT
 from multireplay.cli.app import INTERRUPTED, UNEXPECTED, note
 from multireplay.cli.options import names_in
 from multireplay.cli.told import Outputs
-from multireplay.cli.watched import FILE, Nothing, RowReading, Watched, value_of
+from multireplay.cli.watched import FILE, Nothing, RowReading, Watched, WrongKind, value_of
 from multireplay.errors import InputError
 from multireplay.problems import GLM
 from multireplay.streaming import Stream
@@ -39,7 +39,6 @@ CHUNK, WAIT, LATE = 1 << 16, 0.2, 2.0
 ANOTHER = "--new-rows takes the rows of another source as new ones"
 EMPTY = {*pyarrow.csv.ConvertOptions().null_values, *NOTHING}
 """What stands for nothing in a cell of a text table."""
-
 Lines = Iterator[list[tuple[bytes, Any]]]
 """Every line with its row by column, or with the error that says why it is none, some at a time."""
 
@@ -69,17 +68,22 @@ def _going_on(store: Path, wanted: Watched, there: RowReading | None, how: dict[
         raise InputError(f"{store} has no {FILE}, which says what number each {wanted.group!r} has")
     stream = Stream.open(store, sync=how["sync"], bad=how["bad"])
     names = (stream._intake.names or (INTERCEPT,))[:-1]
-    reading = there or RowReading(wanted.target, Recipe(tuple(map(Term, names))), time=wanted.time, group=wanted.group)
+    recipe = Recipe(tuple(map(Term, names)))
+    reading = there or RowReading(wanted.target, recipe, time=wanted.time, group=wanted.group, model=wanted.model)
     made = {"forget": stream.forget, "window": stream.window, "keep": stream._kept_in().settings.keep}
-    other = [name for name, unasked in UNASKED.items() if how[name] != unasked and how[name] != made[name]]
-    timed = (stream.clock == "time") == (wanted.time is not None)
-    if f"{stream.problem!r}" == f"{GLM(LINKS[wanted.model])!r}" and reading.serves(wanted) and timed and not other:
+    model = {f"{GLM(link)!r}": name for name, link in LINKS.items()}.get(f"{stream.problem!r}")
+    pairs = {"--model": (model, wanted.model), **reading.beside(wanted)}
+    pairs |= {"the clock": (stream.clock, "rows" if wanted.time is None else "time")}
+    pairs |= {f"--{name}": (made[name], how[name]) for name, unasked in UNASKED.items() if how[name] != unasked}
+    other = [f"{what}: {_said(here)}, and not {_said(asked)}" for what, (here, asked) in pairs.items() if here != asked]
+    if not other:
         return stream, reading
     stream.close()
-    given = f"{reading.target!r} from {', '.join(reading.recipe.columns)}"
-    beside = "".join(f", {what} {name!r}" for what in ("time", "group") if (name := getattr(reading, what)))
-    beside += "".join(f", {name} {made[name]}" for name in other)
-    raise InputError(f"{store} is a stream of {stream.problem!r}: {given}{beside}, and not what is asked for")
+    raise InputError(f"{store} is a stream of {stream.problem!r} and not what is asked for. {'; '.join(other)}")
+
+
+def _said(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else f"{value}"
 
 
 def _of_numbers(rows: Lines, columns: Sequence[str], store: Path) -> Lines:
@@ -111,7 +115,8 @@ def learnt(wanted: Watched, rows: Lines) -> tuple[RowReading, list[list[tuple[by
     if not found and wanted.features is None:
         raise InputError("no row has come that tells the columns: give --features, or rows")
     if not found:
-        return RowReading(wanted.target, Recipe(tuple(map(Term, wanted.features or ()))), time=wanted.time), seen
+        recipe = Recipe(tuple(map(Term, wanted.features or ())))
+        return RowReading(wanted.target, recipe, time=wanted.time, model=wanted.model), seen
     return RowReading.of(wanted, found[: wanted.learn]), seen
 
 
@@ -120,7 +125,7 @@ def declared(levels: list[str]) -> dict[str, tuple[str, ...]]:
     found = {}
     for text in levels:
         name, sign, listed = text.rpartition("=")
-        if not sign or len(names := names_in(listed)) < 2:
+        if not sign or len(names := names_in(listed, "level")) < 2:
             raise InputError(f"--levels is column=level,level,..., with two levels at least, not {text!r}")
         found[name] = tuple(names)
     return found
@@ -198,9 +203,34 @@ def _lines(parts: Iterable[bytes], ends: bool) -> Iterator[list[bytes]]:
         yield [rest]
 
 
+@dataclass
+class RunningTable:
+    """A table in CSV that grows: names, what stands between cells, and in numbers, as soon as a cell tells."""
+
+    names: list[str]
+    separator: str
+    decimal: str = ""
+
+    def row(self, text: bytes) -> Any:
+        """The cells of a line by name, with a point in numbers; or the error that says why it is none."""
+        cells = next(csv.reader([text.decode()], delimiter=self.separator))
+        if len(cells) != len(self.names):
+            return InputError(f"there are {len(cells)} cells, and {len(self.names)} columns")
+        if self.separator != "," and self.decimal != ".":
+            commas, points = ([one for one in cells if sign.fullmatch(one)] for sign in (WITH_COMMA, WITH_POINT))
+            if self.decimal and points:
+                return InputError(f"there is {points[0].strip()} with a point, where numbers have a decimal comma")
+            if commas and not points:
+                if not self.decimal:
+                    note(f"Numbers have a decimal comma, as {commas[0].strip()}.", "green")
+                cells = [one.replace(",", ".") if one in commas else one for one in cells]
+            self.decimal = "." if points else "," if commas else self.decimal
+        return {name: None if cell.strip() in EMPTY else cell for name, cell in zip(self.names, cells, strict=True)}
+
+
 def parsed(chunks: Iterable[list[bytes]], wanted: Watched) -> Lines:
     """Every line with its row, or with the error that says why it is none; a table in CSV begins with its names."""
-    table: tuple[list[str], str] | None = None
+    table: RunningTable | None = None
     first = True
     for lines in chunks:
         found: list[tuple[bytes, Any]] = []
@@ -216,8 +246,8 @@ def parsed(chunks: Iterable[list[bytes]], wanted: Watched) -> Lines:
         yield found
 
 
-def _header(text: bytes, wanted: Watched) -> tuple[list[str], str]:
-    """The names in the first line of a table, and what stands between its cells."""
+def _header(text: bytes, wanted: Watched) -> RunningTable:
+    """A table by its first line: the names."""
     line = text.decode("utf-8", "replace")
     separator = max(SEPARATORS, key=line.count)
     names = [name.strip() for name in next(csv.reader([line], delimiter=separator))]
@@ -229,19 +259,15 @@ def _header(text: bytes, wanted: Watched) -> tuple[list[str], str]:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"the first line names the column {name!r} {names.count(name)} times: which is meant?")
-    return names, separator
+    return RunningTable(names, separator)
 
 
-def _parsed(text: bytes, table: tuple[list[str], str] | None) -> Any:
+def _parsed(text: bytes, table: RunningTable | None) -> Any:
     try:
         if table is None:
             row = json.loads(text)
             return row if isinstance(row, dict) else InputError("a row is a JSON object, with the columns by name")
-        names, separator = table
-        cells = next(csv.reader([text.decode()], delimiter=separator))
-        if len(cells) != len(names):
-            return InputError(f"there are {len(cells)} cells, and {len(names)} columns")
-        return {name: None if cell.strip() in EMPTY else cell for name, cell in zip(names, cells, strict=True)}
+        return table.row(text)
     except (UnicodeDecodeError, RecursionError, csv.Error) as error:
         return InputError(str(error))
     except ValueError as error:
@@ -262,6 +288,9 @@ class Feeding:
             self._begin(rows[0][0])
         new = [(line, self.reading.read(row)) for line, row in rows[max(self.stream.position - start, 0) :]]
         self.reading.keep(self.stream._kept_in().folder)
+        if self.reading.is_doubtful:
+            at, misfit = next((n, r) for n, (_, r) in enumerate(new, self.stream.position) if isinstance(r, WrongKind))
+            raise InputError(f"many of the first rows cannot be used, as row {at} (counting from 0): {misfit}")
         for bad, some in groupby(new, lambda pair: isinstance(pair[1], InputError)):
             found = list(some)
             if not bad:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from multireplay._check import one_a_row
 from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.names import refuse_twice
 from multireplay.diagnose.chains import Lengths
 from multireplay.errors import InputError
 
@@ -31,6 +32,7 @@ def as_record(source: Any, groups: Any = None, time: Any = None) -> ChainedColum
     if isinstance(source, ChainedColumns):
         return source
     if _is_frame(source):
+        refuse_twice(source)
         return _of_frame(source, groups, time)
     columns = named_columns(source)
     when = time if isinstance(time, str) else "time"

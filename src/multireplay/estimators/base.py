@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multireplay._check import Vector, number_in, whole_number
 from multireplay.buffer.buffer import Buffer
-from multireplay.buffer.names import INTERCEPT, distinct
+from multireplay.buffer.names import INTERCEPT, distinct, warn_unordered
 from multireplay.errors import AutocorrelationWarning, InputError, warn
 from multireplay.errors import ConvergenceWarning as NotConverged
 from multireplay.estimators.dependence import Dependence, examine, looked_at
@@ -63,7 +63,7 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
     step: float | Schedule | Literal["auto"] = "auto"
     average: float | Literal["none", "full", "weighted"] = DEFAULT_TAIL
     capacity: int = 4096
-    warn_autocorrelation: bool = True
+    warn_autocorrelation: bool = False
     missing: Literal["error", "drop"] = "error"
 
     def predict(self, X: Any) -> Any:
@@ -194,7 +194,7 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
             arrays = (_designed(self.recipe_, arrays[0])[0], *arrays[1:])
         try:
             return validate_data(self, *arrays, accept_sparse="csr", dtype=[np.float64, np.float32], **options)
-        except ValueError:
+        except (ValueError, TypeError):
             if np.ndim(arrays[0]) == 2:
                 refuse_by_place(*arrays)
             raise
@@ -228,6 +228,8 @@ class MEREstimator(Inference, BaseEstimator):  # type: ignore[misc]
         """
         from multireplay.tables.formula import FormulaRecipe
 
+        if groups is None:
+            warn_unordered({"data": data})
         table = as_table(data)
         recipe = FormulaRecipe.of(formula, table)
         found = cls(**{"fit_intercept": recipe.intercept, **settings})

@@ -78,7 +78,7 @@ class Dependence:
         return (
             f"{text} Learning the last {self.rows} rows in order, as {rival} does, would have {cost} "
             f"(one pass at the step size of this fit); the same pass in dyadic order is off by {self.dyadic:.2g}. "
-            "This fit is not affected. warn_autocorrelation=False silences this."
+            "This fit is not affected."
         )
 
 

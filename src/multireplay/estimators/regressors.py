@@ -94,9 +94,9 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
         First rows of a stream that `partial_fit` keeps, to know how features are to be standardized.
     missing : "error" or "drop", default="error"
         Rows with a missing value (NaN), in X or y: an error, or left out. Predictions for such rows are NaN.
-    warn_autocorrelation : bool, default=True
-        Look at the last rows, and warn (`AutocorrelationWarning`) if learning them in order would have been biased, see
-        `dependence_`. Costs at most half a pass on a long record.
+    warn_autocorrelation : bool, default=False
+        Look at the last rows, and warn (`AutocorrelationWarning`) if learning them in order, as others do, would have
+        been biased, see `dependence_`. This fit never is. Costs at most half a pass on a long record.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class MERRegressor(RegressorMixin, WeightedEstimator):  # type: ignore[misc]
     results_ : tuple of multireplay.Result
         What `solve` said, after `fit`; ``results_[0].status`` is a sentence.
     dependence_ : Dependence or None
-        After `fit`: the autocorrelation time of the rows, and where a pass in order would have ended.
+        After `fit` with `warn_autocorrelation`: how dependent rows are, and where a pass in order would have ended.
 
     Notes
     -----

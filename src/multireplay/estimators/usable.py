@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing, check_array
 
 from multireplay._check import one_a_row
-from multireplay.buffer.names import names_in, place_in_words
+from multireplay.buffer.names import names_in, place_in_words, refuse_twice, warn_unordered
 from multireplay.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ def kept_rows(host: Any, X: Any, y: Any, groups: Any, more: bool = False) -> Cha
     """
     if host.missing not in MISSING:
         raise InputError(f"missing must be 'error' or 'drop', not {host.missing!r}")
+    refuse_twice(X)
+    if groups is None and not more:
+        warn_unordered({"X": X, "y": y})
     host.n_dropped_ = getattr(host, "n_dropped_", 0) if more else 0
     if host.missing == "error" and groups is None:
         return None
@@ -61,9 +64,7 @@ def _there(y: Any, count: int) -> Any:
         raise InputError(f"y has shape {y.shape}, but X has {count} rows")
     if y.dtype.kind == "f":
         return np.isfinite(y)
-    return (
-        np.array([one is not None and one == one for one in y]) if y.dtype.kind == "O" else np.ones(count, dtype=bool)
-    )
+    return np.array([not _is_nothing(one) for one in y]) if y.dtype.kind == "O" else np.ones(count, dtype=bool)
 
 
 def usable_as_they_are(estimator: Any, arrays: Sequence[Any], fewest: int = 1) -> bool:
@@ -96,15 +97,26 @@ def refuse_by_place(X: Any, y: Any = None) -> None:
             bad = ~np.isfinite(cells)
         elif what == "X" and cells.ndim == 2 and cells.dtype.kind in "OU":
             bad = np.vectorize(_is_none, otypes=[bool])(cells)
+        elif cells.ndim == 1 and cells.dtype.kind == "O":
+            bad = np.vectorize(_is_nothing, otypes=[bool])(cells)
         if not bad.any():
             continue
         first = tuple(int(at) for at in np.argwhere(bad)[0])
         place = (int(entries.row[first]), int(entries.col[first])) if sparse else first
         value = cells[first]
-        told = repr(value) if isinstance(value, str) else "NaN" if value is None or value != value else str(value)
+        if not (isinstance(value, str | float | np.floating) or _is_nothing(value)):  # scikit-learn says what it is
+            continue
+        told = repr(value) if isinstance(value, str) else "NaN" if _is_nothing(value) else str(value)
         said = ", which is not a number" if isinstance(value, str) else "; all values must be finite"
         also = ", and missing='drop' leaves out rows that have one missing" * (told == "NaN")
         raise InputError(f"{what} holds {told} at {place_in_words(place, names)}{said}{also}")
+
+
+def _is_nothing(cell: Any) -> bool:
+    try:
+        return cell is None or bool(cell != cell)
+    except (TypeError, ValueError):  # NA of pandas is not even that; an array is something
+        return np.ndim(cell) == 0
 
 
 def _is_none(cell: Any) -> bool:

@@ -312,7 +312,7 @@ def _require_shape(name: str, array: NDArray[Any], ndim: int) -> None:
     if ndim == 2 and array.shape[1] == 0:
         raise InputError(f"column {name!r} has no features: its shape is {array.shape}")
     if ndim == 2 and array.dtype == np.bool_:
-        raise InputError(f"column {name!r} holds booleans; it needs real numbers")
+        raise InputError(f"column {name!r} holds booleans, and rows of real numbers are needed")
 
 
 def refuse_outside(name: str, values: Any, most: float, needs: str) -> None:

@@ -159,11 +159,22 @@ OVER = {
 """The built-in links in operations of any array library."""
 
 
+MEANT = {
+    **{name: (name, "in small letters") for name in OVER},
+    **dict.fromkeys(("linear", "gaussian", "normal"), ("identity", "linear regression")),
+    **dict.fromkeys(("logit", "sigmoid", "expit", "binomial", "bernoulli"), ("logistic", "outcomes 0 and 1")),
+    **dict.fromkeys(("poisson", "log", "count", "counts"), ("exp", "Poisson: counts")),
+}
+"""Other names that people have for a link: how it is called here, and what it is for."""
+
+
 def as_link(link: str | Callable[[float], float], lipschitz: float | None = None) -> Link:
     """The built-in link of that name, or the user's own function of one number."""
     if isinstance(link, str):
         if link not in BUILT_IN:
-            raise InputError(f"no link {link!r}; the built-in ones are {', '.join(BUILT_IN)}, or give a function")
+            name, use = MEANT.get(link.lower(), ("", ""))
+            meant = f"did you mean {name!r} ({use})? The" if name else "the"
+            raise InputError(f"no link {link!r}; {meant} built-in ones are {', '.join(BUILT_IN)}, or give a function")
         return BUILT_IN[link]
     if not callable(link):
         raise InputError(f"link must be a name or a function of one number, not {link!r}")

@@ -10,6 +10,7 @@ import numpy as np
 
 from multireplay._check import Vector
 from multireplay.buffer.buffer import Buffer
+from multireplay.buffer.foreign import require_finite
 from multireplay.buffer.names import Names
 from multireplay.errors import InputError
 from multireplay.inference.doubts import settled_by_penalty
@@ -20,6 +21,7 @@ from multireplay.inference.summary import Summary
 from multireplay.inference.uncertainty import Uncertainty
 from multireplay.problems import Problem
 from multireplay.result import Status
+from multireplay.streaming.given import as_rows
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Drift:
     since : int
         The position from which on rows count in an answer that forgets nothing.
     statistic, threshold : float
-        The last look: the largest move of a coordinate in standard errors under dependence, and where the alarm is.
+        The last look: the largest move of a coordinate in standard errors under dependence, and where the alarm is,
+        which is infinite before the first look.
     watched : bool
         Whether drift is looked for: not where too few rows are remembered.
     """
@@ -53,6 +56,8 @@ class Drift:
     def __str__(self) -> str:
         if not self.watched:
             return "Drift is not looked for: too few rows are remembered. What is older is forgotten."
+        if not self.alarms and self.threshold >= 1e300:  # which is what states have for infinite
+            return "Drift is not looked for yet: too few rows have come."
         if not self.alarms:
             return "No drift: nothing has changed by more than chance allows."
         times = "once" if len(self.alarms) == 1 else f"{len(self.alarms)} times"
@@ -119,20 +124,30 @@ class StreamResult:
         """The standard error of every coordinate under dependence; None where there are too few rows."""
         return self.uncertainty.standard_error
 
-    def interval(self, level: float = 0.95, *, of: Any = None) -> Vector:
-        """Intervals that contain the truth with that probability, under dependence: see `multireplay.Result`."""
-        return self.uncertainty.interval(level, of=of)
+    def interval(self, level: float = 0.95, *, of: Any = None, by: LongRun | None = None) -> Vector:
+        """Intervals under dependence: see `multireplay.Result`; other `by` than `BatchMeans` need a window of rows."""
+        return self.uncertainty.interval(level, of=of, by=by)
 
-    def covariance(self) -> Vector:
-        """The covariances of all coordinates under dependence."""
-        return self.uncertainty.covariance()
+    def covariance(self, by: LongRun | None = None) -> Vector:
+        """The covariances of all coordinates under dependence; `by` as in `interval`."""
+        return self.uncertainty.covariance(by)
 
-    def test(self, R: Any, r: Any = 0.0) -> WaldTest:
-        """Wald's test that R x = r: see `multireplay.Result.test`."""
-        return self.uncertainty.test(R, r)
+    def test(self, R: Any, r: Any = 0.0, by: LongRun | None = None) -> WaldTest:
+        """Wald's test that R x = r: see `multireplay.Result.test`; `by` as in `interval`."""
+        return self.uncertainty.test(R, r, by)
+
+    def predict_interval(self, rows: Any, level: float = 0.95, by: LongRun | None = None) -> tuple[Vector, ...]:
+        """The mean response of x at rows of features with its interval: see `multireplay.Result.predict_interval`."""
+        response = self.problem.response
+        response(np.zeros(0))  # says why, where there is none
+        names = None if self.names[0] == "x[0]" else self.names
+        found = np.atleast_2d(as_rows(names, rows, len(self.x)))
+        require_finite("rows", found, names)
+        ends = self.uncertainty.interval(level, of=found, by=by)
+        return response(found @ self.x), response(ends[:, 0]), response(ends[:, 1])
 
     def summary(self, level: float = 0.95, by: LongRun | None = None) -> Summary:
-        """A table of all coordinates with standard errors, tests against 0 and intervals."""
+        """A table of all coordinates with standard errors, tests against 0 and intervals; `by` as in `interval`."""
         return self.uncertainty.summary(level, by, self.made(repr(self.problem)))
 
     def made(self, what: str) -> list[str]:

@@ -199,10 +199,15 @@ class Contents:
 
     def _is_epoch(self, name: str) -> bool:
         """Whether a column that is called a time holds parts of a second since 1970, of days from 1990 to 2100."""
-        if not WHEN & set(re.findall("[a-z]+", name.lower())):
+        if not called_a_time(name):
             return False
         years = [[end / (365.25 * 86_400 * parts) for end in self.ends or ()] for parts in PARTS]
         return any(all(20 <= year <= 130 for year in both) for both in years)
+
+
+def called_a_time(name: str) -> bool:
+    """Whether a column has the name of times."""
+    return bool(WHEN & set(re.findall("[a-z]+", name.lower())))
 
 
 def look_at(table: Any, categorical: Mapping[str, Any] | tuple[str, ...] = ()) -> dict[str, Look]:

@@ -110,7 +110,8 @@ class Exact(Update):
         passes = fitted.passes + (0 if known is None else known.passes)
         points = fitted.points or (fitted.x,)
         epochs = tuple(as_epoch(k, 1.0, record.length, x, run.track) for k, x in enumerate(points, start=1))
-        what = f"the exact fit of all {record.length} samples ({passes:.3g} pass{'es' * (passes != 1)} in all)"
+        samples = f"all {record.length} samples" if record.length > 1 else "the one sample"
+        what = f"the exact fit of {samples} ({passes:.3g} pass{'es' * (passes != 1)} in all)"
         seconds, free = time.perf_counter() - began, () if known is None else known.groups
         return Found(
             epochs,

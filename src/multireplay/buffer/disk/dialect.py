@@ -21,8 +21,9 @@ SEPARATORS = (",", ";", "\t", "|")
 HEAD = 2**16
 """Bytes that are looked at."""
 LINES = 50
-_WITH_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
-_WITH_POINT = re.compile(r"\s*[-+]?\d*\.\d+\s*")
+WITH_COMMA = re.compile(r"\s*[-+]?\d+,\d+([eE][-+]?\d+)?\s*")
+WITH_POINT = re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
+"""What tells the decimal sign."""
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 """What a file in that encoding begins with."""
 
@@ -184,5 +185,5 @@ def _evenness(lines: list[str], separator: str) -> tuple[float, int]:
 def _decimal(lines: list[str], separator: str) -> str:
     """A comma where cells have one between digits, and none has a point."""
     cells = [cell for row in csv.reader(StringIO("\n".join(lines[1:])), delimiter=separator) for cell in row]
-    comma, point = (any(pattern.fullmatch(cell) for cell in cells) for pattern in (_WITH_COMMA, _WITH_POINT))
+    comma, point = (any(pattern.fullmatch(cell) for cell in cells) for pattern in (WITH_COMMA, WITH_POINT))
     return "," if separator != "," and comma and not point else "."

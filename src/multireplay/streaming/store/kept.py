@@ -104,6 +104,8 @@ class Storable:
             for name in (name for name, value in given.items() if value is not None):
                 raise InputError(f"{name}= is of a store: give store=path too")
             return
+        if not os.fspath(path):
+            raise InputError(f"store must be the path of a folder, not {path!r}")
         folder, described = Path(path), {name: arguments[name] for name in ARGUMENTS}
         settings = Settings.chosen(given)
         with begin(folder) as lock:
@@ -196,6 +198,8 @@ class Storable:
         """
         try:
             for number, row in enumerate(rows, start=1):
+                if not hasattr(row, "keys"):
+                    raise InputError(f"follow takes rows as dictionaries of columns by name, not {row!r}")
                 count = self._rows(row)
                 self.observe(**{**row, "position": start})
                 start += 1 if count is None else count
