@@ -194,7 +194,7 @@ def test_files_hold_one_idea_each():
 
 def test_the_house_is_no_larger_than_it_has_to_be():
     lines = {path: len(path.read_text().splitlines()) for path in FILES}
-    assert sum(lines.values()) <= 50_550
+    assert sum(lines.values()) <= 51_050
     assert sum(size for path, size in lines.items() if room_of(path) == "engine") <= 2_900
     assert len([path for path in FILES if path.parent == ROOT]) <= 14
 

@@ -36,7 +36,8 @@ SHARES = np.array([0.0, 0.2, 0.4, 0.7, 1.0])[:, None]
 STIFF = 24.0
 """Rows that hold back what a rival corrects the answer by: with few of them it learns noise from sticky features."""
 GAPS = np.log2(GAP * HALF_LIVES).astype(int).tolist()
-ARRAYS = ("open", "waiting", "seen", "last", "sums", "sizes", "largest", "squares", "errors", "before", "differences")
+ARRAYS = ("open", "waiting", "seen", "last", "sums", "sizes", "largest", "squares")
+OF_LEVELS = ("errors", "before", "differences", "steady")
 OF_RIVALS = ("active", "pending", "taken", "evidence", "errors", "weights", "level", "next_level")
 
 
@@ -60,19 +61,21 @@ class Level(NamedTuple):
     squares: float
     largest: float
     """… Σ r_t², and the largest of these."""
+    steady: float
+    """Σ r_t at a point that moves hardly ever."""
 
 
-NO_LEVEL = Level(0.0, 1.0, 0.0, 0.0)
+NO_LEVEL = Level(0.0, 1.0, 0.0, 0.0, 0.0)
 
 
-def level_of(problem: Problem, x: Vector, block: Columns) -> Level | None:
-    """The level of a block at x; None of a problem that has no residuals."""
+def level_of(problem: Problem, x: Vector, steady: Vector, block: Columns) -> Level | None:
+    """The level of a block at x, and at a steady point; None of a problem that has no residuals."""
     if not isinstance(problem, ResidualProblem):
         return None
     errors, slopes = np.asarray(problem.residuals_at(x, block), dtype=np.float64), problem.slopes(x, block)
-    squares = np.square(errors)
+    squares, other = np.square(errors), float(problem.residuals_at(steady, block).sum())
     weight = float(len(errors) if slopes is None else slopes.sum())
-    return Level(float(errors.sum()), weight, float(squares.sum()), float(squares.max(initial=0.0)))
+    return Level(float(errors.sum()), weight, float(squares.sum()), float(squares.max(initial=0.0)), other)
 
 
 class Chart:
@@ -109,8 +112,10 @@ class Chart:
         self.largest = np.zeros(SCALES)
         self.squares = np.zeros(2)
         """Σ FᵀWF of all rows one by one, and how many there were."""
-        self.errors, self.before = np.zeros(SCALES), np.full(SCALES, np.nan)
-        """Σ r_t of the stretches that wait, and the mean of the stretch before."""
+        self.steady, self.referred = np.zeros(dim), 0
+        """Where residuals are taken whose means are compared, and how many rows there were when it was chosen."""
+        self.errors, self.before = np.zeros(SCALES), np.full((SCALES, 2), np.nan)
+        """Σ r_t of the stretches that wait, and the mean and the largest r_t² of the stretch before."""
         self.differences = np.zeros((SCALES, 2))
         """How many means there were to compare, and the squares of what they differed by."""
         self.statistic, self.threshold = 0.0, math.inf
@@ -129,15 +134,16 @@ class Chart:
             self.waiting[shorter] = 0.0
             self.energies.pop(shorter, None)
         score, energy, level = part.score, part.energy, part.level or NO_LEVEL
-        errors, largest, one = level.errors, level.largest, len(score) * part.rows / max(level.weight, 1e-300)
+        errors, largest, one = level.steady, level.largest, len(score) * part.rows / max(level.weight, 1e-300)
         self.squares += one * level.squares, part.rows
         usual = float(self.squares[0] / self.squares[1])
         while scale < SCALES:
             rows = 1 << scale
             if scale >= SHORTEST and rows <= most:
                 least = max(SEVERAL**2 * one * largest / rows, usual)
-                jumps = self._jumps(errors, scale, largest)
-                if self._is_far(_size(score, (energy + rows * typical) / 2, known), scale, least) or jumps:
+                if self._jumps(errors, scale, largest):
+                    alarm = alarm or rows
+                if self._is_far(_size(score, (energy + rows * typical) / 2, known), scale, least):
                     alarm = rows
                 elif whitened is not None:
                     size = len(score) * float(score @ whitened @ score) / max(float((whitened * energy).sum()), 1e-300)
@@ -152,6 +158,12 @@ class Chart:
             scale += 1
         return alarm
 
+    def refer(self, x: Vector, rows: int) -> None:
+        """Residuals are those at this point, once there are twice as many rows as when they were last at another."""
+        if rows >= 2 * self.referred:
+            self.steady, self.referred = x.copy(), rows
+            self.errors[:] = self.before[:] = math.nan  # means before are not to be compared with those after
+
     def _is_far(self, size: float, scale: int, least: float) -> bool:
         """Whether this stretch is far above the mean; if not, it is one of those that show how they vary."""
         if not 0 < size < math.inf:
@@ -161,7 +173,7 @@ class Chart:
             mean, variance, lagged = _moments(self.sums[scale] / seen)
             known = seen * (1 - lagged) / (1 + lagged)
             self.statistic = (value - mean) / math.sqrt(variance * (1 + 2 / known))
-            self.threshold = _limit(known, scale, seen)
+            self.threshold = _limit(CHANCE, known, scale, seen)
             if known >= KNOWN and self.statistic > self.threshold and size > least:
                 return True
         self.seen[scale] += 1
@@ -171,12 +183,12 @@ class Chart:
 
     def _jumps(self, errors: float, scale: int, largest: float) -> bool:
         """Whether the level of this stretch is far from that of the one before, by several of the largest residuals."""
-        mean, before, (seen, squares) = errors / (1 << scale), float(self.before[scale]), self.differences[scale]
-        self.before[scale], difference = mean, mean - before
+        mean, (before, larger), (seen, squares) = errors / (1 << scale), self.before[scale], self.differences[scale]
+        self.before[scale], difference = (mean, largest), mean - float(before)
         if math.isnan(difference):
             return False
-        far = seen >= KNOWN and difference**2 * seen > _limit(seen / 2, scale, float(seen)) ** 2 * squares
-        if far and (difference * (1 << scale)) ** 2 > SEVERAL**2 * largest:
+        far = seen >= KNOWN and difference**2 * seen > _limit(CHANCE / 4, seen / 2, scale, float(seen)) ** 2 * squares
+        if far and (difference * (1 << scale)) ** 2 > SEVERAL**2 * max(largest, float(larger)):
             return True
         self.differences[scale] += 1.0, difference**2
         return False
@@ -199,23 +211,24 @@ class Chart:
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays and numbers."""
-        numbers = {"statistic": self.statistic, "threshold": min(self.threshold, 1e300)}
+        numbers = {"statistic": self.statistic, "threshold": min(self.threshold, 1e300), "referred": self.referred}
         energies = {"energies": np.array([self.energies[scale] for scale in sorted(self.energies)])}
-        return {name: getattr(self, name).copy() for name in ARRAYS} | numbers | energies
+        return {name: getattr(self, name).copy() for name in (*ARRAYS, *OF_LEVELS)} | numbers | energies
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a `state`."""
-        for name in ARRAYS:
+        for name in (*ARRAYS, *OF_LEVELS):
             getattr(self, name)[:] = state[name]
         self.statistic, self.threshold = float(state["statistic"]), float(state["threshold"])
+        self.referred = int(state["referred"])
         waiting = np.flatnonzero(self.waiting).tolist()
         self.energies = dict(zip(waiting, state["energies"], strict=True))
 
 
-def _limit(known: float, scale: int, seen: float) -> float:
-    """How many standard deviations chance allows a look at stretches of 2^scale rows, where so many have been seen."""
+def _limit(chance: float, known: float, scale: int, seen: float) -> float:
+    """How many standard deviations this chance allows a look at stretches of 2^scale rows, after so many."""
     share = (6 / math.pi**2 / ((scale - SHORTEST + 1) * (seen - KNOWN + 1))) ** 2
-    return -float(stdtrit(max(known - 1.0, 1.0), CHANCE / 2 * share / 2))
+    return -float(stdtrit(max(known - 1.0, 1.0), chance * share / 2))
 
 
 def _size(score: Vector, own: Vector, known: Vector) -> float:
@@ -279,7 +292,7 @@ class Rivals:
         added = np.minimum((gains - alone) / np.where(known, noise, 1.0), MOST)
         self.evidence = np.where(known, np.maximum(self.evidence + added, 0.0), 0.0)
         looks = np.maximum(rows / HALF_LIVES, 1.0)
-        certain = self.evidence.min(axis=0) > np.log(RIVALS * looks**2 / CHANCE)
+        certain = self.evidence.min(axis=0) > np.log(RIVALS * looks**2 / (0.75 * CHANCE))
         return int(HALF_LIVES[certain.argmax()]) if certain.any() else 0
 
     def remember(self, level: Level, rows: float) -> None:

@@ -27,8 +27,8 @@ FLAT = 1e-8
 """A root at which the Jacobian is so much smaller than at the start is on the way to infinity, …"""
 NOTHING = 0.1
 """… and so is one at which all rows together know less of a coordinate than this share of what one row does at 0, …"""
-FAR = 16.0
-"""… or one so far from the point of the sums that these say nothing of it, in units of what one row knows at 0."""
+FAR = 32.0
+"""… or one so far from the point of the sums that these say nothing of it: by so much the scores of rows differ."""
 
 ROUNDING = 1e-14
 """Of the largest, a singular value that is rounding of sums."""
@@ -111,7 +111,7 @@ class Fitting:
                     break
                 sizes = np.sqrt(np.abs(np.diag(slope)))
                 if np.abs(sizes * step).max() <= CLOSE * max(np.abs(sizes * x).max(), 1e-300):
-                    lost = self.is_lost(x, slope) or _is_flat(slope, first)
+                    lost = self.is_lost(x, slope, left_out.kept) or _is_flat(slope, first)
                     return Root(x + step, not lost, first if lost else slope)
                 share, size = 1.0, float(step @ -value)
                 for _ in range(HALVINGS):  # the slope along a step towards a root of a monotone operator
@@ -122,10 +122,13 @@ class Fitting:
                 x, value, slope = x + share * step, new, derivative
         return Root(x, False, slope if first is None else first)
 
-    def is_lost(self, x: Vector, slope: Vector) -> bool:
+    def is_lost(self, x: Vector, slope: Vector, kept: list[Stretches]) -> bool:
         """Whether x is on the way to infinity: the sum of Jacobians there says next to nothing, or it is far off."""
-        distance = np.sqrt(np.sum(np.square(x - self.point) * self.one_row))
-        return bool((np.diag(slope) < NOTHING * self.one_row).any() or distance > FAR)
+        if (np.diag(slope) < NOTHING * self.one_row).any():
+            return True
+        rows = [part.columns.get("features") for part in kept]
+        near = (r.shape[1] != len(x) or np.square(r @ (x - self.point)).mean() <= FAR**2 for r in rows if r is not None)
+        return not all(near)
 
     def _linear(self, slope: Vector, value: Vector, x: Vector) -> Vector:
         """The root of value + slope(y − x) in y, or the solution of its VI on the feasible set."""
@@ -142,7 +145,10 @@ def _is_flat(slope: Vector, first: Vector) -> bool:
     sizes = np.sqrt(np.abs(np.diag(first)))
     scale = 1 / np.where(sizes > 0, sizes, 1.0)
     least = _least(scale[:, None] * slope * scale)
-    return least < FLAT and least < FLAT * _least(scale[:, None] * first * scale)  # where the diagonal is 1, at most 1
+    if least >= FLAT:  # at most 1 before, where the diagonal is 1
+        return False
+    before = _least(scale[:, None] * first * scale)
+    return before > ROUNDING and least < FLAT * before
 
 
 def _least(matrix: Vector) -> float:

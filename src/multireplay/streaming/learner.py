@@ -119,7 +119,8 @@ class Learner(Linearized):
         left = part.values + part.slopes @ (around.x - self.point) + penalty * around.x
         mean = around.slope if self._second_mean is None else self._second_mean
         typical, most = mean + np.diag(around.held) / known, SHARE * known if self.memory.ends else np.inf
-        level = level_of(self.problem, around.x, block)
+        self.chart.refer(around.x, self.rows)
+        level = level_of(self.problem, around.x, self.chart.steady, block)
         excerpt = Excerpt(left, energy, part.rows, level)
         found = self.chart.look(excerpt, typical, known * mean, most, around.whitened)
         if self.drifting or self.memory.ends or level is None:
@@ -229,7 +230,7 @@ class Learner(Linearized):
         x, counted = self.x, round(float(self.batches.rows.sum())) + row_count(tail)
         fitting = Fitting(self.problem, self.point, self.at_zero)
         if self.drifting:
-            found = self.problem.is_linear or not fitting.is_lost(x, self.fading.slope()[0])
+            found = self.problem.is_linear or not fitting.is_lost(x, self.fading.slope()[0], self._kept())
         else:
             start = self.point if self.around is None else self.around.x
             last = tail if row_count(tail) else None

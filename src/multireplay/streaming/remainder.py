@@ -15,7 +15,7 @@ class Remainder:
     """Σ w [F̃(x, ξ) − F̃(p, ξ) − F̃'(p, ξ)(x − p)] over kept rows, for a point p and any x, and its derivative in x."""
 
     def __init__(self, problem: Problem, point: Vector, kept: list[Stretches]) -> None:
-        self.dim, self.point = len(point), point
+        self.dim, self.point, self.kept = len(point), point, kept
         self._parts = [
             _OfScores(problem, point, part) if isinstance(problem, GLM) else _OfSums(problem, point, part)
             for part in kept

@@ -22,7 +22,7 @@ from multireplay.streaming.wide import WIDEST
 
 VECTORS = (
     *("values", "points", "judged", "next", "open", "active", "pending", "x", "point", "held"),
-    *("features", "centre", "at_zero"),
+    *("features", "centre", "at_zero", "steady"),
 )
 MATRICES = ("slopes", "slope", "inverse", "second", "energies")
 

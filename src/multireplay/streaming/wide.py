@@ -120,7 +120,8 @@ class WindowLearner:
         known = float(self._weights().sum())
         most = SHARE * known if self.memory.ends else np.inf
         typical = self.energies / max(self.seen, 1)
-        level = level_of(self.problem, x, block)
+        self.chart.refer(x, self.rows)
+        level = level_of(self.problem, x, self.chart.steady, block)
         excerpt = Excerpt(score, energies, count, None if level is None else level._replace(weight=float(count)))
         found = self.chart.look(excerpt, typical, known * typical, most) if self.seen else 0
         if not found:
