@@ -94,7 +94,7 @@ class RecordAt:
         if few.size:
             bounds = batch_bounds(record.length, record.dim)
             look = partial(problem.energies, self.x, starts=START, which=few)
-            totals = fold(record, _Added(look, few.size, (1, few.size)), bounds, Folding(self.threads))
+            totals = fold(record, _Added(problem, look, few.size, (1, few.size)), bounds, Folding(self.threads))
             squares[few] = sum(total[0] for total in totals) / record.length
             energies = np.concatenate([total[1] for total in totals]) / np.diff(bounds)[:, None]
             visits[few] = _visits(*mean_and_variance(energies))
@@ -141,7 +141,9 @@ class RecordAt:
         found = _from_any(ends, _moments(each, weights, bounds[:-1]), bounds)
         if ((found < ENOUGH) & apart | again).any() and len(rows) < record.length:
             look, bounds = partial(_moments_in, record.problem, basis), batch_bounds(record.length, record.dim)
-            totals = fold(record, _Added(look, 1, (far.size, 1), (far.size, 1)), bounds, Folding(self.threads))
+            totals = fold(
+                record, _Added(record.problem, look, 1, (far.size, 1), (far.size, 1)), bounds, Folding(self.threads)
+            )
             found = _from_any(ends, [np.concatenate(part, axis=-1) for part in zip(*totals, strict=True)], bounds)
         visits[far] = np.where(apart, np.minimum(visits[far], found), visits[far])
         return visits
@@ -150,8 +152,8 @@ class RecordAt:
 class _Added(BlockSum):
     """What a function makes of every block, arrays of these shapes."""
 
-    def __init__(self, function: Callable[[Columns], Part], *shapes: Any) -> None:
-        self.function, self.shapes = function, shapes
+    def __init__(self, problem: Any, function: Callable[[Columns], Part], *shapes: Any) -> None:
+        self.problem, self.function, self.shapes = problem, function, shapes
 
     def zero(self) -> Part:
         return tuple(np.zeros(shape) for shape in self.shapes)
