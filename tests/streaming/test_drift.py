@@ -7,6 +7,7 @@ import pytest
 from streaming.worlds import exact, fed, part, regression, same, sticky
 
 import multireplay as mr
+from multireplay.streaming.drift import Chart
 
 ROWS = 6000
 
@@ -60,6 +61,14 @@ def test_rare_outcomes_are_no_change(link, rate):
         assert not stream.drift.alarms
         assert np.abs(stream.x - exact(mr.GLM(link), columns)).max() < 0.05
         assert (np.abs(stream.predict(A[:200])) < 0.02).all()
+
+
+def test_stretches_in_which_nothing_happens_at_all_are_no_overflow():
+    """Before the first event F̂ of most stretches is 0, and the logarithms of two lengths are hundreds apart."""
+    chart = Chart(2)
+    chart.seen[6:10], chart.sizes[6:10] = 10, (-6000.0, -6000.0, -6000.0, 0.0)
+    assert (chart.noise[1:] > 0).all()
+    assert np.isfinite(chart.noise[0])
 
 
 @pytest.mark.parametrize("link", ["logistic", "exp"])

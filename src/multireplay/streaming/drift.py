@@ -205,7 +205,7 @@ class Chart:
         for rival, gap in enumerate(GAPS):
             last = min(longest, gap + 2)
             if last >= gap:
-                growth = max(typical[last] - typical[last - 1], 0.0)
+                growth = min(max(typical[last] - typical[last - 1], 0.0), 2 * math.log(2))  # where all are alike log(2)
                 found[rival] = math.exp(typical[SHORTEST : last + 1].max() + 2 * growth)
         return np.asarray(np.maximum(found, self.squares[0] / max(self.squares[1], 1.0)))
 
