@@ -10,6 +10,7 @@ import numpy as np
 from multireplay._check import Vector
 from multireplay.buffer.columns import Columns, row_count
 from multireplay.buffer.record import MemoryRecord
+from multireplay.engine.sums import one_thread_each
 from multireplay.inference.images import Images
 from multireplay.inference.left_out import in_place_of, left_out
 from multireplay.problems import Problem
@@ -130,8 +131,7 @@ class Learner(Linearized):
         self.rivals.remember(level, part.rows)
         due = self.rivals.due(self.rows - max(self.begun, self.alarms[-1] if self.alarms else 0))
         if due.size:
-            held = STIFF * self._one_row(self.batches.total(self.now))
-            self.rivals.renew(due, self.fading.corrections(2 * due, around, held))
+            self.rivals.renew(due, self.fading.corrections(2 * due, around, STIFF * self._row_of(around.slope)))
         return found
 
     def _settle(self) -> None:
@@ -162,9 +162,10 @@ class Learner(Linearized):
         if self.around is not None and (few or (since < due and not self._knows_more(self.around, since))):
             return
         self.referred, total = self.rows, self.batches.total(self.now)
-        self.around = self._about(total)
-        if not self.problem.is_linear:
-            self._move(self.x if self.drifting else self.around.x)
+        with one_thread_each():
+            self.around = self._about(total)
+            if not self.problem.is_linear:
+                self._move(self.x if self.drifting else self.around.x)
 
     def _knows_more(self, around: Around, since: int) -> bool:
         """Whether a coordinate of which little was known is known much better than when the answer was worked out.
@@ -207,8 +208,11 @@ class Learner(Linearized):
 
     def _one_row(self, total: Sums) -> Vector:
         """What a row that says 0 holds, by coordinate: all but nothing where the problem's own penalty has none."""
-        slopes = total.slopes + np.diag(total.rows * self.penalty)
-        found = curvatures(slopes, total.rows, self._second_mean)
+        return self._row_of(total.slopes / total.rows + np.diag(self.penalty))
+
+    def _row_of(self, slope: Vector) -> Vector:
+        """What such a row holds, by the mean Jacobian, penalty included."""
+        found = curvatures(slope, 1.0, self._second_mean)
         return np.where(self.free, 1e-6, 1.0) * np.maximum(found, LITTLE * self.at_zero)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import ParamSpec, TypeVar
 
 import numpy as np
@@ -24,16 +25,18 @@ DROWNS = 16.0
 """A block drowns others whose Jacobian has a diagonal so many times as large."""
 
 
+MANY = 64
+"""With fewer coordinates only what is worked out now and then is worth the time that it takes to ask for one thread."""
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
 
 def on_one_thread(function: Callable[Given, Found]) -> Callable[Given, Found]:
-    """A function whose linear algebra has one thread: products of one stream are small, and several wait longer."""
+    """A method whose linear algebra has one thread where there are many coordinates: several wait for one another."""
 
     @functools.wraps(function)
     def limited(*given: Given.args, **named: Given.kwargs) -> Found:
-        with one_thread_each():
+        with one_thread_each() if given[0].dim >= MANY else nullcontext():  # type: ignore[attr-defined]
             return function(*given, **named)
 
     return limited
