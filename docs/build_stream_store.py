@@ -71,8 +71,8 @@ def soak() -> str:
         f"`benchmarks/soak.py`: {total} rows of 8 features through a store that keeps a million of them, "
         f"killed (SIGKILL) at {killed} random moments and started again. The state in the end is "
         "that of a run never interrupted, to the last bit (otherwise there are no numbers). Medians of its four "
-        f"quarters, times of the processor (on a machine "
-        "that was busy with other things, most of all in the last quarter):\n\n```text\n{render(TextTable(told)).rstrip()}\n```\n\n"
+        "quarters, times of the processor (on a machine that was busy with other things, most of all in the last "
+        f"quarter):\n\n```text\n{render(TextTable(told)).rstrip()}\n```\n\n"
         "![Time a row, memory and size of the store over 10⁸ rows: flat, but for what else ran on the machine]"
         "(figures/soak.png)\n"
     )
